@@ -1,0 +1,152 @@
+//! The version switchboard: which rule each kernel version follows.
+//!
+//! `--kernel` picks a [`Kernel`]; [`Kernel::rules`] says what differs. A variant names a concrete release, because stable
+//! back-ports changed several rules: `6.1` is 6.1.187 (measured), `6.6` is the first release of that series, `6.12` is
+//! 6.12.117, `6.18` is 6.18.44 (measured).
+
+/// A kernel version whose rules the stack follows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Kernel {
+    /// 6.1.187.
+    V6_1,
+    /// 6.6.0.
+    V6_6,
+    /// 6.12.117.
+    V6_12,
+    /// 6.18.44.
+    #[default]
+    V6_18,
+}
+
+/// Order of a plug's list when it is flushed to the driver without a scheduler.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PlugOrder {
+    /// Newest first; the size check looks at the newest request (5.16 to 6.12.24).
+    Lifo,
+    /// Oldest first; the size check looks at the oldest request (6.13, 6.12.25 and later).
+    Fifo,
+}
+
+/// How io_ticks grows; see [`crate::account`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum IoTicksForm {
+    /// 5.7 to 6.9: one jiffy at a start, the elapsed time at an end. Loses time between starts (seed 003's defect).
+    Sampled,
+    /// Seed 003: at a start the elapsed time if other tags are in use, on devices with one hardware queue only.
+    Inflight,
+    /// 6.10 and later: at a start the elapsed time if anything is in flight, else nothing.
+    #[default]
+    Precise,
+    /// Ours: busy time in nanoseconds.
+    Exact,
+}
+
+/// Every rule that differs between versions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rules {
+    /// Order and size check of the plug list.
+    pub plug_order: PlugOrder,
+    /// Cap of the default `max_sectors`, in sectors: 2560, from 6.17 8192.
+    pub max_sectors_cap: u64,
+    /// A user's `max_sectors_kb` above the hardware limit is clamped (6.9+) rather than refused.
+    pub clamp_user_max_sectors: bool,
+    /// `io_opt` and `io_min` above the cap raise the default `max_sectors` (6.11+).
+    pub io_opt_raises_max_sectors: bool,
+    /// A split write-zeroes honours chunk size and physical block size (6.13, 6.12.117).
+    pub write_zeroes_honours_chunk: bool,
+    /// The remainder of a split goes to the head of the task's list (6.18) rather than the tail.
+    pub split_remainder_first: bool,
+    /// The DATA step of a flush sequence goes through the scheduler (6.5+).
+    pub flush_data_through_scheduler: bool,
+    /// Request events carry the ioprio (6.11+).
+    pub ioprio_in_events: bool,
+    /// `block_io_start` and `block_io_done` exist (6.5+).
+    pub io_start_events: bool,
+    /// A plug flushed straight to the driver emits U (6.12+).
+    pub unplug_event_on_direct_issue: bool,
+    /// A bio without a plug gets one of its own (6.10+).
+    pub implicit_plug: bool,
+    /// A shallow depth counts tags of the whole map (6.17, 6.12.y) rather than positions in each word.
+    pub whole_map_shallow_depth: bool,
+    /// Bios with different write hints do not merge (6.9+).
+    pub write_hint_blocks_merge: bool,
+    /// mq-deadline continues from a position (6.5+) rather than from a pointer to the next request.
+    pub deadline_position: bool,
+    /// mq-deadline keeps one at-head list for the device (6.12) rather than one a class.
+    pub deadline_head_list_per_device: bool,
+    /// The in-flight column counts from allocation (6.10+) rather than from issue.
+    pub in_flight_from_allocation: bool,
+    /// The default io_ticks form.
+    pub io_ticks: IoTicksForm,
+    /// Direct reads through a file system (iomap) carry SYNC, as measured on 6.18.
+    pub iomap_reads_are_sync: bool,
+    /// A request dropped to `Status::Again` where a NOWAIT bio would have to be split (6.2, 6.1.5).
+    pub nowait_is_never_split: bool,
+}
+
+impl Kernel {
+    /// Every version, oldest first.
+    pub const ALL: [Self; 4] = [Self::V6_1, Self::V6_6, Self::V6_12, Self::V6_18];
+
+    /// The version as `--kernel` spells it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::V6_1 => "6.1",
+            Self::V6_6 => "6.6",
+            Self::V6_12 => "6.12",
+            Self::V6_18 => "6.18",
+        }
+    }
+
+    /// The version of a name that `--kernel` accepts.
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|k| k.name() == name)
+    }
+
+    /// What this version does.
+    pub const fn rules(self) -> Rules {
+        let at_least_6_6 = self as u8 >= Self::V6_6 as u8;
+        let at_least_6_12 = self as u8 >= Self::V6_12 as u8;
+        let at_least_6_18 = self as u8 >= Self::V6_18 as u8;
+        Rules {
+            plug_order: if at_least_6_12 { PlugOrder::Fifo } else { PlugOrder::Lifo },
+            max_sectors_cap: if at_least_6_18 { 8192 } else { 2560 },
+            clamp_user_max_sectors: at_least_6_12,
+            io_opt_raises_max_sectors: at_least_6_12,
+            write_zeroes_honours_chunk: at_least_6_12,
+            split_remainder_first: at_least_6_18,
+            flush_data_through_scheduler: at_least_6_6,
+            ioprio_in_events: at_least_6_12,
+            io_start_events: at_least_6_6,
+            unplug_event_on_direct_issue: at_least_6_12,
+            implicit_plug: at_least_6_12,
+            whole_map_shallow_depth: at_least_6_12,
+            write_hint_blocks_merge: at_least_6_12,
+            deadline_position: at_least_6_6,
+            deadline_head_list_per_device: at_least_6_12,
+            in_flight_from_allocation: at_least_6_12,
+            // 6.1.93 took the fix of 6.10; 6.6.0 had not yet.
+            io_ticks: match self {
+                Self::V6_6 => IoTicksForm::Sampled,
+                Self::V6_1 | Self::V6_12 | Self::V6_18 => IoTicksForm::Precise,
+            },
+            iomap_reads_are_sync: at_least_6_18,
+            nowait_is_never_split: true,
+        }
+    }
+}
+
+impl IoTicksForm {
+    /// Every form, in historical order.
+    pub const ALL: [Self; 4] = [Self::Sampled, Self::Inflight, Self::Precise, Self::Exact];
+
+    /// The name that `--set io_ticks=` takes.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Sampled => "sampled",
+            Self::Inflight => "inflight",
+            Self::Precise => "precise",
+            Self::Exact => "exact",
+        }
+    }
+}

@@ -1,0 +1,122 @@
+//! The physical layout of a user buffer: which stretches of it are physically consecutive.
+
+extern crate alloc;
+use alloc::vec::Vec;
+
+use crate::units::PAGE_SIZE;
+
+/// A maximal stretch of physically consecutive memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Run {
+    /// First byte of the run in the buffer.
+    pub start: u64,
+    /// Bytes.
+    pub len: u64,
+    /// Physical address of the first byte.
+    pub physical: u64,
+}
+
+/// A buffer's layout: runs in order, without gaps, none physically following the one before it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Layout {
+    runs: Vec<Run>,
+    len: u64,
+}
+
+impl Layout {
+    /// A buffer of `len` bytes in one run at a physical address.
+    pub fn contiguous(len: u64, physical: u64) -> Self {
+        Self { runs: alloc::vec![Run { start: 0, len, physical }], len }
+    }
+
+    /// A page-aligned buffer from its pages' physical page numbers; neighbours that follow one another become one run.
+    pub fn from_pages(pages: impl IntoIterator<Item = u64>) -> Self {
+        let mut runs: Vec<Run> = Vec::new();
+        let mut len = 0;
+        for page in pages {
+            let physical = page * PAGE_SIZE;
+            match runs.last_mut() {
+                Some(last) if last.physical + last.len == physical => last.len += PAGE_SIZE,
+                _ => runs.push(Run { start: len, len: PAGE_SIZE, physical }),
+            }
+            len += PAGE_SIZE;
+        }
+        Self { runs, len }
+    }
+
+    /// A page-aligned buffer from the lengths of its runs in pages; the runs are placed so that none follows another.
+    pub fn from_run_pages(lengths: impl IntoIterator<Item = u64>) -> Self {
+        let mut next = 16;
+        let mut pages = Vec::new();
+        for length in lengths {
+            pages.extend(next..next + length);
+            next += length + 1;
+        }
+        Self::from_pages(pages)
+    }
+
+    /// The same memory with the first `skip` bytes left out: a buffer that starts inside a page.
+    pub fn skip(mut self, skip: u64) -> Self {
+        assert!(skip < self.len, "nothing would be left of the buffer");
+        let first = self.run_at(skip);
+        self.runs.drain(..first);
+        let cut = skip - self.runs[0].start;
+        self.runs[0].start += cut;
+        self.runs[0].physical += cut;
+        self.runs[0].len -= cut;
+        for run in &mut self.runs {
+            run.start -= skip;
+        }
+        self.len -= skip;
+        self
+    }
+
+    /// Bytes in the buffer.
+    pub const fn len(&self) -> u64 {
+        self.len
+    }
+    /// Whether the buffer has no byte.
+    pub const fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+    /// The runs.
+    pub fn runs(&self) -> &[Run] {
+        &self.runs
+    }
+    /// Index of the run that holds the byte at `offset`. O(1) for one run, else O(log runs).
+    #[inline]
+    pub fn run_at(&self, offset: u64) -> usize {
+        debug_assert!(offset < self.len);
+        if self.runs.len() == 1 {
+            return 0;
+        }
+        self.runs.partition_point(|run| run.start <= offset) - 1
+    }
+    /// Physical address of the byte at `offset`.
+    #[inline]
+    pub fn physical(&self, offset: u64) -> u64 {
+        let run = self.runs[self.run_at(offset)];
+        run.physical + (offset - run.start)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn runs_join_where_pages_follow() {
+        let layout = Layout::from_pages([7, 8, 9, 20, 22, 23]);
+        let lens: Vec<u64> = layout.runs().iter().map(|r| r.len / PAGE_SIZE).collect();
+        assert_eq!(lens, [3, 1, 2]);
+        assert_eq!(layout.physical(4 * PAGE_SIZE + 5), 22 * PAGE_SIZE + 5);
+        assert_eq!(Layout::from_run_pages([3, 1, 2]).runs().len(), 3);
+    }
+
+    #[test]
+    fn skip_starts_inside_a_page() {
+        let layout = Layout::from_run_pages([1, 2]).skip(4096 + 512);
+        assert_eq!(layout.len(), 2 * PAGE_SIZE - 512);
+        assert_eq!(layout.physical(0) % PAGE_SIZE, 512);
+    }
+}

@@ -1,0 +1,32 @@
+//! The Linux block layer as a state machine.
+//!
+//! All policy and nothing else: no clock, no chance, no floats, no threads, no I/O. Time comes in as an argument, a device
+//! as a [`driver::Driver`]. Read the modules in this order to walk the path of a bio.
+#![no_std]
+#![forbid(unsafe_code)]
+#![warn(clippy::float_arithmetic, clippy::print_stdout, clippy::print_stderr)]
+
+extern crate alloc;
+
+// What everything is made of.
+pub mod ioprio;
+pub mod kernel;
+pub mod op;
+pub mod status;
+pub mod units;
+
+// The path of a bio: build, split, plug and merge, schedule, tag, dispatch, complete.
+pub mod bio;
+pub mod driver;
+pub mod layout;
+pub mod limits;
+pub mod merge;
+pub mod request;
+pub mod sched;
+pub mod stack;
+
+// What is known afterwards.
+pub mod account;
+pub mod event;
+pub mod histogram;
+pub mod stats;

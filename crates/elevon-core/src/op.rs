@@ -1,0 +1,203 @@
+//! What a bio or request asks for: the operation and the flags that change behaviour.
+//!
+//! Numbers are Linux's (`REQ_OP_*`), so that traces and statistics can be compared.
+
+use core::fmt;
+use core::ops::{BitOr, BitOrAssign};
+
+/// A block operation. Odd numbers move data to the device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(u8)]
+pub enum Op {
+    /// Read data.
+    Read = 0,
+    /// Write data.
+    Write = 1,
+    /// Empty the device's volatile cache. Only a request is ever this; a bio carries [`Flags::PREFLUSH`].
+    Flush = 2,
+    /// Tell the device that sectors are unused.
+    Discard = 3,
+    /// Erase so that data cannot come back.
+    SecureErase = 5,
+    /// Append to a zone; never split.
+    ZoneAppend = 7,
+    /// Write zeroes without a payload.
+    WriteZeroes = 9,
+}
+
+/// The three groups statistics are kept for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(u8)]
+pub enum StatGroup {
+    /// Reads.
+    Read = 0,
+    /// Everything to the device but discards.
+    Write = 1,
+    /// Discards.
+    Discard = 2,
+}
+
+impl Op {
+    /// Whether data (or intent) goes to the device: odd operation numbers.
+    #[inline]
+    pub const fn is_write(self) -> bool {
+        self as u8 & 1 == 1
+    }
+    /// Whether the operation carries a data buffer.
+    #[inline]
+    pub const fn has_data(self) -> bool {
+        matches!(self, Self::Read | Self::Write | Self::ZoneAppend)
+    }
+    /// The diskstats group that the operation counts in.
+    #[inline]
+    pub const fn stat_group(self) -> StatGroup {
+        match self {
+            Self::Discard => StatGroup::Discard,
+            _ if self.is_write() => StatGroup::Write,
+            _ => StatGroup::Read,
+        }
+    }
+}
+
+/// Flags of a bio or request, as a bit set.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Flags(u32);
+
+impl Flags {
+    /// No flag.
+    pub const NONE: Self = Self(0);
+    /// Somebody waits for it.
+    pub const SYNC: Self = Self(1);
+    /// File-system metadata.
+    pub const META: Self = Self(1 << 1);
+    /// Boosted priority (CFQ's hint).
+    pub const PRIO: Self = Self(1 << 2);
+    /// Never merge.
+    pub const NOMERGE: Self = Self(1 << 3);
+    /// Anticipate more I/O after this (direct writes).
+    pub const IDLE: Self = Self(1 << 4);
+    /// Durable before completion (force unit access).
+    pub const FUA: Self = Self(1 << 5);
+    /// Empty the volatile cache first.
+    pub const PREFLUSH: Self = Self(1 << 6);
+    /// Read-ahead: may fail at will, is not retried.
+    pub const RAHEAD: Self = Self(1 << 7);
+    /// Background writeback.
+    pub const BACKGROUND: Self = Self(1 << 8);
+    /// Fail with EAGAIN rather than wait.
+    pub const NOWAIT: Self = Self(1 << 9);
+    /// Completion is polled for.
+    pub const POLLED: Self = Self(1 << 10);
+    /// Do not retry device errors.
+    pub const FAILFAST_DEV: Self = Self(1 << 11);
+    /// Do not retry transport errors.
+    pub const FAILFAST_TRANSPORT: Self = Self(1 << 12);
+    /// Do not retry driver errors.
+    pub const FAILFAST_DRIVER: Self = Self(1 << 13);
+    /// Write zeroes must not unmap.
+    pub const NOUNMAP: Self = Self(1 << 14);
+    /// Write all or nothing (6.11 and later).
+    pub const ATOMIC: Self = Self(1 << 15);
+
+    /// Whether every flag of `other` is set here.
+    #[inline]
+    pub const fn contains(self, other: Self) -> bool {
+        self.0 & other.0 == other.0
+    }
+    /// Whether any flag of `other` is set here.
+    #[inline]
+    pub const fn intersects(self, other: Self) -> bool {
+        self.0 & other.0 != 0
+    }
+    /// These flags with those of `other` too.
+    #[inline]
+    pub const fn with(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+    /// These flags without those of `other`.
+    #[inline]
+    pub const fn without(self, other: Self) -> Self {
+        Self(self.0 & !other.0)
+    }
+    /// The raw bits.
+    #[inline]
+    pub const fn bits(self) -> u32 {
+        self.0
+    }
+}
+
+impl BitOr for Flags {
+    type Output = Self;
+    fn bitor(self, other: Self) -> Self {
+        self.with(other)
+    }
+}
+impl BitOrAssign for Flags {
+    fn bitor_assign(&mut self, other: Self) {
+        *self = self.with(other);
+    }
+}
+
+/// Whether the kernel calls this *sync*: a read, or a write flagged SYNC, FUA or PREFLUSH.
+#[inline]
+pub const fn is_sync(op: Op, flags: Flags) -> bool {
+    matches!(op, Op::Read) || flags.intersects(Flags::SYNC.with(Flags::FUA).with(Flags::PREFLUSH))
+}
+
+/// The `rwbs` column of block tracepoints: `[F]` op `[F][A][S][M][U]`.
+#[derive(Clone, Copy, Debug)]
+pub struct Rwbs(pub Op, pub Flags);
+
+impl fmt::Display for Rwbs {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self(op, flags) = *self;
+        let mut put = |on: bool, text: &str| if on { f.write_str(text) } else { Ok(()) };
+        put(flags.contains(Flags::PREFLUSH), "F")?;
+        put(
+            true,
+            match op {
+                Op::Read => "R",
+                Op::Write => "W",
+                Op::Discard => "D",
+                Op::SecureErase => "DE",
+                Op::Flush => "F",
+                Op::ZoneAppend | Op::WriteZeroes => "N",
+            },
+        )?;
+        put(flags.contains(Flags::FUA), "F")?;
+        put(flags.contains(Flags::RAHEAD), "A")?;
+        put(flags.contains(Flags::SYNC), "S")?;
+        put(flags.contains(Flags::META), "M")?;
+        put(flags.contains(Flags::ATOMIC), "U")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    extern crate alloc;
+    use super::*;
+    use alloc::string::ToString;
+
+    #[test]
+    fn rwbs_as_traces_print_it() {
+        for (op, flags, text) in [
+            (Op::Read, Flags::NONE, "R"),
+            (Op::Read, Flags::RAHEAD, "RA"),
+            (Op::Write, Flags::SYNC | Flags::IDLE, "WS"),
+            (Op::Write, Flags::PREFLUSH | Flags::FUA | Flags::SYNC, "FWFS"),
+            (Op::Flush, Flags::PREFLUSH, "FF"),
+            (Op::Discard, Flags::SYNC, "DS"),
+            (Op::WriteZeroes, Flags::NONE, "N"),
+        ] {
+            assert_eq!(Rwbs(op, flags).to_string(), text);
+        }
+    }
+
+    #[test]
+    fn write_zeroes_and_secure_erase_count_as_writes() {
+        assert_eq!(Op::WriteZeroes.stat_group(), StatGroup::Write);
+        assert_eq!(Op::SecureErase.stat_group(), StatGroup::Write);
+        assert_eq!(Op::Discard.stat_group(), StatGroup::Discard);
+        assert_eq!(Op::Flush.stat_group(), StatGroup::Read);
+    }
+}

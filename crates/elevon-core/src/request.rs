@@ -1,0 +1,167 @@
+//! Requests and their table.
+//!
+//! A request's key is fixed by its place: hardware queue and tag (`blk-mq`'s static requests), so nothing is allocated per
+//! I/O and a stale key can be told from a live one by its state.
+
+extern crate alloc;
+use alloc::vec::Vec;
+
+use crate::ioprio::IoPrio;
+use crate::op::{Flags, Op};
+use crate::units::{BioId, HwQueue, Instant, RequestId, Sector, Sectors, Tag, TaskId, TenantId};
+
+/// Where a request is in its life.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum State {
+    /// Not in use.
+    #[default]
+    Free,
+    /// In a plug, a software queue or a scheduler; merges may still happen.
+    Queued,
+    /// On the hardware queue's own dispatch list.
+    Dispatch,
+    /// Started in the driver.
+    InFlight,
+    /// Given back by the driver, waiting to be inserted again.
+    Requeued,
+}
+
+/// A request.
+#[derive(Clone, Copy, Debug)]
+pub struct Request {
+    /// Where it is.
+    pub state: State,
+    /// Operation.
+    pub op: Op,
+    /// Flags; those of its first bio, NOMERGE when a merge was refused for good.
+    pub flags: Flags,
+    /// Priority.
+    pub ioprio: IoPrio,
+    /// Write lifetime hint.
+    pub write_hint: u8,
+    /// Step of a flush sequence; 0 for an ordinary request. Owned by [`crate::flush`].
+    pub flush_step: u8,
+    /// Times it was retried.
+    pub retries: u8,
+    /// Whether it counts in the statistics.
+    pub accounted: bool,
+    /// Whether the scheduler knows it (prepared and inserted at least once).
+    pub in_scheduler: bool,
+    /// Physical segments (ranges, for a discard of several).
+    pub segments: u16,
+    /// First sector.
+    pub sector: Sector,
+    /// Length.
+    pub sectors: Sectors,
+    /// First bio.
+    pub bio_head: Option<BioId>,
+    /// Last bio.
+    pub bio_tail: Option<BioId>,
+    /// The task that allocated it.
+    pub task: TaskId,
+    /// Who is charged.
+    pub tenant: TenantId,
+    /// CPU it was allocated on.
+    pub cpu: u16,
+    /// Its hardware queue.
+    pub queue: HwQueue,
+    /// Driver tag, while it has one.
+    pub tag: Option<Tag>,
+    /// When it was allocated.
+    pub start: Instant,
+    /// When it was last given to the driver.
+    pub issued: Instant,
+    /// When the driver's answer is overdue; meaningful in flight.
+    pub deadline: Instant,
+    /// Sequence number of its command; meaningful in flight.
+    pub sequence: u64,
+}
+
+impl Request {
+    const FREE: Self = Self {
+        state: State::Free,
+        op: Op::Read,
+        flags: Flags::NONE,
+        ioprio: IoPrio::NONE,
+        write_hint: 0,
+        flush_step: 0,
+        retries: 0,
+        accounted: false,
+        in_scheduler: false,
+        segments: 0,
+        sector: Sector::ZERO,
+        sectors: Sectors::ZERO,
+        bio_head: None,
+        bio_tail: None,
+        task: TaskId::IDLE,
+        tenant: TenantId(0),
+        cpu: 0,
+        queue: HwQueue(0),
+        tag: None,
+        start: Instant::ZERO,
+        issued: Instant::ZERO,
+        deadline: Instant::MAX,
+        sequence: 0,
+    };
+
+    /// The sector after the last.
+    #[inline]
+    pub fn end(&self) -> Sector {
+        self.sector + self.sectors
+    }
+
+    /// Whether the kernel calls it sync.
+    #[inline]
+    pub const fn is_sync(&self) -> bool {
+        crate::op::is_sync(self.op, self.flags)
+    }
+}
+
+/// Every request of a queue, by key.
+#[derive(Clone, Debug)]
+pub struct Requests {
+    table: Vec<Request>,
+}
+
+impl Requests {
+    /// A table of `count` free requests.
+    pub fn new(count: usize) -> Self {
+        Self { table: alloc::vec![Request::FREE; count] }
+    }
+    /// Requests in the table, free ones included.
+    pub fn len(&self) -> usize {
+        self.table.len()
+    }
+    /// Whether the table has no entry.
+    pub fn is_empty(&self) -> bool {
+        self.table.is_empty()
+    }
+    /// Makes an entry free again.
+    #[inline]
+    pub fn free(&mut self, id: RequestId) {
+        self.table[id.index()] = Request::FREE;
+    }
+    /// Grows or shrinks the table; entries that go must be free.
+    pub fn resize(&mut self, count: usize) {
+        debug_assert!(self.table.iter().skip(count).all(|r| r.state == State::Free));
+        self.table.resize(count, Request::FREE);
+    }
+    /// Entries in order.
+    pub fn iter(&self) -> impl Iterator<Item = (RequestId, &Request)> {
+        self.table.iter().enumerate().map(|(i, r)| (RequestId(i as u32), r))
+    }
+}
+
+impl core::ops::Index<RequestId> for Requests {
+    type Output = Request;
+    #[inline]
+    fn index(&self, id: RequestId) -> &Request {
+        &self.table[id.index()]
+    }
+}
+impl core::ops::IndexMut<RequestId> for Requests {
+    #[inline]
+    fn index_mut(&mut self, id: RequestId) -> &mut Request {
+        &mut self.table[id.index()]
+    }
+}

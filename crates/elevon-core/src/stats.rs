@@ -1,0 +1,203 @@
+//! What a run counts of each job: fio's figures, in integers.
+//!
+//! Sources fill these in; reports read them. Means and deviations are left to the report, which may use floats.
+
+use crate::histogram::Histogram;
+
+/// Sum, extremes and histogram of a latency in nanoseconds.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LatencyStat {
+    /// Values.
+    pub count: u64,
+    /// Smallest value; 0 when there is none.
+    pub min: u64,
+    /// Largest value.
+    pub max: u64,
+    /// Sum of the values.
+    pub sum: u128,
+    /// Sum of the squares.
+    pub sum_squares: u128,
+    /// The distribution.
+    pub histogram: Histogram,
+}
+
+impl LatencyStat {
+    /// Counts one value.
+    #[inline]
+    pub fn add(&mut self, ns: u64) {
+        self.min = if self.count == 0 { ns } else { self.min.min(ns) };
+        self.max = self.max.max(ns);
+        self.count += 1;
+        self.sum += u128::from(ns);
+        self.sum_squares += u128::from(ns) * u128::from(ns);
+        self.histogram.add(ns);
+    }
+
+    /// Adds another statistic of the same quantity.
+    pub fn merge(&mut self, other: &Self) {
+        if other.count == 0 {
+            return;
+        }
+        self.min = if self.count == 0 { other.min } else { self.min.min(other.min) };
+        self.max = self.max.max(other.max);
+        self.count += other.count;
+        self.sum += other.sum;
+        self.sum_squares += other.sum_squares;
+        self.histogram.merge(&other.histogram);
+    }
+}
+
+/// Data direction as fio counts it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(u8)]
+pub enum Direction {
+    /// Reads.
+    Read = 0,
+    /// Writes.
+    Write = 1,
+    /// Trims (discards).
+    Trim = 2,
+}
+
+impl Direction {
+    /// All three, in fio's order.
+    pub const ALL: [Self; 3] = [Self::Read, Self::Write, Self::Trim];
+}
+
+/// A running summary of samples taken at intervals (bandwidth in KiB/s, IOPS).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SampleStat {
+    /// Samples.
+    pub count: u64,
+    /// Smallest.
+    pub min: u64,
+    /// Largest.
+    pub max: u64,
+    /// Sum.
+    pub sum: u128,
+    /// Sum of squares.
+    pub sum_squares: u128,
+}
+
+impl SampleStat {
+    /// Takes one sample.
+    pub fn add(&mut self, value: u64) {
+        self.min = if self.count == 0 { value } else { self.min.min(value) };
+        self.max = self.max.max(value);
+        self.count += 1;
+        self.sum += u128::from(value);
+        self.sum_squares += u128::from(value) * u128::from(value);
+    }
+
+    /// Adds another summary.
+    pub fn merge(&mut self, other: &Self) {
+        if other.count > 0 {
+            self.min = if self.count == 0 { other.min } else { self.min.min(other.min) };
+            self.max = self.max.max(other.max);
+            self.count += other.count;
+            self.sum += other.sum;
+            self.sum_squares += other.sum_squares;
+        }
+    }
+}
+
+/// What one direction of one job did.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct DirectionStats {
+    /// I/Os completed within the measured time.
+    pub ios: u64,
+    /// Bytes completed within the measured time.
+    pub bytes: u64,
+    /// I/Os that came back shorter than asked.
+    pub short_ios: u64,
+    /// Errors that the job ignored, or the one it ended on.
+    pub errors: u64,
+    /// Time over which `ios` and `bytes` were counted, in nanoseconds.
+    pub runtime_ns: u64,
+    /// Submission latency: from the I/O's start to the return of the submission. Asynchronous engines only.
+    pub slat: LatencyStat,
+    /// Completion latency: from submission to completion.
+    pub clat: LatencyStat,
+    /// Whole latency: from the I/O's start to its completion.
+    pub lat: LatencyStat,
+    /// Bandwidth in KiB/s, one sample each 500 ms.
+    pub bandwidth: SampleStat,
+    /// IOPS, one sample each 500 ms.
+    pub iops: SampleStat,
+    /// Completion latency by priority word, for jobs that use more than one.
+    pub by_priority: alloc::vec::Vec<(crate::ioprio::IoPrio, LatencyStat)>,
+}
+extern crate alloc;
+
+impl DirectionStats {
+    /// Adds another direction's figures (group reporting). Runtimes take the longest.
+    pub fn merge(&mut self, other: &Self) {
+        self.ios += other.ios;
+        self.bytes += other.bytes;
+        self.short_ios += other.short_ios;
+        self.errors += other.errors;
+        self.runtime_ns = self.runtime_ns.max(other.runtime_ns);
+        self.slat.merge(&other.slat);
+        self.clat.merge(&other.clat);
+        self.lat.merge(&other.lat);
+        self.bandwidth.merge(&other.bandwidth);
+        self.iops.merge(&other.iops);
+        for (prio, stat) in &other.by_priority {
+            match self.by_priority.iter_mut().find(|(p, _)| p == prio) {
+                Some((_, mine)) => mine.merge(stat),
+                None => self.by_priority.push((*prio, stat.clone())),
+            }
+        }
+    }
+}
+
+/// What one job did.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct JobStats {
+    /// Read, write and trim, by [`Direction`].
+    pub directions: [DirectionStats; 3],
+    /// fsync, fdatasync and their latency.
+    pub sync: LatencyStat,
+    /// I/Os by the depth in flight when they were submitted: 1, 2, 4, 8, 16, 32, 64 and more.
+    pub depth_levels: [u64; 7],
+    /// Submissions by how many I/Os each carried: 0, 1-4, 5-8, 9-16, 17-32, 33-64, more.
+    pub submit_levels: [u64; 7],
+    /// Reaps by how many I/Os each brought: as `submit_levels`.
+    pub complete_levels: [u64; 7],
+    /// CPU time charged to the process, in nanoseconds.
+    pub cpu_ns: u64,
+    /// Times that the process slept.
+    pub context_switches: u64,
+    /// First error that ended the job, as an errno (positive); 0 for none.
+    pub error: i32,
+    /// Bytes that were verified; and blocks that failed verification.
+    pub verified_bytes: u64,
+    /// Blocks whose content was not what was written.
+    pub verify_errors: u64,
+}
+
+impl JobStats {
+    /// Adds another job's figures (group reporting).
+    pub fn merge(&mut self, other: &Self) {
+        for (mine, theirs) in self.directions.iter_mut().zip(&other.directions) {
+            mine.merge(theirs);
+        }
+        self.sync.merge(&other.sync);
+        for (mine, theirs) in [
+            (&mut self.depth_levels, &other.depth_levels),
+            (&mut self.submit_levels, &other.submit_levels),
+            (&mut self.complete_levels, &other.complete_levels),
+        ] {
+            for (m, t) in mine.iter_mut().zip(theirs) {
+                *m += t;
+            }
+        }
+        self.cpu_ns += other.cpu_ns;
+        self.context_switches += other.context_switches;
+        if self.error == 0 {
+            self.error = other.error;
+        }
+        self.verified_bytes += other.verified_bytes;
+        self.verify_errors += other.verify_errors;
+    }
+}

@@ -1,0 +1,288 @@
+//! Units as types: positions, counts, spans and keys that cannot be mixed up.
+//!
+//! A *sector* is 512 bytes always, whatever the logical block size; a *page* is 4096 bytes. Only arithmetic that means
+//! something exists: `Instant - Instant = Nanos`, `Sector + Sectors = Sector`, and no `Instant + Instant`.
+
+use core::fmt;
+use core::ops::{Add, AddAssign, Sub, SubAssign};
+
+/// Bytes in a sector.
+pub const SECTOR_SIZE: u64 = 512;
+/// log2 of [`SECTOR_SIZE`].
+pub const SECTOR_SHIFT: u32 = 9;
+/// Bytes in a page of memory.
+pub const PAGE_SIZE: u64 = 4096;
+/// Sectors in a page of memory.
+pub const PAGE_SECTORS: u64 = PAGE_SIZE / SECTOR_SIZE;
+
+macro_rules! quantity {
+    ($(#[$doc:meta])* $name:ident) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub struct $name(u64);
+        impl $name {
+            /// Zero.
+            pub const ZERO: Self = Self(0);
+            /// The largest value.
+            pub const MAX: Self = Self(u64::MAX);
+            /// From a plain number in this unit.
+            #[inline]
+            pub const fn new(value: u64) -> Self {
+                Self(value)
+            }
+            /// The plain number in this unit.
+            #[inline]
+            pub const fn get(self) -> u64 {
+                self.0
+            }
+            /// Whether this is zero.
+            #[inline]
+            pub const fn is_zero(self) -> bool {
+                self.0 == 0
+            }
+        }
+    };
+}
+macro_rules! count {
+    ($(#[$doc:meta])* $name:ident) => {
+        quantity!($(#[$doc])* $name);
+        impl $name {
+            /// `self - other`, or zero where that would be negative.
+            #[inline]
+            pub const fn saturating_sub(self, other: Self) -> Self {
+                Self(self.0.saturating_sub(other.0))
+            }
+        }
+        impl Add for $name {
+            type Output = Self;
+            #[inline]
+            fn add(self, other: Self) -> Self {
+                Self(self.0 + other.0)
+            }
+        }
+        impl Sub for $name {
+            type Output = Self;
+            #[inline]
+            fn sub(self, other: Self) -> Self {
+                Self(self.0 - other.0)
+            }
+        }
+        impl AddAssign for $name {
+            #[inline]
+            fn add_assign(&mut self, other: Self) {
+                self.0 += other.0;
+            }
+        }
+        impl SubAssign for $name {
+            #[inline]
+            fn sub_assign(&mut self, other: Self) {
+                self.0 -= other.0;
+            }
+        }
+    };
+}
+
+count!(
+    /// A count of 512-byte sectors.
+    Sectors
+);
+count!(
+    /// A count of bytes.
+    Bytes
+);
+count!(
+    /// A span of time in nanoseconds.
+    Nanos
+);
+quantity!(
+    /// A position on a device, in 512-byte sectors from its start.
+    Sector
+);
+quantity!(
+    /// A point on the clock that drives the stack, in nanoseconds since the run began.
+    Instant
+);
+
+impl Sectors {
+    /// The same amount in bytes.
+    #[inline]
+    pub const fn bytes(self) -> Bytes {
+        Bytes(self.0 << SECTOR_SHIFT)
+    }
+}
+
+impl Bytes {
+    /// The same amount in sectors, rounded down.
+    #[inline]
+    pub const fn sectors_floor(self) -> Sectors {
+        Sectors(self.0 >> SECTOR_SHIFT)
+    }
+    /// The same amount in sectors, rounded up.
+    #[inline]
+    pub const fn sectors_ceil(self) -> Sectors {
+        Sectors(self.0.div_ceil(SECTOR_SIZE))
+    }
+}
+
+impl Sector {
+    /// The byte position of the sector's start.
+    #[inline]
+    pub const fn byte_offset(self) -> u64 {
+        self.0 << SECTOR_SHIFT
+    }
+}
+
+impl Nanos {
+    /// From microseconds.
+    pub const fn from_micros(us: u64) -> Self {
+        Self(us * 1_000)
+    }
+    /// From milliseconds.
+    pub const fn from_millis(ms: u64) -> Self {
+        Self(ms * 1_000_000)
+    }
+    /// From seconds.
+    pub const fn from_secs(s: u64) -> Self {
+        Self(s * 1_000_000_000)
+    }
+    /// Whole microseconds, rounded down.
+    pub const fn as_micros(self) -> u64 {
+        self.0 / 1_000
+    }
+    /// Whole milliseconds, rounded down.
+    pub const fn as_millis(self) -> u64 {
+        self.0 / 1_000_000
+    }
+}
+
+impl Instant {
+    /// The time since an earlier point; zero where `earlier` is later.
+    #[inline]
+    pub const fn since(self, earlier: Self) -> Nanos {
+        Nanos(self.0.saturating_sub(earlier.0))
+    }
+    /// The point `span` later, or the end of time.
+    #[inline]
+    pub const fn saturating_add(self, span: Nanos) -> Self {
+        Self(self.0.saturating_add(span.0))
+    }
+}
+
+impl Add<Sectors> for Sector {
+    type Output = Self;
+    #[inline]
+    fn add(self, count: Sectors) -> Self {
+        Self(self.0 + count.0)
+    }
+}
+impl Sub for Sector {
+    type Output = Sectors;
+    #[inline]
+    fn sub(self, other: Self) -> Sectors {
+        Sectors(self.0 - other.0)
+    }
+}
+impl Add<Nanos> for Instant {
+    type Output = Self;
+    #[inline]
+    fn add(self, span: Nanos) -> Self {
+        Self(self.0 + span.0)
+    }
+}
+impl Sub for Instant {
+    type Output = Nanos;
+    #[inline]
+    fn sub(self, other: Self) -> Nanos {
+        Nanos(self.0 - other.0)
+    }
+}
+
+impl fmt::Display for Nanos {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (unit, name) = match self.0 {
+            0..1_000 => return write!(f, "{}ns", self.0),
+            1_000..1_000_000 => (1_000, "us"),
+            1_000_000..1_000_000_000 => (1_000_000, "ms"),
+            _ => (1_000_000_000, "s"),
+        };
+        let (whole, milli) = (self.0 / unit, self.0 % unit * 1000 / unit);
+        match milli {
+            0 => write!(f, "{whole}{name}"),
+            _ if milli % 100 == 0 => write!(f, "{whole}.{}{name}", milli / 100),
+            _ if milli % 10 == 0 => write!(f, "{whole}.{:02}{name}", milli / 10),
+            _ => write!(f, "{whole}.{milli:03}{name}"),
+        }
+    }
+}
+
+macro_rules! key {
+    ($(#[$doc:meta])* $name:ident($raw:ty)) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub struct $name(pub $raw);
+        impl $name {
+            /// The key as an index into its table.
+            #[inline]
+            pub const fn index(self) -> usize {
+                self.0 as usize
+            }
+        }
+    };
+}
+
+key!(
+    /// A process (task) that submits I/O. Assigned by the source, dense from 0.
+    TaskId(u32)
+);
+key!(
+    /// A node of the tenant tree that a bio is charged to; 0 is the root.
+    TenantId(u32)
+);
+key!(
+    /// A bio in the stack's bio table.
+    BioId(u32)
+);
+key!(
+    /// A request in the stack's request table.
+    RequestId(u32)
+);
+key!(
+    /// A hardware queue (hctx), dense from 0.
+    HwQueue(u16)
+);
+key!(
+    /// A tag of one hardware queue, `0..depth`.
+    Tag(u32)
+);
+key!(
+    /// The physical layout of a user buffer, registered with the stack.
+    LayoutId(u32)
+);
+
+impl TaskId {
+    /// No task: the context of completions (`<idle>-0` in a trace).
+    pub const IDLE: Self = Self(u32::MAX);
+}
+
+#[cfg(test)]
+mod tests {
+    extern crate alloc;
+    use super::*;
+    use alloc::string::ToString;
+
+    #[test]
+    fn only_meaningful_arithmetic() {
+        assert_eq!(Sector::new(8) + Sectors::new(4), Sector::new(12));
+        assert_eq!(Sector::new(12) - Sector::new(8), Sectors::new(4));
+        assert_eq!(Instant::new(5) + Nanos::new(7) - Instant::new(5), Nanos::new(7));
+        assert_eq!(Bytes::new(513).sectors_ceil(), Sectors::new(2));
+        assert_eq!(Bytes::new(1023).sectors_floor(), Sectors::new(1));
+    }
+
+    #[test]
+    fn spans_print_their_unit() {
+        for (ns, text) in [(0, "0ns"), (999, "999ns"), (1_500, "1.5us"), (2_000_000, "2ms"), (30_000_000_000, "30s")] {
+            assert_eq!(Nanos::new(ns).to_string(), text);
+        }
+    }
+}

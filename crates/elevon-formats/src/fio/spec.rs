@@ -1,0 +1,326 @@
+//! A job as it will be run: every honoured option of a fio job, typed, with units in the names.
+
+use elevon_core::ioprio::IoPrio;
+use elevon_core::units::Nanos;
+
+/// One job section of a job file, after globals, defaults and expansion of variables. `numjobs` is not expanded here:
+/// a clone differs from its section only by its index.
+#[derive(Clone, Debug, PartialEq)]
+pub struct JobSpec {
+    /// Section name.
+    pub name: String,
+    /// Where the section starts, `file:line`.
+    pub origin: String,
+    /// `description`, shown in the report.
+    pub description: Option<String>,
+    /// `numjobs`: clones of this job, at least 1.
+    pub numjobs: u32,
+    /// What it does.
+    pub rw: Rw,
+    /// Sizes of its I/Os, by direction (read, write, trim).
+    pub block_sizes: [BlockSizes; 3],
+    /// Alignment of random offsets in bytes, by direction; 0 for the smallest block size.
+    pub block_align: [u64; 3],
+    /// `bs_unaligned`: sizes in a range need not be multiples of its minimum.
+    pub bs_unaligned: bool,
+    /// The engine, for its name and its blocking behaviour.
+    pub engine: Engine,
+    /// `iodepth`: I/Os kept in flight; 1 for synchronous engines.
+    pub iodepth: u32,
+    /// `iodepth_batch` (`iodepth_batch_submit`): most I/Os in one submission.
+    pub iodepth_batch_submit: u32,
+    /// `iodepth_batch_complete_min`.
+    pub iodepth_batch_complete_min: u32,
+    /// `iodepth_batch_complete_max`.
+    pub iodepth_batch_complete_max: u32,
+    /// `iodepth_low`: refill only when the depth has fallen to this.
+    pub iodepth_low: u32,
+    /// `serialize_overlap`.
+    pub serialize_overlap: bool,
+    /// `direct`.
+    pub direct: bool,
+    /// `filename`, split at colons; empty where the job gives none.
+    pub filenames: Vec<String>,
+    /// `directory`.
+    pub directory: Option<String>,
+    /// `nrfiles`.
+    pub nrfiles: u32,
+    /// `file_service_type`.
+    pub file_service: FileService,
+    /// `size`: of the region all files of the job make up; the device where there is none.
+    pub size: Option<Amount>,
+    /// `filesize` (smallest, largest).
+    pub file_size: Option<(u64, u64)>,
+    /// `io_size`: bytes to move, where it differs from `size`.
+    pub io_size: Option<Amount>,
+    /// `offset`.
+    pub offset: Amount,
+    /// `offset_increment`, times the clone's index.
+    pub offset_increment: Amount,
+    /// `offset_align` in bytes, 0 for none.
+    pub offset_align: u64,
+    /// `number_ios`.
+    pub number_ios: Option<u64>,
+    /// `loops`.
+    pub loops: u64,
+    /// `runtime`; zero for none.
+    pub runtime: Nanos,
+    /// `time_based`.
+    pub time_based: bool,
+    /// `ramp_time`: measured after this much of the run.
+    pub ramp_time: Nanos,
+    /// `startdelay` (smallest, largest; drawn per clone).
+    pub start_delay: (Nanos, Nanos),
+    /// `thinktime`.
+    pub think_time: Nanos,
+    /// `thinktime_spin`: of it, time that burns CPU.
+    pub think_time_spin: Nanos,
+    /// `thinktime_blocks`: I/Os between thoughts.
+    pub think_time_blocks: u32,
+    /// `thinktime_blocks_type=issue` counts issued I/Os rather than completed ones.
+    pub think_time_counts_issued: bool,
+    /// `thinktime_iotime`: time of I/O between thoughts, zero for none.
+    pub think_time_io_time: Nanos,
+    /// `rate` in bytes a second, by direction.
+    pub rate: [Option<u64>; 3],
+    /// `rate_iops`, by direction.
+    pub rate_iops: [Option<u64>; 3],
+    /// `rate_min` in bytes a second: the job fails below it.
+    pub rate_min: [Option<u64>; 3],
+    /// `rate_iops_min`.
+    pub rate_iops_min: [Option<u64>; 3],
+    /// `rate_cycle`: over which the minima are averaged.
+    pub rate_cycle: Nanos,
+    /// `rate_process=poisson`.
+    pub rate_poisson: bool,
+    /// `rate_ignore_thinktime`.
+    pub rate_ignore_think_time: bool,
+    /// `prio`, `prioclass` and `priohint` together; class NONE where the job gives none.
+    pub ioprio: IoPrio,
+    /// `cmdprio_percentage` (read, write) with the priority it gives.
+    pub command_prio: [Option<(u8, IoPrio)>; 2],
+    /// `fsync`: after this many writes; 0 for never.
+    pub fsync: u32,
+    /// `fdatasync`: likewise.
+    pub fdatasync: u32,
+    /// `end_fsync`.
+    pub end_fsync: bool,
+    /// `fsync_on_close`.
+    pub fsync_on_close: bool,
+    /// `sync`: how every write is made durable.
+    pub sync: SyncMode,
+    /// `randrepeat`: the same sequence on every run.
+    pub randrepeat: bool,
+    /// `allrandrepeat`.
+    pub allrandrepeat: bool,
+    /// `randseed`.
+    pub randseed: Option<u64>,
+    /// `random_distribution`, by direction.
+    pub distribution: [Distribution; 3],
+    /// `percentage_random`, by direction.
+    pub percentage_random: [u8; 3],
+    /// `norandommap`: blocks may repeat before all were visited.
+    pub norandommap: bool,
+    /// `stonewall` (`wait_for_previous`): starts when every job before it is over.
+    pub stonewall: bool,
+    /// `wait_for`: starts when the named job is over.
+    pub wait_for: Option<String>,
+    /// `exitall`: the end of this job ends the run.
+    pub exitall: bool,
+    /// `group_reporting`.
+    pub group_reporting: bool,
+    /// `new_group`.
+    pub new_group: bool,
+    /// `unified_rw_reporting`: `mixed` in place of the directions (1), or beside them (`both`).
+    pub unified_rw_reporting: Unified,
+    /// `percentile_list`, in millionths (99.5 is 995000).
+    pub percentiles: Vec<u64>,
+    /// `clat_percentiles`.
+    pub clat_percentiles: bool,
+    /// `lat_percentiles`.
+    pub lat_percentiles: bool,
+    /// `slat_percentiles`.
+    pub slat_percentiles: bool,
+    /// `ignore_error`, by direction: errnos (positive) that do not end the job.
+    pub ignore_error: [Vec<i32>; 3],
+    /// `continue_on_error`, by direction.
+    pub continue_on_error: [bool; 3],
+    /// `verify` and its kin; real runs only.
+    pub verify: Verify,
+    /// `zero_buffers`.
+    pub zero_buffers: bool,
+    /// `buffer_pattern`, bytes that repeat.
+    pub buffer_pattern: Option<Vec<u8>>,
+    /// `refill_buffers`: new content for every write.
+    pub refill_buffers: bool,
+    /// `write_hint`, 0 for none.
+    pub write_hint: u8,
+    /// Logs to write.
+    pub logs: Logs,
+    /// Tenant of the job (`cgroup`); stored for reports until tenants exist.
+    pub cgroup: Option<String>,
+    /// `cgroup_weight`.
+    pub cgroup_weight: Option<u32>,
+    /// Every option as the user gave it (key, value), globals first: fio's "job options".
+    pub options: Vec<(String, String)>,
+}
+
+/// `rw` (`readwrite`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rw {
+    /// Reads occur.
+    pub read: bool,
+    /// Writes occur.
+    pub write: bool,
+    /// Trims occur.
+    pub trim: bool,
+    /// Offsets are random rather than sequential.
+    pub random: bool,
+    /// `trimwrite`, `randtrimwrite`: each block is trimmed, then written.
+    pub trim_then_write: bool,
+    /// `rwmixread` in percent, where both reads and writes occur.
+    pub mix_read: u8,
+    /// `rw=randread:N`: a new random offset only every N I/Os (1 normally).
+    pub ios_per_offset: u32,
+    /// `rw=read:OFFSET`: bytes skipped (or, negative, gone back) after every sequential I/O.
+    pub sequential_skip: i64,
+    /// `rw_sequencer=identical` rather than `sequential`.
+    pub sequencer_identical: bool,
+}
+
+/// Sizes of I/Os in one direction.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum BlockSizes {
+    /// From smallest to largest, bytes; equal for a fixed size.
+    Range(u64, u64),
+    /// `bssplit`: (bytes, percent), percents adding up to 100.
+    Split(Vec<(u64, u32)>),
+}
+
+/// How an engine behaves.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Engine {
+    /// Its name in the job file.
+    pub name: String,
+    /// Whether several I/Os can be in flight; otherwise the process sleeps for each.
+    pub asynchronous: bool,
+    /// Whether a submission without a free tag sleeps in the submitter (system calls, libaio) rather than in a worker
+    /// (io_uring).
+    pub submission_blocks: bool,
+}
+
+/// Bytes, or a share of what there is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Amount {
+    /// Bytes.
+    Bytes(u64),
+    /// Percent (0 to 100) of the device, file or size that it refers to.
+    Percent(u32),
+}
+
+/// `file_service_type`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FileService {
+    /// A file drawn at random for each switch.
+    Random,
+    /// One after the other, switching after this many I/Os.
+    RoundRobin(u32),
+    /// One until it is finished.
+    Sequential,
+}
+
+/// `sync`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SyncMode {
+    /// Not synchronous.
+    None,
+    /// O_SYNC.
+    Sync,
+    /// O_DSYNC.
+    Dsync,
+}
+
+/// `random_distribution`.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Distribution {
+    /// Uniform.
+    Random,
+    /// Zipf with this theta, and the centre (0 to 1) if fixed.
+    Zipf(f64, Option<f64>),
+    /// Pareto with this h, and the centre if fixed.
+    Pareto(f64, Option<f64>),
+    /// Normal with this deviation in percent, and the centre if fixed.
+    Normal(f64, Option<f64>),
+    /// (percent of accesses, percent of the range), adding up to 100 each.
+    Zoned(Vec<(u32, u32)>),
+    /// (percent of accesses, bytes of the range).
+    ZonedAbsolute(Vec<(u32, u64)>),
+}
+
+/// `unified_rw_reporting`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unified {
+    /// Each direction for itself.
+    Separate,
+    /// All as one, called mixed.
+    Mixed,
+    /// Both.
+    Both,
+}
+
+/// Content checks.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Verify {
+    /// The method; `None` for no verification.
+    pub method: Option<VerifyMethod>,
+    /// `do_verify`: read back and check at the end of a write phase.
+    pub after_write: bool,
+    /// `verify_fatal`: the first mismatch ends the job.
+    pub fatal: bool,
+    /// `verify_interval` in bytes, 0 for a header a block.
+    pub interval: u64,
+    /// `verify_pattern`.
+    pub pattern: Vec<u8>,
+    /// `verify_backlog`: verify after this many writes; 0 for at the end.
+    pub backlog: u64,
+    /// `verify_only`: no writes, check what an earlier run wrote.
+    pub only: bool,
+}
+
+/// `verify=`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum VerifyMethod {
+    /// A header with a CRC-32C of the block.
+    Crc32c,
+    /// `verify_pattern` repeated.
+    Pattern,
+    /// The content of the buffer is what its offset says (a seeded sequence), no header.
+    Meta,
+    /// Accepted names of other checksums (md5, sha256, xxhash ...), run as [`Self::Crc32c`] with a warning.
+    Other,
+    /// `null`: pretend to verify.
+    Null,
+}
+
+/// `write_*_log` and their options.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Logs {
+    /// `write_bw_log` prefix.
+    pub bandwidth: Option<String>,
+    /// `write_iops_log` prefix.
+    pub iops: Option<String>,
+    /// `write_lat_log` prefix: lat, slat and clat logs.
+    pub latency: Option<String>,
+    /// `write_hist_log` prefix.
+    pub histogram: Option<String>,
+    /// `log_avg_msec`; 0 for a line an I/O.
+    pub average_ms: u64,
+    /// `log_hist_msec`.
+    pub histogram_ms: u64,
+    /// `log_offset`.
+    pub offset: bool,
+    /// `log_prio`.
+    pub prio: bool,
+    /// `log_max_value`: the largest of an interval rather than the mean.
+    pub maximum: bool,
+}

@@ -1,0 +1,1 @@
+//! See the workspace's ARCHITECTURE.md.

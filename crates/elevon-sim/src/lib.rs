@@ -1,0 +1,4 @@
+//! Virtual time: device models, memory model, faults, seeded swarm.
+#![forbid(unsafe_code)]
+
+pub mod device;
