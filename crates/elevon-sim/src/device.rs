@@ -1,8 +1,18 @@
 //! Simulated devices: what a command costs, in integer nanoseconds.
 
+pub mod closed_loop;
+pub mod null;
+pub mod queue;
+pub mod slots;
+pub mod text;
+
 use elevon_core::driver::{Accept, Command, Completion};
 use elevon_core::limits::QueueLimits;
 use elevon_core::units::{Instant, Sectors};
+
+pub use null::{Null, NullParameters};
+pub use slots::{Slots, SlotsParameters};
+pub use text::TextError;
 
 /// What a device says of itself before the first command.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -17,6 +27,13 @@ pub struct Description {
     pub hw_queues: u16,
     /// Commands that each hardware queue holds.
     pub queue_depth: u32,
+}
+
+impl Description {
+    /// Commands that all hardware queues together hold: what a device reserves room for. Cut to a sane first allocation.
+    pub(crate) fn capacity(&self) -> usize {
+        (usize::from(self.hw_queues) * self.queue_depth as usize).min(1 << 16)
+    }
 }
 
 /// A device in virtual time. Completions come out ordered by (time, command sequence).
@@ -35,4 +52,159 @@ pub trait Device {
 
     /// Forgets a command that the host has given up on; false where it is not (or no longer) in flight.
     fn abort(&mut self, now: Instant, command: &Command) -> bool;
+}
+
+/// Whether the command lies on the device. The block layer never lets another one through; a device checks all the same.
+#[inline]
+pub(crate) fn in_range(description: &Description, command: &Command) -> bool {
+    let size = description.size.get();
+    let sectors = command.bytes.sectors_ceil().get();
+    sectors <= size && command.sector.get() <= size - sectors
+}
+
+/// Limits of a device that has no medium to speak of: 512-byte blocks, discard and write zeroes in one go.
+pub(crate) fn limits_without_medium() -> QueueLimits {
+    QueueLimits {
+        max_hw_discard_sectors: Sectors::new((u32::MAX >> 9).into()),
+        discard_granularity: 512,
+        max_write_zeroes_sectors: Sectors::new((u32::MAX >> 9).into()),
+        ..QueueLimits::default()
+    }
+}
+
+/// Any device model, told apart by a match instead of a pointer.
+#[derive(Clone, Debug)]
+pub enum AnyDevice {
+    /// Completes after a constant time.
+    Null(Null),
+    /// Servers behind a FIFO.
+    Slots(Slots),
+}
+
+macro_rules! each {
+    ($self:ident, $device:ident => $call:expr) => {
+        match $self {
+            Self::Null($device) => $call,
+            Self::Slots($device) => $call,
+        }
+    };
+}
+
+impl Device for AnyDevice {
+    fn description(&self) -> &Description {
+        each!(self, device => device.description())
+    }
+    #[inline]
+    fn submit(&mut self, now: Instant, command: &Command) -> Accept {
+        each!(self, device => device.submit(now, command))
+    }
+    #[inline]
+    fn next_event(&self) -> Option<Instant> {
+        each!(self, device => device.next_event())
+    }
+    #[inline]
+    fn poll(&mut self, now: Instant) -> Option<Completion> {
+        each!(self, device => device.poll(now))
+    }
+    fn abort(&mut self, now: Instant, command: &Command) -> bool {
+        each!(self, device => device.abort(now, command))
+    }
+}
+
+/// A model with parameters, as the command line names it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Model {
+    /// `null:...`
+    Null(NullParameters),
+    /// `slots:...`
+    Slots(SlotsParameters),
+}
+
+impl Model {
+    /// A new device of this model.
+    pub fn build(&self) -> AnyDevice {
+        match self {
+            Self::Null(parameters) => AnyDevice::Null(Null::new(parameters)),
+            Self::Slots(parameters) => AnyDevice::Slots(Slots::new(parameters)),
+        }
+    }
+}
+
+/// Reads `MODEL[:key=value,...]`, as `slots:slots=8,latency=2ms`; what is not given has the model's default.
+pub fn parse_model(text: &str) -> Result<Model, TextError> {
+    let (name, parameters) = text.split_once(':').unwrap_or((text, ""));
+    match name {
+        "null" => NullParameters::parse(parameters).map(Model::Null),
+        "slots" => SlotsParameters::parse(parameters).map(Model::Slots),
+        _ => Err(TextError::UnknownModel { name: name.into(), known: "null, slots".into() }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use closed_loop::{ClosedLoop, closed_loop};
+    use elevon_core::units::{Bytes, Nanos};
+
+    #[test]
+    fn models_by_their_text() {
+        let text = "slots:slots=8,latency=2ms,bandwidth=500MB/s,size=1GiB,rotational=0,hw_queues=1,queue_depth=128";
+        assert_eq!(parse_model(text), Ok(Model::Slots(SlotsParameters::default())));
+        assert_eq!(parse_model("null:size=100GiB,latency=0"), Ok(Model::Null(NullParameters::default())));
+        assert_eq!(parse_model("null"), Ok(Model::Null(NullParameters::default())));
+        let slots = SlotsParameters {
+            slots: 1,
+            latency: Nanos::from_micros(200),
+            bandwidth: Bytes::new(1 << 20),
+            ..SlotsParameters::default()
+        };
+        assert_eq!(parse_model("slots:slots=1,latency=200us,bandwidth=1MiB/s"), Ok(Model::Slots(slots)));
+    }
+
+    #[test]
+    fn bad_models_say_what_would_be_right() {
+        for (text, error) in [
+            ("slot:", "unknown model `slot`; there are null, slots"),
+            ("null:sise=1GiB", "device null: unknown key `sise`; its keys are size, latency, "),
+            ("null:size=1", "device null: `size=1`: expected a size, a multiple of 4096 bytes "),
+            ("null:size=9999999TiB", "device null: `size=9999999TiB`: expected a size"),
+            ("null:size=1000B", "device null: `size=1000B`: expected a size"),
+            (
+                "slots:latency=2",
+                "device slots: `latency=2`: expected a time up to 3600s with its unit: ns, us, ms or s",
+            ),
+            ("slots:latency", "device slots: `latency=`: expected a time"),
+            ("slots:bandwidth=500MB", "device slots: `bandwidth=500MB`: expected a rate from 1kB/s"),
+            ("slots:bandwidth=0", "device slots: `bandwidth=0`: expected a rate from 1kB/s"),
+            ("slots:slots=0", "device slots: `slots=0`: expected a number from 1 to 4096"),
+            ("slots:rotational=yes", "device slots: `rotational=yes`: expected a number from 0 to 1"),
+            ("slots:queue_depth=99999999999999999999", "expected a number from 1 to 65536"),
+        ] {
+            let got = parse_model(text).unwrap_err().to_string();
+            assert!(got.contains(error), "{text}: {got}");
+        }
+    }
+
+    /// Little's law, no fall with depth, and the same seed gives the same completions.
+    #[test]
+    fn invariants_of_every_model() {
+        for text in ["null:latency=10us", "slots:", "slots:slots=3,latency=0,bandwidth=1MB/s"] {
+            let run = |depth| {
+                closed_loop(
+                    &mut parse_model(text).unwrap().build(),
+                    &ClosedLoop { depth, ios: 10_000, ..ClosedLoop::default() },
+                )
+            };
+            let mut last = 0.0;
+            for depth in [1, 2, 3, 7, 8, 9, 32] {
+                let measured = run(depth);
+                assert_eq!((measured.ios, measured.errors), (10_000, 0));
+                let little = measured.iops() * measured.mean_latency().get() as f64 / 1e9;
+                assert!((measured.mean_in_flight() / little - 1.0).abs() < 0.005, "{text} {depth}");
+                assert!(measured.iops() > last * 0.99, "{text} {depth}");
+                last = measured.iops();
+                assert_eq!(measured, run(depth));
+            }
+        }
+    }
 }

@@ -1,4 +1,5 @@
 //! Virtual time: device models, memory model, faults, seeded swarm.
 #![forbid(unsafe_code)]
 
+pub mod chance;
 pub mod device;

@@ -1,0 +1,160 @@
+//! What is due when: a queue of things ordered by (time, sequence), for completions and inner steps.
+//!
+//! Cost: O(1) for what arrives in order, as it does from a device of constant latency or one size of request; O(log n) in
+//! the entries that arrived out of order for the rest. Nothing is allocated once it has grown to its largest.
+
+use std::collections::{BinaryHeap, VecDeque};
+
+use elevon_core::units::Instant;
+
+#[derive(Clone, Copy, Debug)]
+struct Entry<T> {
+    at: Instant,
+    sequence: u64,
+    item: T,
+}
+
+impl<T> Entry<T> {
+    #[inline]
+    const fn key(&self) -> (Instant, u64) {
+        (self.at, self.sequence)
+    }
+}
+impl<T> PartialEq for Entry<T> {
+    fn eq(&self, other: &Self) -> bool {
+        self.key() == other.key()
+    }
+}
+impl<T> Eq for Entry<T> {}
+impl<T> PartialOrd for Entry<T> {
+    fn partial_cmp(&self, other: &Self) -> Option<core::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+impl<T> Ord for Entry<T> {
+    /// Backwards: the heap's top is the earliest.
+    fn cmp(&self, other: &Self) -> core::cmp::Ordering {
+        other.key().cmp(&self.key())
+    }
+}
+
+/// A queue ordered by (time, sequence). Two entries never share a sequence number.
+#[derive(Clone, Debug)]
+pub struct EventQueue<T> {
+    /// Entries in order, for as long as they arrive in order.
+    ring: VecDeque<Entry<T>>,
+    /// The others.
+    heap: BinaryHeap<Entry<T>>,
+}
+
+impl<T: Copy> EventQueue<T> {
+    /// An empty queue with room for `capacity` entries.
+    pub fn with_capacity(capacity: usize) -> Self {
+        Self { ring: VecDeque::with_capacity(capacity), heap: BinaryHeap::new() }
+    }
+
+    /// Adds `item` at `at`.
+    #[inline]
+    pub fn push(&mut self, at: Instant, sequence: u64, item: T) {
+        let entry = Entry { at, sequence, item };
+        if self.ring.back().is_none_or(|last| last.key() < entry.key()) {
+            self.ring.push_back(entry);
+        } else {
+            self.heap.push(entry);
+        }
+    }
+
+    /// Whether the earliest entry is the heap's.
+    #[inline]
+    fn heap_first(&self) -> bool {
+        match (self.ring.front(), self.heap.peek()) {
+            (_, None) => false,
+            (None, Some(_)) => true,
+            (Some(ring), Some(heap)) => heap.key() < ring.key(),
+        }
+    }
+
+    /// When the earliest entry is due.
+    #[inline]
+    pub fn next_at(&self) -> Option<Instant> {
+        if self.heap_first() { self.heap.peek() } else { self.ring.front() }.map(|entry| entry.at)
+    }
+
+    /// Takes the earliest entry that is due at `now`, with its time.
+    #[inline]
+    pub fn pop_due(&mut self, now: Instant) -> Option<(Instant, T)> {
+        if self.heap_first() {
+            let top = self.heap.peek()?;
+            if top.at > now {
+                return None;
+            }
+            return self.heap.pop().map(|entry| (entry.at, entry.item));
+        }
+        if self.ring.front()?.at > now {
+            return None;
+        }
+        self.ring.pop_front().map(|entry| (entry.at, entry.item))
+    }
+
+    /// Takes out the entry of that sequence number: O(n), for aborts.
+    pub fn remove(&mut self, sequence: u64) -> Option<T> {
+        if let Some(position) = self.ring.iter().position(|entry| entry.sequence == sequence) {
+            return self.ring.remove(position).map(|entry| entry.item);
+        }
+        let found = self.heap.iter().find(|entry| entry.sequence == sequence).map(|entry| entry.item)?;
+        self.heap.retain(|entry| entry.sequence != sequence);
+        Some(found)
+    }
+
+    /// Entries in the queue.
+    #[inline]
+    pub fn len(&self) -> usize {
+        self.ring.len() + self.heap.len()
+    }
+
+    /// Whether nothing is in it.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::chance::mix64;
+    use std::collections::BTreeMap;
+
+    #[test]
+    fn agrees_with_a_sorted_map_on_random_steps() {
+        let mut queue = EventQueue::with_capacity(4);
+        let mut naive: BTreeMap<(u64, u64), u64> = BTreeMap::new();
+        let mut now = 0;
+        for step in 0..20_000u64 {
+            let chance = mix64(step);
+            match chance % 8 {
+                0..=3 => {
+                    let at = now + (chance >> 8) % 50;
+                    queue.push(Instant::new(at), step, step);
+                    naive.insert((at, step), step);
+                }
+                4..=6 => {
+                    now += (chance >> 8) % 20;
+                    let expected = naive.first_key_value().filter(|((at, _), _)| *at <= now).map(|(&key, _)| key);
+                    let got = queue.pop_due(Instant::new(now)).map(|(at, item)| (at.get(), item));
+                    assert_eq!(got, expected);
+                    expected.map(|key| naive.remove(&key));
+                }
+                _ => {
+                    let victim = naive.iter().nth((chance >> 8) as usize % naive.len().max(1)).map(|(&key, _)| key);
+                    if let Some(key) = victim {
+                        assert_eq!(queue.remove(key.1), naive.remove(&key));
+                    }
+                    assert_eq!(queue.remove(u64::MAX), None);
+                }
+            }
+            assert_eq!(queue.len(), naive.len());
+            assert_eq!(queue.next_at().map(Instant::get), naive.keys().next().map(|key| key.0));
+        }
+    }
+}

@@ -1,0 +1,272 @@
+//! `slots`: N servers behind one FIFO; a request holds a server for latency + bytes / bandwidth.
+//!
+//! This is the device that the kernel-truth measurements were made on, so it is exactly that and no more. Commands that move
+//! no data (discard, write zeroes, flush) hold a server for the latency alone. A flush has no order of its own: it is one
+//! more command in the FIFO, since there is no cache that it would have to wait for.
+//!
+//! The bandwidth is each server's own. A fraction of a nanosecond counts as a whole one.
+//!
+//! Cost: O(1) per command while requests are of one size, O(log slots) where sizes mix.
+
+use std::collections::VecDeque;
+
+use elevon_core::driver::{Accept, Command, Completion};
+use elevon_core::limits::QueueLimits;
+use elevon_core::status::Status;
+use elevon_core::units::{Bytes, Instant, Nanos, Sectors};
+
+use super::queue::EventQueue;
+use super::text::{Fields, TextError};
+use super::{Description, Device, in_range};
+
+/// What a `slots` device is made of.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SlotsParameters {
+    /// Servers, 1..=4096.
+    pub slots: u32,
+    /// What every request costs.
+    pub latency: Nanos,
+    /// Bytes per second of each server; zero for no limit.
+    pub bandwidth: Bytes,
+    /// Size.
+    pub size: Bytes,
+    /// Whether it claims to turn.
+    pub rotational: bool,
+    /// Hardware queues.
+    pub hw_queues: u16,
+    /// Commands that each hardware queue holds.
+    pub queue_depth: u32,
+}
+
+impl Default for SlotsParameters {
+    fn default() -> Self {
+        Self {
+            slots: 8,
+            latency: Nanos::from_millis(2),
+            bandwidth: Bytes::new(500_000_000),
+            size: Bytes::new(1 << 30),
+            rotational: false,
+            hw_queues: 1,
+            queue_depth: 128,
+        }
+    }
+}
+
+impl SlotsParameters {
+    /// The keys of the text form.
+    pub const KEYS: &[&str] = &["slots", "latency", "bandwidth", "size", "rotational", "hw_queues", "queue_depth"];
+
+    /// From the text form, `slots=8,latency=2ms,bandwidth=500MB/s,size=1GiB,rotational=0,hw_queues=1,queue_depth=128`.
+    pub fn parse(text: &str) -> Result<Self, TextError> {
+        let fields = Fields::parse("device slots", text, Self::KEYS)?;
+        let default = Self::default();
+        Ok(Self {
+            slots: fields.count("slots", default.slots.into(), 1..=4096)? as u32,
+            latency: fields.span("latency", default.latency)?,
+            bandwidth: fields.rate("bandwidth", default.bandwidth)?,
+            size: fields.size("size", default.size)?,
+            rotational: fields.flag("rotational", default.rotational)?,
+            hw_queues: fields.count("hw_queues", default.hw_queues.into(), 1..=1024)? as u16,
+            queue_depth: fields.count("queue_depth", default.queue_depth.into(), 1..=65536)? as u32,
+        })
+    }
+}
+
+/// How long `bytes` take at `rate` bytes a second, rounded up; no time where the rate is zero (no limit).
+#[inline]
+pub(crate) fn transfer(bytes: Bytes, rate: Bytes) -> Nanos {
+    if rate.is_zero() {
+        return Nanos::ZERO;
+    }
+    match bytes.get().checked_mul(1_000_000_000) {
+        Some(scaled) => Nanos::new(scaled.div_ceil(rate.get())),
+        None => Nanos::new(
+            u64::try_from((u128::from(bytes.get()) * 1_000_000_000).div_ceil(rate.get().into())).unwrap_or(u64::MAX),
+        ),
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Held {
+    sequence: u64,
+    service: Nanos,
+    completion: Completion,
+}
+
+/// A `slots` device.
+#[derive(Clone, Debug)]
+pub struct Slots {
+    description: Description,
+    parameters: SlotsParameters,
+    busy: EventQueue<Completion>,
+    waiting: VecDeque<Held>,
+    /// The last size asked for and its service time: sizes come in runs, and a division costs more than all the rest.
+    last: (Bytes, Nanos),
+}
+
+impl Slots {
+    /// A device of these parameters.
+    pub fn new(parameters: &SlotsParameters) -> Self {
+        let limits = QueueLimits {
+            // Its own limit must never be what shapes a request: 32 MiB, larger than any soft limit of a kernel.
+            max_hw_sectors: Sectors::new(65536),
+            rotational: parameters.rotational,
+            ..super::limits_without_medium()
+        };
+        let description = Description {
+            name: "slots".into(),
+            size: parameters.size.sectors_floor(),
+            limits,
+            hw_queues: parameters.hw_queues,
+            queue_depth: parameters.queue_depth,
+        };
+        Self {
+            parameters: parameters.clone(),
+            busy: EventQueue::with_capacity(parameters.slots as usize),
+            waiting: VecDeque::with_capacity(description.capacity()),
+            last: (Bytes::ZERO, parameters.latency),
+            description,
+        }
+    }
+
+    #[inline]
+    fn service(&mut self, command: &Command) -> Nanos {
+        let bytes = if command.op.has_data() { command.bytes } else { Bytes::ZERO };
+        if self.last.0 != bytes {
+            self.last = (bytes, self.parameters.latency + transfer(bytes, self.parameters.bandwidth));
+        }
+        self.last.1
+    }
+
+    /// A server came free at `now`: the head of the FIFO takes it.
+    #[inline]
+    fn start_next(&mut self, now: Instant) {
+        if let Some(next) = self.waiting.pop_front() {
+            self.busy.push(now.saturating_add(next.service), next.sequence, next.completion);
+        }
+    }
+}
+
+impl Device for Slots {
+    fn description(&self) -> &Description {
+        &self.description
+    }
+
+    #[inline]
+    fn submit(&mut self, now: Instant, command: &Command) -> Accept {
+        if !in_range(&self.description, command) {
+            return Accept::Error(Status::IoError);
+        }
+        let service = self.service(command);
+        let completion = Completion { request: command.request, status: Status::Ok, bytes: command.bytes };
+        if self.busy.len() < self.parameters.slots as usize {
+            self.busy.push(now.saturating_add(service), command.sequence, completion);
+        } else {
+            self.waiting.push_back(Held { sequence: command.sequence, service, completion });
+        }
+        Accept::Ok
+    }
+
+    #[inline]
+    fn next_event(&self) -> Option<Instant> {
+        self.busy.next_at()
+    }
+
+    #[inline]
+    fn poll(&mut self, now: Instant) -> Option<Completion> {
+        let (at, completion) = self.busy.pop_due(now)?;
+        self.start_next(at);
+        Some(completion)
+    }
+
+    fn abort(&mut self, now: Instant, command: &Command) -> bool {
+        if let Some(position) = self.waiting.iter().position(|held| held.sequence == command.sequence) {
+            return self.waiting.remove(position).is_some();
+        }
+        let aborted = self.busy.remove(command.sequence).is_some();
+        if aborted {
+            self.start_next(now);
+        }
+        aborted
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::chance::{below, draw};
+    use crate::device::closed_loop::{ClosedLoop, closed_loop, read_command};
+
+    fn slots(text: &str) -> Slots {
+        Slots::new(&SlotsParameters::parse(text).unwrap())
+    }
+
+    #[test]
+    fn a_request_holds_a_server_for_latency_and_transfer() {
+        let mut device = slots("slots=2,latency=2ms,bandwidth=500MB/s");
+        for (id, bytes) in [(0, 4096), (1, 1 << 20), (2, 4096)] {
+            assert_eq!(device.submit(Instant::default(), &read_command(id, 0, bytes)), Accept::Ok);
+        }
+        let mut ends = Vec::new();
+        while let Some(at) = device.next_event() {
+            assert!(at.get() == 0 || device.poll(Instant::new(at.get() - 1)).is_none());
+            ends.push((device.poll(at).unwrap().request.0, at.get()));
+        }
+        // 4096 B at 2 ns a byte; the third waits for the first server to come free.
+        assert_eq!(ends, [(0, 2_008_192), (2, 2 * 2_008_192), (1, 2_000_000 + 2 * (1 << 20))]);
+    }
+
+    #[test]
+    fn closed_loop_throughput_is_servers_over_service() {
+        for (depth, servers) in [(1, 1), (4, 4), (8, 8), (64, 8)] {
+            let measured = closed_loop(&mut slots(""), &ClosedLoop { depth, ios: 40_000, ..ClosedLoop::default() });
+            let expected = f64::from(servers) * 1e9 / 2_008_192.0;
+            assert!((measured.iops() / expected - 1.0).abs() < 0.002, "{depth}: {} {expected}", measured.iops());
+        }
+    }
+
+    /// Against the plainest form there is: each command in order takes the server that is free first.
+    #[test]
+    fn agrees_with_next_free_times_on_random_arrivals() {
+        let mut device = slots("slots=5,latency=100us,bandwidth=50MB/s,queue_depth=256");
+        let mut free = [0u64; 5];
+        let (mut expected, mut got, mut now) = (Vec::new(), Vec::new(), 0);
+        let mut drain = |device: &mut Slots, until: u64| {
+            while let Some(at) = device.next_event().filter(|at| at.get() <= until) {
+                got.push((at.get(), device.poll(at).unwrap().request.0));
+            }
+        };
+        for id in 0..5_000u32 {
+            now += below(draw(1, 0, id.into()), 80_000);
+            drain(&mut device, now);
+            let bytes = 512 * (1 + below(draw(1, 1, id.into()), 40));
+            device.submit(Instant::new(now), &read_command(id, 0, bytes));
+            let server = free.iter_mut().min().unwrap();
+            *server = now.max(*server) + 100_000 + bytes * 20;
+            expected.push((*server, id));
+        }
+        drain(&mut device, u64::MAX);
+        expected.sort_unstable();
+        assert_eq!(got, expected);
+    }
+
+    #[test]
+    fn an_aborted_command_gives_its_server_to_the_next() {
+        let mut device = slots("slots=1,latency=1ms,bandwidth=1000MB/s");
+        let commands: Vec<_> = (0..3).map(|id| read_command(id, 0, 1000)).collect();
+        commands.iter().for_each(|c| assert_eq!(device.submit(Instant::default(), c), Accept::Ok));
+        assert!(device.abort(Instant::new(500), &commands[0]));
+        assert!(device.abort(Instant::new(600), &commands[2]));
+        assert_eq!(device.next_event(), Some(Instant::new(500 + 1_001_000)));
+        assert_eq!(device.poll(Instant::new(1_001_500)).unwrap().request.0, 1);
+        assert_eq!(device.next_event(), None);
+    }
+
+    #[test]
+    fn transfers_round_up_and_do_not_overflow() {
+        assert_eq!(transfer(Bytes::new(1), Bytes::new(3_000_000_000)), Nanos::new(1));
+        assert_eq!(transfer(Bytes::new(4096), Bytes::new(500_000_000)), Nanos::new(8192));
+        assert_eq!(transfer(Bytes::new(1 << 50), Bytes::new(1_000_000_000)), Nanos::new(1 << 50));
+        assert_eq!(transfer(Bytes::new(7), Bytes::ZERO), Nanos::ZERO);
+    }
+}
