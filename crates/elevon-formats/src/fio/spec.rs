@@ -324,3 +324,112 @@ pub struct Logs {
     /// `log_max_value`: the largest of an interval rather than the mean.
     pub maximum: bool,
 }
+
+impl JobSpec {
+    /// A job with fio's defaults: sequential 4 KiB reads by a synchronous engine over the whole device.
+    pub fn default_job(name: &str) -> Self {
+        const NO_BYTES: Amount = Amount::Bytes(0);
+        let sizes = || BlockSizes::Range(4096, 4096);
+        Self {
+            name: name.to_owned(),
+            origin: "default:0".to_owned(),
+            description: None,
+            numjobs: 1,
+            rw: Rw::default(),
+            block_sizes: [sizes(), sizes(), sizes()],
+            block_align: [0; 3],
+            bs_unaligned: false,
+            engine: Engine { name: "psync".to_owned(), asynchronous: false, submission_blocks: true },
+            iodepth: 1,
+            iodepth_batch_submit: 1,
+            iodepth_batch_complete_min: 1,
+            iodepth_batch_complete_max: 1,
+            iodepth_low: 1,
+            serialize_overlap: false,
+            direct: false,
+            filenames: Vec::new(),
+            directory: None,
+            nrfiles: 1,
+            file_service: FileService::RoundRobin(1),
+            size: None,
+            file_size: None,
+            io_size: None,
+            offset: NO_BYTES,
+            offset_increment: NO_BYTES,
+            offset_align: 0,
+            number_ios: None,
+            loops: 1,
+            runtime: Nanos::ZERO,
+            time_based: false,
+            ramp_time: Nanos::ZERO,
+            start_delay: (Nanos::ZERO, Nanos::ZERO),
+            think_time: Nanos::ZERO,
+            think_time_spin: Nanos::ZERO,
+            think_time_blocks: 1,
+            think_time_counts_issued: false,
+            think_time_io_time: Nanos::ZERO,
+            rate: [None; 3],
+            rate_iops: [None; 3],
+            rate_min: [None; 3],
+            rate_iops_min: [None; 3],
+            rate_cycle: Nanos::from_secs(1),
+            rate_poisson: false,
+            rate_ignore_think_time: false,
+            ioprio: IoPrio::NONE,
+            command_prio: [None; 2],
+            fsync: 0,
+            fdatasync: 0,
+            end_fsync: false,
+            fsync_on_close: false,
+            sync: SyncMode::None,
+            randrepeat: true,
+            allrandrepeat: false,
+            randseed: None,
+            distribution: [Distribution::Random, Distribution::Random, Distribution::Random],
+            percentage_random: [100; 3],
+            norandommap: false,
+            stonewall: false,
+            wait_for: None,
+            exitall: false,
+            group_reporting: false,
+            new_group: false,
+            unified_rw_reporting: Unified::Separate,
+            percentiles: [1, 5, 10, 20, 30, 40, 50, 60, 70, 80, 90, 95, 99]
+                .map(|percent| percent * 10_000)
+                .into_iter()
+                .chain([995_000, 999_000, 999_500, 999_900])
+                .collect(),
+            clat_percentiles: true,
+            lat_percentiles: false,
+            slat_percentiles: false,
+            ignore_error: [Vec::new(), Vec::new(), Vec::new()],
+            continue_on_error: [false; 3],
+            verify: Verify { after_write: true, ..Verify::default() },
+            zero_buffers: false,
+            buffer_pattern: None,
+            refill_buffers: false,
+            write_hint: 0,
+            logs: Logs::default(),
+            cgroup: None,
+            cgroup_weight: None,
+            options: Vec::new(),
+        }
+    }
+}
+
+impl Default for Rw {
+    /// Sequential reads.
+    fn default() -> Self {
+        Self {
+            read: true,
+            write: false,
+            trim: false,
+            random: false,
+            trim_then_write: false,
+            mix_read: 50,
+            ios_per_offset: 1,
+            sequential_skip: 0,
+            sequencer_identical: false,
+        }
+    }
+}
