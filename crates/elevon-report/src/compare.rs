@@ -1,0 +1,191 @@
+//! Several runs of one job side by side: one table, ratios against the first run.
+
+use std::fmt::Write as _;
+
+use elevon_core::stats::DirectionStats;
+
+use crate::number::{bytes_binary, bytes_decimal, count, grouped, span};
+use crate::result::{RunResult, SizeCounts};
+use crate::summary::{DiskDelta, bandwidth, iops, latency_mean, mixed, percentile, ratio, shown_latency, total};
+use crate::text::{align_right, plain_table, push_table};
+
+/// A run with the name that a comparison calls it by.
+#[derive(Clone, Copy, Debug)]
+pub struct Variant<'a> {
+    /// The options that make it different, or `baseline`.
+    pub label: &'a str,
+    /// What it found out.
+    pub result: &'a RunResult,
+}
+
+/// A request is small when it is below this many bytes and below half of the mean size.
+const SMALL_REQUEST_BYTES: u64 = 64 * 1024;
+
+/// One line of a comparison: a quantity and its value in every variant.
+struct Row {
+    name: &'static str,
+    values: Vec<f64>,
+    format: fn(f64) -> String,
+}
+
+/// The comparison as text: a block of rows for each job, one for all jobs together and one for the device. Columns are the
+/// variants; every value past the first column carries its ratio to the first.
+pub fn table(variants: &[Variant<'_>]) -> String {
+    let mut out = String::new();
+    legend(&mut out, variants);
+    let Some(first) = variants.first() else { return out };
+    for (at, job) in first.result.jobs.iter().enumerate() {
+        let figures: Vec<DirectionStats> = variants
+            .iter()
+            .map(|v| v.result.jobs.get(at).filter(|j| j.name == job.name).map(|j| mixed(&j.stats)).unwrap_or_default())
+            .collect();
+        block(&mut out, &format!("job {}", job.name), &job_rows(&figures));
+    }
+    if first.result.jobs.len() > 1 {
+        let figures: Vec<DirectionStats> = variants.iter().map(|v| total(v.result)).collect();
+        block(&mut out, "all jobs", &job_rows(&figures));
+    }
+    block(&mut out, "device", &device_rows(variants));
+    out
+}
+
+/// What the letters at the heads of columns stand for.
+fn legend(out: &mut String, variants: &[Variant<'_>]) {
+    for (letter, variant) in letters().zip(variants) {
+        let run = variant.result;
+        let kind = if run.device.simulated { "simulated" } else { "real" };
+        let _ = writeln!(
+            out,
+            "{letter}: {} ({kind} {}, {}, kernel {} rules, seed {})",
+            variant.label,
+            run.device.name,
+            run.scheduler.name,
+            run.kernel.name(),
+            run.seed
+        );
+    }
+}
+
+/// A, B, C ... Z, then A again.
+pub(crate) fn letters() -> impl Iterator<Item = char> {
+    ('A'..='Z').cycle()
+}
+
+fn job_rows(figures: &[DirectionStats]) -> Vec<Row> {
+    let row = |name, format, of: &dyn Fn(&DirectionStats) -> f64| Row {
+        name,
+        values: figures.iter().map(of).collect(),
+        format,
+    };
+    let at = |millionths| move |f: &DirectionStats| percentile(shown_latency(f), millionths) as f64;
+    vec![
+        row("IOPS", count, &iops),
+        row("bandwidth", per_second, &bandwidth),
+        row("mean latency", span, &|f| latency_mean(shown_latency(f))),
+        row("50% latency", span, &at(500_000)),
+        row("99% latency", span, &at(990_000)),
+        row("99.9% latency", span, &at(999_000)),
+    ]
+}
+
+fn device_rows(variants: &[Variant<'_>]) -> Vec<Row> {
+    let row = |name, format, of: &dyn Fn(&RunResult) -> f64| Row {
+        name,
+        values: variants.iter().map(|v| of(v.result)).collect(),
+        format,
+    };
+    let delta = |run: &RunResult| DiskDelta::between(&run.disk.start, &run.disk.end);
+    vec![
+        row("utilisation, exact", percent, &|run| delta(run).utilisation()[3]),
+        row("mean in flight", plain, &|run| delta(run).mean_in_flight),
+        row("requests", whole, &|run| run.disk.all_request_sizes().total() as f64),
+        row("mean request", bytes_binary, &mean_request),
+        row("small requests", whole, &|run| small_requests(run) as f64),
+        row("splits", whole, &|run| run.disk.counters.splits as f64),
+        row("merges", whole, &|run| run.disk.counters.merges as f64),
+    ]
+}
+
+/// Mean size in bytes of the requests given to the driver.
+pub(crate) fn mean_request(run: &RunResult) -> f64 {
+    let sizes = run.disk.all_request_sizes();
+    ratio(sizes.bytes() as f64, sizes.total() as f64)
+}
+
+/// Requests that a device pays full price for and gets little from: below 64 KiB and below half of their group's mean size.
+fn small_requests(run: &RunResult) -> u64 {
+    let of = |sizes: &SizeCounts| -> u64 {
+        let limit = ratio(sizes.bytes() as f64, sizes.total() as f64) / 2.0;
+        sizes.0.iter().filter(|&&(b, _)| b < SMALL_REQUEST_BYTES && (b as f64) < limit).map(|&(_, n)| n).sum()
+    };
+    run.disk.request_sizes.iter().map(of).sum()
+}
+
+fn per_second(value: f64) -> String {
+    format!("{}/s", bytes_decimal(value))
+}
+fn percent(value: f64) -> String {
+    format!("{value:.2}%")
+}
+fn plain(value: f64) -> String {
+    format!("{value:.2}")
+}
+fn whole(value: f64) -> String {
+    grouped(value as u64)
+}
+
+fn block(out: &mut String, title: &str, rows: &[Row]) {
+    let mut table = plain_table();
+    let columns = rows.first().map_or(0, |row| row.values.len());
+    let mut header = vec![title.to_owned()];
+    for (at, letter) in letters().take(columns).enumerate() {
+        header.push(letter.to_string());
+        if at > 0 {
+            header.push(format!("{letter}/A"));
+        }
+    }
+    table.set_header(header);
+    for row in rows {
+        let base = row.values[0];
+        let mut cells = vec![row.name.to_owned()];
+        for (at, &value) in row.values.iter().enumerate() {
+            cells.push((row.format)(value));
+            if at > 0 {
+                cells.push(if base == 0.0 { "-".into() } else { format!("{:.3}", value / base) });
+            }
+        }
+        table.add_row(cells);
+    }
+    align_right(&mut table);
+    out.push('\n');
+    push_table(out, &table);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sample;
+
+    #[test]
+    fn two_variants() {
+        let (a, b) = (sample::mixed_run(), sample::quicker_run());
+        let variants = [
+            Variant { label: "--scheduler mq-deadline", result: &a },
+            Variant { label: "--scheduler none", result: &b },
+        ];
+        insta::assert_snapshot!(table(&variants));
+    }
+
+    #[test]
+    fn four_variants_stay_within_120_columns() {
+        let runs = [sample::mixed_run(), sample::quicker_run(), sample::odd_run(), sample::empty_run()];
+        let variants: Vec<_> = runs.iter().map(|result| Variant { label: "v", result }).collect();
+        let text = table(&variants);
+        assert!(text.lines().all(|line| line.len() <= 120), "{text}");
+    }
+
+    #[test]
+    fn no_variant_is_no_table() {
+        assert_eq!(table(&[]), "");
+    }
+}

@@ -1,0 +1,301 @@
+//! JSON in fio's schema, key for key and in fio's order, and one more top-level object, `elevon`.
+//!
+//! Floats have six decimals, as fio prints them. Keys of later fio versions than 3.33 (`job_start`, `priohint`,
+//! `read_sectors` ...) are there too. `fio version` says `elevon-VERSION`: readers show that string and do not parse it.
+
+mod elevon;
+
+use std::io;
+
+use elevon_core::ioprio::IoPrio;
+use elevon_core::stats::{Direction, DirectionStats, LatencyStat};
+use serde::Serialize as _;
+use serde_json::ser::{Formatter, PrettyFormatter, Serializer};
+use serde_json::{Map, Value, json};
+
+use crate::number::date;
+use crate::result::{JobResult, RunResult, UnifiedReporting};
+use crate::summary::{
+    self, DiskDelta, bandwidth, iops, latency_deviation, latency_mean, mixed, ratio, runtime_ms, sample_deviation,
+    sample_mean,
+};
+use crate::text::{BUCKETS, bucket_counts, shares};
+
+/// Version of the `elevon` object: grows when a key changes its meaning or goes away.
+pub const SCHEMA_VERSION: u32 = 1;
+
+/// What to leave in or out.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct JsonOptions {
+    /// Every latency histogram's bins, as fio's `json+`.
+    pub bins: bool,
+    /// The run over time, under `elevon.series`.
+    pub series: bool,
+}
+
+/// The report of a run as JSON text that ends with a newline.
+pub fn report(run: &RunResult, options: JsonOptions) -> String {
+    text(&value(run, options))
+}
+
+/// The report of a run as a JSON value.
+pub fn value(run: &RunResult, options: JsonOptions) -> Value {
+    let jobs: Vec<Value> = run.jobs.iter().map(|job| job_value(run, job, options)).collect();
+    json!({
+        "fio version": concat!("elevon-", env!("CARGO_PKG_VERSION")),
+        "timestamp": run.unix_ms / 1000,
+        "timestamp_ms": run.unix_ms,
+        "time": date(run.unix_ms),
+        "global options": strings(&run.global_options),
+        "jobs": jobs,
+        "disk_util": [disk_util(run)],
+        "elevon": elevon::value(run, options),
+    })
+}
+
+/// A value as text in fio's style.
+fn text(value: &Value) -> String {
+    let mut bytes = Vec::new();
+    let mut serializer = Serializer::with_formatter(&mut bytes, FioStyle(PrettyFormatter::new()));
+    value.serialize(&mut serializer).unwrap_or_else(|_| unreachable!("writing to memory cannot fail"));
+    bytes.push(b'\n');
+    String::from_utf8(bytes).unwrap_or_else(|_| unreachable!("JSON is UTF-8"))
+}
+
+/// Two spaces of indent, a blank on both sides of the colon, six decimals.
+struct FioStyle(PrettyFormatter<'static>);
+
+impl Formatter for FioStyle {
+    fn begin_array<W: ?Sized + io::Write>(&mut self, writer: &mut W) -> io::Result<()> {
+        self.0.begin_array(writer)
+    }
+    fn end_array<W: ?Sized + io::Write>(&mut self, writer: &mut W) -> io::Result<()> {
+        self.0.end_array(writer)
+    }
+    fn begin_array_value<W: ?Sized + io::Write>(&mut self, writer: &mut W, first: bool) -> io::Result<()> {
+        self.0.begin_array_value(writer, first)
+    }
+    fn end_array_value<W: ?Sized + io::Write>(&mut self, writer: &mut W) -> io::Result<()> {
+        self.0.end_array_value(writer)
+    }
+    fn begin_object<W: ?Sized + io::Write>(&mut self, writer: &mut W) -> io::Result<()> {
+        self.0.begin_object(writer)
+    }
+    fn end_object<W: ?Sized + io::Write>(&mut self, writer: &mut W) -> io::Result<()> {
+        self.0.end_object(writer)
+    }
+    fn begin_object_key<W: ?Sized + io::Write>(&mut self, writer: &mut W, first: bool) -> io::Result<()> {
+        self.0.begin_object_key(writer, first)
+    }
+    fn begin_object_value<W: ?Sized + io::Write>(&mut self, writer: &mut W) -> io::Result<()> {
+        writer.write_all(b" : ")
+    }
+    fn end_object_value<W: ?Sized + io::Write>(&mut self, writer: &mut W) -> io::Result<()> {
+        self.0.end_object_value(writer)
+    }
+    fn write_f64<W: ?Sized + io::Write>(&mut self, writer: &mut W, value: f64) -> io::Result<()> {
+        write!(writer, "{value:.6}")
+    }
+}
+
+fn strings(rows: &[(String, String)]) -> Value {
+    Value::Object(rows.iter().map(|(key, value)| (key.clone(), Value::from(value.as_str()))).collect())
+}
+
+fn job_value(run: &RunResult, job: &JobResult, options: JsonOptions) -> Value {
+    let stats = &job.stats;
+    let mut out = Map::new();
+    let mut put = |key: &str, value: Value| {
+        out.insert(key.to_owned(), value);
+    };
+    put("jobname", json!(job.name));
+    put("groupid", json!(job.group));
+    let run_start_ms = run.unix_ms.saturating_sub(run.elapsed.as_millis());
+    put("job_start", json!(run_start_ms + job.start.get() / 1_000_000));
+    put("error", json!(stats.error));
+    put("eta", json!(0));
+    put("elapsed", json!(run.elapsed.get().div_ceil(1_000_000_000)));
+    put("job options", strings(&job.options));
+    let group = |at: Option<usize>| summary::group_bandwidth(run, job.group, at);
+    if job.unified != UnifiedReporting::Mixed {
+        for (name, direction) in ["read", "write", "trim"].iter().zip(Direction::ALL) {
+            let at = direction as usize;
+            put(name, direction_value(job, &stats.directions[at], group(Some(at)), options));
+        }
+        put("sync", json!({ "total_ios": stats.sync.count, "lat_ns": latency_value(job, &stats.sync, true, options) }));
+    }
+    if job.unified != UnifiedReporting::Separate {
+        put("mixed", direction_value(job, &mixed(stats), group(None), options));
+    }
+    let runtime = job.end.since(job.start);
+    let members = u64::from(job.members);
+    put("job_runtime", json!(runtime.as_millis() * members));
+    put("usr_cpu", json!(0.0));
+    put("sys_cpu", json!(100.0 * ratio(stats.cpu_ns as f64, (runtime.get() * members) as f64)));
+    put("ctx", json!(stats.context_switches));
+    put("majf", json!(0));
+    put("minf", json!(0));
+    levels(job, &mut put);
+    put("latency_depth", json!(job.workload.iodepth));
+    put("latency_target", json!(0));
+    put("latency_percentile", json!(100.0));
+    put("latency_window", json!(0));
+    if !job.description.is_empty() {
+        put("desc", json!(job.description));
+    }
+    Value::Object(out)
+}
+
+/// Depth levels and latency buckets, in percent.
+fn levels(job: &JobResult, put: &mut impl FnMut(&str, Value)) {
+    let stats = &job.stats;
+    let depths = ["1", "2", "4", "8", "16", "32", ">=64"];
+    let batches = ["0", "4", "8", "16", "32", "64", ">=64"];
+    for (key, names, counts) in [
+        ("iodepth_level", depths, &stats.depth_levels),
+        ("iodepth_submit", batches, &stats.submit_levels),
+        ("iodepth_complete", batches, &stats.complete_levels),
+    ] {
+        let shares = names.iter().zip(shares(counts)).map(|(name, share)| ((*name).to_owned(), json!(share)));
+        put(key, Value::Object(shares.collect()));
+    }
+    let clat = mixed(stats).clat;
+    let keys = ["latency_ns", "latency_us", "latency_ms"];
+    for ((key, (_, _, bounds)), counts) in keys.iter().zip(BUCKETS).zip(bucket_counts(&clat)) {
+        let names = bounds.iter().map(u64::to_string).chain([">=2000".to_owned()]);
+        let shares = names.zip(counts).map(|(name, n)| {
+            let share = 100.0 * ratio(n as f64, clat.count as f64);
+            (name, json!(if n > 0 { share.max(0.01) } else { 0.0 }))
+        });
+        put(key, Value::Object(shares.collect()));
+    }
+}
+
+fn direction_value(job: &JobResult, figures: &DirectionStats, group_bandwidth: f64, options: JsonOptions) -> Value {
+    let rate = bandwidth(figures);
+    let wanted = job.latency_percentiles;
+    let mut out = Map::new();
+    let mut put = |key: &str, value: Value| {
+        out.insert(key.to_owned(), value);
+    };
+    put("io_bytes", json!(figures.bytes));
+    put("io_kbytes", json!(figures.bytes / 1024));
+    put("bw_bytes", json!(rate as u64));
+    put("bw", json!((rate / 1024.0) as u64));
+    put("iops", json!(iops(figures)));
+    put("runtime", json!(runtime_ms(figures.runtime_ns)));
+    put("total_ios", json!(figures.ios));
+    put("short_ios", json!(figures.short_ios));
+    put("drop_ios", json!(0));
+    put("slat_ns", latency_value(job, &figures.slat, wanted.slat, options));
+    put("clat_ns", latency_value(job, &figures.clat, wanted.clat, options));
+    put("lat_ns", latency_value(job, &figures.lat, wanted.lat, options));
+    if figures.by_priority.len() > 1 {
+        let prios = figures.by_priority.iter().map(|(prio, stat)| priority_value(job, *prio, stat, options));
+        put("prios", prios.collect());
+    }
+    let (bw, io) = (&figures.bandwidth, &figures.iops);
+    let mean = sample_mean(bw);
+    put("bw_min", json!(bw.min));
+    put("bw_max", json!(bw.max));
+    put("bw_agg", json!((100.0 * ratio(mean * 1024.0, group_bandwidth)).min(100.0)));
+    put("bw_mean", json!(mean));
+    put("bw_dev", json!(sample_deviation(bw)));
+    put("bw_samples", json!(bw.count));
+    put("iops_min", json!(io.min));
+    put("iops_max", json!(io.max));
+    put("iops_mean", json!(sample_mean(io)));
+    put("iops_stddev", json!(sample_deviation(io)));
+    put("iops_samples", json!(io.count));
+    Value::Object(out)
+}
+
+fn priority_value(job: &JobResult, prio: IoPrio, stat: &LatencyStat, options: JsonOptions) -> Value {
+    json!({
+        "prioclass": prio.class() as u8,
+        "prio": prio.level(),
+        "priohint": prio.hint(),
+        "clat_ns": latency_value(job, stat, job.latency_percentiles.clat, options),
+    })
+}
+
+fn latency_value(job: &JobResult, stat: &LatencyStat, with_percentiles: bool, options: JsonOptions) -> Value {
+    let wanted = if with_percentiles { job.percentiles.as_slice() } else { &[] };
+    latency(stat, wanted, options.bins && with_percentiles)
+}
+
+/// fio's object of a latency in nanoseconds, with percentiles (in millionths) and bins where asked for.
+fn latency(stat: &LatencyStat, percentiles: &[u32], bins: bool) -> Value {
+    let mut out = json!({
+        "min": stat.min,
+        "max": stat.max,
+        "mean": latency_mean(stat),
+        "stddev": latency_deviation(stat),
+        "N": stat.count,
+    });
+    if stat.count > 0 && !percentiles.is_empty() {
+        let values =
+            percentiles.iter().map(|&p| (format!("{:.6}", f64::from(p) / 1e4), json!(summary::percentile(stat, p))));
+        out["percentile"] = Value::Object(values.collect());
+    }
+    if stat.count > 0 && bins {
+        out["bins"] = Value::Object(stat.histogram.iter().map(|(ns, n)| (ns.to_string(), json!(n))).collect());
+    }
+    out
+}
+
+fn disk_util(run: &RunResult) -> Value {
+    let delta = DiskDelta::between(&run.disk.start, &run.disk.end);
+    let f = |number: usize| delta.fields[number - 1];
+    json!({
+        "name": run.disk.name,
+        "read_ios": f(1),
+        "write_ios": f(5),
+        "read_sectors": f(3),
+        "write_sectors": f(7),
+        "read_merges": f(2),
+        "write_merges": f(6),
+        "read_ticks": f(4),
+        "write_ticks": f(8),
+        "in_queue": f(11),
+        "util": delta.io_ticks_percent().min(100.0),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sample;
+
+    #[test]
+    fn report_of_a_mixed_run() {
+        insta::assert_snapshot!(report(&sample::mixed_run(), JsonOptions { bins: false, series: true }));
+    }
+
+    #[test]
+    fn unified_reporting_replaces_or_adds() {
+        let keys = |job: &Value| job.as_object().unwrap().keys().cloned().collect::<Vec<_>>();
+        let value = value(&sample::odd_run(), JsonOptions::default());
+        let (first, second) = (keys(&value["jobs"][0]), keys(&value["jobs"][1]));
+        assert!(first.contains(&"mixed".into()) && !first.contains(&"read".into()) && !first.contains(&"sync".into()));
+        assert!(second.contains(&"mixed".into()) && second.contains(&"read".into()));
+    }
+
+    #[test]
+    fn bins_add_up_and_come_only_when_asked() {
+        let run = sample::mixed_run();
+        let clat = |bins| value(&run, JsonOptions { bins, series: false })["jobs"][0]["read"]["clat_ns"].clone();
+        assert!(clat(false).get("bins").is_none());
+        let with = clat(true);
+        let sum: u64 = with["bins"].as_object().unwrap().values().map(|n| n.as_u64().unwrap()).sum();
+        assert_eq!(Some(sum), with["N"].as_u64());
+        assert!(sum > 0);
+    }
+
+    #[test]
+    fn nothing_is_not_a_number() {
+        let text = report(&sample::empty_run(), JsonOptions { bins: true, series: true });
+        assert!([": NaN", ": inf", ": null"].iter().all(|bad| !text.contains(bad)), "{text}");
+        assert!(serde_json::from_str::<Value>(&text).is_ok());
+    }
+}

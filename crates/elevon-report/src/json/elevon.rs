@@ -1,0 +1,130 @@
+//! The `elevon` object: what fio's schema has no place for.
+
+use elevon_core::kernel::IoTicksForm;
+use serde_json::{Map, Value, json};
+
+use super::{JsonOptions, SCHEMA_VERSION, latency, strings};
+use crate::result::{RunResult, Series};
+use crate::summary::{DiskDelta, ratio};
+
+const GROUPS: [&str; 3] = ["read", "write", "discard"];
+/// Percentiles of the stages, in millionths.
+const STAGE_PERCENTILES: [u32; 6] = [10_000, 500_000, 900_000, 990_000, 999_000, 999_900];
+
+pub(super) fn value(run: &RunResult, options: JsonOptions) -> Value {
+    let delta = DiskDelta::between(&run.disk.start, &run.disk.end);
+    let counters = &run.disk.counters;
+    let mut out = json!({
+        "schema_version": SCHEMA_VERSION,
+        "seed": run.seed,
+        "command": run.command,
+        "device": device(run),
+        "kernel": run.kernel.name(),
+        "scheduler": {
+            "name": run.scheduler.name,
+            "tunables": strings(&run.scheduler.tunables),
+            "counters": run.scheduler.counters.iter().map(|(k, v)| (k.clone(), json!(v))).collect::<Map<_, _>>(),
+        },
+        "config": strings(&run.config),
+        "elapsed_ns": run.elapsed.get(),
+        "stages": stages(run, options),
+        "request_sizes": request_sizes(run),
+        "diskstats": {
+            "span_ns": run.disk.span().get(),
+            "start": run.disk.start.fields(),
+            "end": run.disk.end.fields(),
+        },
+        "utilisation": utilisation(run, &delta),
+        "queue_depth_mean": delta.mean_in_flight,
+        "counters": {
+            "splits": counters.splits,
+            "tails": counters.tails,
+            "merges": counters.merges,
+            "requeues": counters.requeues,
+            "retries": counters.retries,
+            "timeouts": counters.timeouts,
+        },
+        "events_lost": run.events_lost,
+        "warnings": run.warnings,
+    });
+    if let (true, Some(found)) = (options.series, &run.series) {
+        out["series"] = series(found);
+    }
+    out
+}
+
+fn device(run: &RunResult) -> Value {
+    let (device, limits) = (&run.device, &run.device.limits);
+    json!({
+        "name": device.name,
+        "simulated": device.simulated,
+        "size": device.size.get(),
+        "hw_queues": device.hw_queues,
+        "queue_depth": device.queue_depth,
+        "limits": {
+            "logical_block_size": limits.logical_block_size,
+            "physical_block_size": limits.physical_block_size,
+            "minimum_io_size": limits.io_min,
+            "optimal_io_size": limits.io_opt,
+            "max_hw_sectors_kb": limits.max_hw_sectors.get() / 2,
+            "max_sectors_kb": limits.max_sectors.get() / 2,
+            "max_segments": limits.max_segments,
+            "max_segment_size": limits.max_segment_size,
+            "virt_boundary_mask": limits.virt_boundary_mask,
+            "chunk_sectors": limits.chunk_sectors.get(),
+            "discard_max_bytes":
+                limits.max_hw_discard_sectors.min(limits.max_user_discard_sectors).get().saturating_mul(512),
+            "write_zeroes_max_bytes": limits.max_write_zeroes_sectors.get().saturating_mul(512),
+            "write_cache": limits.write_cache,
+            "fua": limits.fua,
+            "rotational": limits.rotational,
+        },
+    })
+}
+
+fn stages(run: &RunResult, options: JsonOptions) -> Value {
+    let of = |stat| latency(stat, &STAGE_PERCENTILES, options.bins);
+    let groups = GROUPS.iter().zip(&run.disk.stages).map(|(group, stage)| {
+        let both = json!({
+            "queued_to_dispatched_ns": of(&stage.queued_to_dispatched),
+            "dispatched_to_completed_ns": of(&stage.dispatched_to_completed),
+        });
+        ((*group).to_owned(), both)
+    });
+    Value::Object(groups.collect())
+}
+
+fn request_sizes(run: &RunResult) -> Value {
+    let groups = GROUPS.iter().zip(&run.disk.request_sizes).map(|(group, sizes)| {
+        let counts: Map<_, _> = sizes.0.iter().map(|&(bytes, n)| (bytes.to_string(), json!(n))).collect();
+        ((*group).to_owned(), Value::Object(counts))
+    });
+    Value::Object(groups.collect())
+}
+
+fn utilisation(run: &RunResult, delta: &DiskDelta) -> Value {
+    let mut out = Map::new();
+    out.insert("io_ticks".into(), json!(run.disk.io_ticks.name()));
+    for (form, percent) in IoTicksForm::ALL.iter().zip(delta.utilisation()) {
+        out.insert(form.name().into(), json!(percent));
+    }
+    Value::Object(out)
+}
+
+fn series(series: &Series) -> Value {
+    let points: Vec<Value> = series
+        .points
+        .iter()
+        .map(|point| {
+            let (bytes, ios): (u64, u64) = (point.bytes.iter().sum(), point.ios.iter().sum());
+            json!({
+                "at_ns": point.at.get(),
+                "bytes": point.bytes,
+                "ios": point.ios,
+                "in_flight": point.in_flight,
+                "request_bytes_mean": ratio(bytes as f64, ios as f64),
+            })
+        })
+        .collect();
+    json!({ "interval_ns": series.interval.get(), "points": points })
+}

@@ -1,0 +1,253 @@
+//! The result of a run, as plain data: everything that any report says, and nothing that is computed from it.
+//!
+//! Whoever runs a job fills this in once. Times are those of the clock that drove the run, counted from its start.
+
+use elevon_core::account::DiskStats;
+use elevon_core::kernel::{IoTicksForm, Kernel};
+use elevon_core::limits::QueueLimits;
+use elevon_core::stats::{JobStats, LatencyStat};
+use elevon_core::units::{Bytes, Instant, Nanos};
+
+/// Percentiles that fio shows unless a job names its own, in millionths.
+pub const DEFAULT_PERCENTILES: [u32; 17] = [
+    10_000, 50_000, 100_000, 200_000, 300_000, 400_000, 500_000, 600_000, 700_000, 800_000, 900_000, 950_000, 990_000,
+    995_000, 999_000, 999_500, 999_900,
+];
+
+/// What one run of one job file found out.
+#[derive(Clone, Debug)]
+pub struct RunResult {
+    /// What was measured.
+    pub device: DeviceInfo,
+    /// Rules that the stack followed.
+    pub kernel: Kernel,
+    /// Scheduler and how it was tuned.
+    pub scheduler: SchedulerInfo,
+    /// Seed of every random choice.
+    pub seed: u64,
+    /// Effective configuration: each setting and its value, in the order to print.
+    pub config: Vec<(String, String)>,
+    /// A command line that runs this again.
+    pub command: String,
+    /// Options of the job file's `[global]` section, as written.
+    pub global_options: Vec<(String, String)>,
+    /// When the run ended, in milliseconds since 1970 (UTC). A simulated run says 0, so that the same seed gives the same bytes.
+    pub unix_ms: u64,
+    /// How long the run took by its own clock.
+    pub elapsed: Nanos,
+    /// Jobs in the order of the file; those of a reporting group are one entry.
+    pub jobs: Vec<JobResult>,
+    /// The device's own statistics.
+    pub disk: DiskResult,
+    /// The run over time, where it was recorded.
+    pub series: Option<Series>,
+    /// Trace events that had to be dropped.
+    pub events_lost: u64,
+    /// Things the user should know, a sentence each.
+    pub warnings: Vec<String>,
+}
+
+/// The device under the run.
+#[derive(Clone, Debug)]
+pub struct DeviceInfo {
+    /// Profile name, model with parameters, or path.
+    pub name: String,
+    /// Whether it is a model rather than a file or block device.
+    pub simulated: bool,
+    /// Its size.
+    pub size: Bytes,
+    /// Hardware queues.
+    pub hw_queues: u16,
+    /// Commands that each hardware queue holds.
+    pub queue_depth: u32,
+    /// The queue's limits, after every setting.
+    pub limits: QueueLimits,
+}
+
+/// The scheduler of the run.
+#[derive(Clone, Debug, Default)]
+pub struct SchedulerInfo {
+    /// Its sysfs name.
+    pub name: String,
+    /// Tunables by their sysfs names, with the values in effect.
+    pub tunables: Vec<(String, String)>,
+    /// What it counted, if anything.
+    pub counters: Vec<(String, u64)>,
+}
+
+/// Whether directions are reported apart (fio's `unified_rw_reporting`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum UnifiedReporting {
+    /// `none` or 0: reads, writes and trims apart.
+    #[default]
+    Separate,
+    /// `mixed` or 1: one figure for all.
+    Mixed,
+    /// `both` or 2: apart, then together.
+    Both,
+}
+
+/// Which latencies a job shows percentiles of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LatencyPercentiles {
+    /// Submission latency (`slat_percentiles`).
+    pub slat: bool,
+    /// Completion latency (`clat_percentiles`); fio's default.
+    pub clat: bool,
+    /// Whole latency (`lat_percentiles`).
+    pub lat: bool,
+}
+
+impl Default for LatencyPercentiles {
+    fn default() -> Self {
+        Self { slat: false, clat: true, lat: false }
+    }
+}
+
+/// What a job asked for, for its heading.
+#[derive(Clone, Debug, Default)]
+pub struct Workload {
+    /// `rw=` as fio spells it.
+    pub rw: String,
+    /// Smallest and largest block of reads, writes and trims.
+    pub block_sizes: [(Bytes, Bytes); 3],
+    /// `ioengine=`.
+    pub ioengine: String,
+    /// `iodepth=`.
+    pub iodepth: u32,
+}
+
+/// One job, or one reporting group of jobs.
+#[derive(Clone, Debug)]
+pub struct JobResult {
+    /// Name of its section.
+    pub name: String,
+    /// Reporting group, from 0.
+    pub group: u32,
+    /// Jobs that are merged here (1 but for `group_reporting`).
+    pub members: u32,
+    /// Process id to print; simulated processes count from 1.
+    pub pid: u32,
+    /// `description=`, or empty.
+    pub description: String,
+    /// What it asked for.
+    pub workload: Workload,
+    /// Its own options, as written.
+    pub options: Vec<(String, String)>,
+    /// When it started, counted from the start of the run.
+    pub start: Instant,
+    /// When it ended.
+    pub end: Instant,
+    /// What it counted. The errno that ended it, if any, is in here.
+    pub stats: JobStats,
+    /// Words for that errno; empty without one.
+    pub error: String,
+    /// Percentiles wanted, in millionths, ascending (`percentile_list`).
+    pub percentiles: Vec<u32>,
+    /// Of which latencies.
+    pub latency_percentiles: LatencyPercentiles,
+    /// Directions apart or together.
+    pub unified: UnifiedReporting,
+}
+
+/// The device's statistics over the run.
+#[derive(Clone, Debug)]
+pub struct DiskResult {
+    /// Name to print in disk statistics: short, no path.
+    pub name: String,
+    /// Which form fills io_ticks, and so %util.
+    pub io_ticks: IoTicksForm,
+    /// At the start of the run.
+    pub start: DiskStats,
+    /// At its end.
+    pub end: DiskStats,
+    /// Latency by stage, for reads, writes and discards.
+    pub stages: [StageLatency; 3],
+    /// Sizes of the requests given to the driver, for reads, writes and discards.
+    pub request_sizes: [SizeCounts; 3],
+    /// What happened on the way.
+    pub counters: StackCounters,
+}
+
+/// Where a request's time went.
+#[derive(Clone, Debug, Default)]
+pub struct StageLatency {
+    /// From allocation to the driver.
+    pub queued_to_dispatched: LatencyStat,
+    /// From the driver to completion.
+    pub dispatched_to_completed: LatencyStat,
+}
+
+/// How many requests had which size: (bytes, count), ascending by size.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SizeCounts(pub Vec<(u64, u64)>);
+
+/// What happened to bios and requests between submission and completion.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct StackCounters {
+    /// Times that a bio was cut in two.
+    pub splits: u64,
+    /// Bios and requests merged into others.
+    pub merges: u64,
+    /// Requests that the driver gave back.
+    pub requeues: u64,
+    /// Requests tried again after an error.
+    pub retries: u64,
+    /// Requests that took longer than the timeout.
+    pub timeouts: u64,
+    /// Requests that are the small last part of a split bio.
+    pub tails: u64,
+}
+
+/// The run over time.
+#[derive(Clone, Debug, Default)]
+pub struct Series {
+    /// Usual time between points.
+    pub interval: Nanos,
+    /// Points in order; each covers the time since the one before (the first: since the start).
+    pub points: Vec<Point>,
+}
+
+/// What happened in one interval of a [`Series`].
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Point {
+    /// End of the interval.
+    pub at: Instant,
+    /// Bytes completed: reads, writes, discards.
+    pub bytes: [u64; 3],
+    /// Requests completed: reads, writes, discards.
+    pub ios: [u64; 3],
+    /// Mean requests in flight.
+    pub in_flight: f64,
+}
+
+impl SizeCounts {
+    /// Requests counted.
+    pub fn total(&self) -> u64 {
+        self.0.iter().map(|&(_, count)| count).sum()
+    }
+    /// Sum of their sizes in bytes.
+    pub fn bytes(&self) -> u64 {
+        self.0.iter().map(|&(bytes, count)| bytes * count).sum()
+    }
+    /// Both counts together.
+    #[must_use]
+    pub fn merged(&self, other: &Self) -> Self {
+        let mut all = std::collections::BTreeMap::new();
+        for &(bytes, count) in self.0.iter().chain(&other.0) {
+            *all.entry(bytes).or_insert(0) += count;
+        }
+        Self(all.into_iter().collect())
+    }
+}
+
+impl DiskResult {
+    /// Time between the two snapshots.
+    pub fn span(&self) -> Nanos {
+        self.end.at.since(self.start.at)
+    }
+    /// Request sizes of all three groups.
+    pub fn all_request_sizes(&self) -> SizeCounts {
+        self.request_sizes.iter().fold(SizeCounts::default(), |sum, sizes| sum.merged(sizes))
+    }
+}

@@ -1,0 +1,231 @@
+//! Results made up for tests: small, deterministic, with every field in use.
+
+use elevon_core::account::{DiskStats, GroupCounters, Utilisation};
+use elevon_core::ioprio::{IoPrio, PrioClass};
+use elevon_core::kernel::{IoTicksForm, Kernel};
+use elevon_core::limits::QueueLimits;
+use elevon_core::stats::{DirectionStats, JobStats, LatencyStat};
+use elevon_core::units::{Bytes, Instant, Nanos, Sectors};
+
+use crate::result::{
+    DEFAULT_PERCENTILES, DeviceInfo, DiskResult, JobResult, LatencyPercentiles, Point, RunResult, SchedulerInfo,
+    Series, SizeCounts, StackCounters, StageLatency, UnifiedReporting, Workload,
+};
+
+/// A latency spread around `typical` ns with a tail twenty times as long.
+fn spread(typical: u64, count: u64) -> LatencyStat {
+    let mut stat = LatencyStat::default();
+    let mut state = typical | 1;
+    for at in 0..count {
+        state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+        let jitter = (state >> 33) % typical;
+        let tail = if at % 100 == 99 { typical * ((state >> 40) % 20) } else { 0 };
+        stat.add(typical / 2 + jitter + tail);
+    }
+    stat
+}
+
+fn direction(ios: u64, block: u64, typical: u64, runtime_ms: u64) -> DirectionStats {
+    let mut figures = DirectionStats {
+        ios,
+        bytes: ios * block,
+        runtime_ns: runtime_ms * 1_000_000,
+        slat: spread(900, ios),
+        clat: spread(typical, ios),
+        lat: spread(typical + 900, ios),
+        ..DirectionStats::default()
+    };
+    for at in 0..runtime_ms / 500 {
+        let iops = ios * 1000 / runtime_ms + at * 10;
+        figures.iops.add(iops);
+        figures.bandwidth.add(iops * block / 1024);
+    }
+    figures
+}
+
+fn job(name: &str, group: u32, stats: JobStats) -> JobResult {
+    let (small, large) = (Bytes::new(4096), Bytes::new(65536));
+    JobResult {
+        name: name.into(),
+        group,
+        members: 1,
+        pid: group + 1,
+        description: String::new(),
+        workload: Workload {
+            rw: "randrw".into(),
+            block_sizes: [(small, small), (small, large), (small, small)],
+            ioengine: "libaio".into(),
+            iodepth: 32,
+        },
+        options: vec![("rw".into(), "randrw".into()), ("bs".into(), "4k".into())],
+        start: Instant::ZERO,
+        end: Instant::new(2_000_000_000),
+        stats,
+        error: String::new(),
+        percentiles: DEFAULT_PERCENTILES.to_vec(),
+        latency_percentiles: LatencyPercentiles::default(),
+        unified: UnifiedReporting::Separate,
+    }
+}
+
+fn disk() -> DiskResult {
+    let group = |ios, merges, sectors, ms| GroupCounters { ios, merges, sectors, ticks: Nanos::from_millis(ms) };
+    let end = DiskStats {
+        at: Instant::new(2_000_000_000),
+        groups: [group(4000, 100, 32000, 480), group(1000, 50, 128000, 900), group(10, 0, 20480, 5)],
+        in_flight: 0,
+        io_ticks_ms: 1380,
+        flushes: 20,
+        flush_ticks: Nanos::from_millis(200),
+        utilisation: Utilisation {
+            sampled_ms: 1380,
+            inflight_ms: 1998,
+            precise_ms: 1996,
+            exact: Nanos::new(1_994_321_000),
+        },
+        in_flight_integral: 63_500_000_000,
+    };
+    let stage = |typical, count| StageLatency {
+        queued_to_dispatched: spread(typical / 10, count),
+        dispatched_to_completed: spread(typical, count),
+    };
+    DiskResult {
+        name: "nvme-datacenter".into(),
+        io_ticks: IoTicksForm::Sampled,
+        start: DiskStats::default(),
+        end,
+        stages: [stage(80_000, 4000), stage(400_000, 1000), StageLatency::default()],
+        request_sizes: [
+            SizeCounts(vec![(4096, 4000)]),
+            SizeCounts(vec![(4096, 200), (16384, 100), (65536, 700)]),
+            SizeCounts(vec![(1_048_576, 10)]),
+        ],
+        counters: StackCounters { splits: 12, merges: 150, requeues: 3, retries: 1, timeouts: 0, tails: 6 },
+    }
+}
+
+fn series() -> Series {
+    let points = (1..=20u64).map(|at| Point {
+        at: Instant::new(at * 100_000_000),
+        bytes: [(200 + at % 5) * 4096, 50 * 65536, 0],
+        ios: [200 + at % 5, 50, 0],
+        in_flight: 31.0 + (at % 3) as f64 / 2.0,
+    });
+    Series { interval: Nanos::from_millis(100), points: points.collect() }
+}
+
+/// A device, no jobs' work.
+pub(crate) fn empty_run() -> RunResult {
+    let limits =
+        QueueLimits { max_sectors: Sectors::new(2560), max_hw_sectors: Sectors::new(4096), ..Default::default() };
+    RunResult {
+        device: DeviceInfo {
+            name: "nvme-datacenter".into(),
+            simulated: true,
+            size: Bytes::new(1_920_383_410_176),
+            hw_queues: 2,
+            queue_depth: 1023,
+            limits,
+        },
+        kernel: Kernel::V6_18,
+        scheduler: SchedulerInfo { name: "none".into(), ..Default::default() },
+        seed: 1,
+        config: vec![],
+        command: "elevon run empty.fio --seed 1".into(),
+        global_options: vec![],
+        unix_ms: 0,
+        elapsed: Nanos::ZERO,
+        jobs: vec![job("idle", 0, JobStats::default())],
+        disk: DiskResult {
+            name: "nvme".into(),
+            io_ticks: IoTicksForm::Precise,
+            start: DiskStats::default(),
+            end: DiskStats::default(),
+            stages: Default::default(),
+            request_sizes: Default::default(),
+            counters: StackCounters::default(),
+        },
+        series: None,
+        events_lost: 0,
+        warnings: vec![],
+    }
+}
+
+/// Reads and writes of two priorities with syncs, then a writer of a second group.
+pub(crate) fn mixed_run() -> RunResult {
+    let mut stats = JobStats {
+        directions: [direction(4000, 4096, 80_000, 2000), direction(600, 65536, 4_000_000, 2000), Default::default()],
+        sync: spread(50_000, 20),
+        depth_levels: [1, 1, 2, 4, 8, 4584, 0],
+        submit_levels: [0, 4600, 0, 0, 0, 0, 0],
+        complete_levels: [0, 4500, 100, 0, 0, 0, 0],
+        cpu_ns: 120_000_000,
+        context_switches: 4321,
+        ..Default::default()
+    };
+    stats.directions[0].by_priority =
+        vec![(IoPrio::NONE, spread(90_000, 3000)), (IoPrio::new(PrioClass::Rt, 0), spread(40_000, 1000))];
+    let mut first = job("mail", 0, stats);
+    first.description = "a mail server <small>".into();
+    let writer = JobStats {
+        directions: [Default::default(), direction(400, 65536, 300_000, 1500), Default::default()],
+        depth_levels: [400, 0, 0, 0, 0, 0, 0],
+        submit_levels: [0, 400, 0, 0, 0, 0, 0],
+        complete_levels: [0, 400, 0, 0, 0, 0, 0],
+        ..Default::default()
+    };
+    let mut second = job("log", 1, writer);
+    second.members = 2;
+    second.end = Instant::new(1_500_000_000);
+    RunResult {
+        scheduler: SchedulerInfo {
+            name: "mq-deadline".into(),
+            tunables: vec![("read_expire".into(), "500".into()), ("fifo_batch".into(), "16".into())],
+            counters: vec![("expired".into(), 3)],
+        },
+        config: vec![("fill".into(), "full".into()), ("hz".into(), "250".into())],
+        command: "elevon run mail.fio --scheduler mq-deadline --seed 1".into(),
+        global_options: vec![("ioengine".into(), "libaio".into())],
+        elapsed: Nanos::from_secs(2),
+        jobs: vec![first, second],
+        disk: disk(),
+        series: Some(series()),
+        warnings: vec!["job mail: thread= has no effect in simulation".into()],
+        ..empty_run()
+    }
+}
+
+/// The same with a quicker writer, for comparisons.
+pub(crate) fn quicker_run() -> RunResult {
+    let mut run = mixed_run();
+    run.scheduler = SchedulerInfo { name: "none".into(), ..Default::default() };
+    run.jobs[0].stats.directions[1] = direction(1200, 65536, 2_000_000, 2000);
+    run.disk.counters.splits = 0;
+    if let Some(series) = &mut run.series {
+        series.points.iter_mut().for_each(|point| point.bytes[1] *= 2);
+    }
+    run
+}
+
+/// A failed job with unified figures and its own percentiles, and one with both kinds of figures.
+pub(crate) fn odd_run() -> RunResult {
+    let mut failed = JobStats {
+        directions: [direction(90, 4096, 12_000, 3000), direction(90, 4096, 15_000, 3000), Default::default()],
+        error: 5,
+        ..Default::default()
+    };
+    failed.directions[1].errors = 1;
+    let mut first = job("failing", 0, failed);
+    first.error = "Input/output error".into();
+    first.unified = UnifiedReporting::Mixed;
+    first.percentiles = vec![500_000, 990_000, 999_000];
+    first.latency_percentiles = LatencyPercentiles { slat: true, clat: true, lat: true };
+    let trims = JobStats {
+        directions: [Default::default(), Default::default(), direction(50, 1_048_576, 200_000_000, 2000)],
+        ..Default::default()
+    };
+    let mut second = job("trimming", 1, trims);
+    second.unified = UnifiedReporting::Both;
+    second.percentiles = vec![10_000, 500_000, 1_000_000];
+    RunResult { jobs: vec![first, second], events_lost: 12_345, elapsed: Nanos::from_secs(3), ..empty_run() }
+}

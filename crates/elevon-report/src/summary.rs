@@ -1,0 +1,218 @@
+//! Figures derived from counts: means, deviations, rates, shares, and differences of disk statistics.
+
+use elevon_core::account::DiskStats;
+use elevon_core::stats::{DirectionStats, JobStats, LatencyStat, SampleStat};
+use elevon_core::units::Nanos;
+
+use crate::result::RunResult;
+
+/// `a / b`, or 0 where b is 0: how iostat and fio print what they cannot know.
+pub(crate) fn ratio(a: f64, b: f64) -> f64 {
+    if b == 0.0 { 0.0 } else { a / b }
+}
+
+/// Mean of a count and a sum.
+pub(crate) fn mean(count: u64, sum: u128) -> f64 {
+    ratio(sum as f64, count as f64)
+}
+
+/// Sample standard deviation, in exact integers as long as they hold.
+pub(crate) fn deviation(count: u64, sum: u128, sum_squares: u128) -> f64 {
+    if count < 2 {
+        return 0.0;
+    }
+    let n = u128::from(count);
+    let scaled = match (sum_squares.checked_mul(n), sum.checked_mul(sum)) {
+        (Some(a), Some(b)) => a.saturating_sub(b) as f64,
+        _ => (sum_squares as f64 * n as f64 - sum as f64 * sum as f64).max(0.0),
+    };
+    (scaled / (n as f64 * (n - 1) as f64)).sqrt()
+}
+
+/// Mean of a latency in nanoseconds; 0 for none.
+pub fn latency_mean(stat: &LatencyStat) -> f64 {
+    mean(stat.count, stat.sum)
+}
+
+/// Sample standard deviation of a latency in nanoseconds.
+pub fn latency_deviation(stat: &LatencyStat) -> f64 {
+    deviation(stat.count, stat.sum, stat.sum_squares)
+}
+
+/// A percentile of a latency in nanoseconds, never past the largest value seen.
+pub fn percentile(stat: &LatencyStat, millionths: u32) -> u64 {
+    stat.histogram.percentile(u64::from(millionths)).clamp(stat.min, stat.max.max(stat.min))
+}
+
+/// Mean of samples.
+pub fn sample_mean(stat: &SampleStat) -> f64 {
+    mean(stat.count, stat.sum)
+}
+
+/// Sample standard deviation of samples.
+pub fn sample_deviation(stat: &SampleStat) -> f64 {
+    deviation(stat.count, stat.sum, stat.sum_squares)
+}
+
+/// A runtime in whole milliseconds as reports print it: rounded, and at least 1 for anything that ran.
+pub(crate) fn runtime_ms(ns: u64) -> u64 {
+    if ns == 0 { 0 } else { ((ns + 500_000) / 1_000_000).max(1) }
+}
+
+/// I/Os a second.
+pub fn iops(stats: &DirectionStats) -> f64 {
+    ratio(stats.ios as f64 * 1e9, stats.runtime_ns as f64)
+}
+
+/// Bytes a second.
+pub fn bandwidth(stats: &DirectionStats) -> f64 {
+    ratio(stats.bytes as f64 * 1e9, stats.runtime_ns as f64)
+}
+
+/// All directions of a job as one.
+pub fn mixed(stats: &JobStats) -> DirectionStats {
+    let mut sum = DirectionStats::default();
+    for direction in &stats.directions {
+        sum.merge(direction);
+    }
+    sum
+}
+
+/// Bytes a second of everybody in a reporting group, in one direction or (for none) all.
+pub(crate) fn group_bandwidth(run: &RunResult, group: u32, direction: Option<usize>) -> f64 {
+    let of = |job: &crate::result::JobResult| match direction {
+        Some(at) => bandwidth(&job.stats.directions[at]),
+        None => bandwidth(&mixed(&job.stats)),
+    };
+    run.jobs.iter().filter(|job| job.group == group).map(of).sum()
+}
+
+/// All directions of all jobs as one, over the time that any of them was measured: jobs that ran one after another do not
+/// count as if they had run at once.
+pub fn total(run: &RunResult) -> DirectionStats {
+    let mut sum = DirectionStats::default();
+    let mut measured = Vec::new();
+    for job in &run.jobs {
+        let all = mixed(&job.stats);
+        measured.push((job.end.get().saturating_sub(all.runtime_ns), job.end.get()));
+        sum.merge(&all);
+    }
+    sum.runtime_ns = covered(measured);
+    sum
+}
+
+/// Length of the union of intervals.
+fn covered(mut intervals: Vec<(u64, u64)>) -> u64 {
+    intervals.sort_unstable();
+    let (mut sum, mut reached) = (0, 0);
+    for (start, end) in intervals {
+        let from = start.max(reached);
+        sum += end.saturating_sub(from);
+        reached = reached.max(end);
+    }
+    sum
+}
+
+/// The latency to show of a direction: the whole one, or that from submission where the whole was not measured.
+pub fn shown_latency(stats: &DirectionStats) -> &LatencyStat {
+    if stats.lat.count > 0 { &stats.lat } else { &stats.clat }
+}
+
+/// Change of a device's statistics between two snapshots.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct DiskDelta {
+    /// Time between them in seconds.
+    pub seconds: f64,
+    /// Changes of the 17 numbers of `/sys/block/X/stat`; in flight is the later value.
+    pub fields: [u64; 17],
+    /// Exact mean of requests in flight.
+    pub mean_in_flight: f64,
+    /// Busy time in nanoseconds by each form: sampled, inflight, precise, exact.
+    pub busy: [Nanos; 4],
+}
+
+impl DiskDelta {
+    /// The change from one snapshot to a later one.
+    pub fn between(start: &DiskStats, end: &DiskStats) -> Self {
+        let (a, b) = (start.fields(), end.fields());
+        let mut fields = std::array::from_fn(|field| b[field].saturating_sub(a[field]));
+        fields[8] = b[8];
+        let span = end.at.since(start.at);
+        let (from, to) = (start.utilisation, end.utilisation);
+        let ms = |a: u64, b: u64| Nanos::from_millis(b.saturating_sub(a));
+        Self {
+            seconds: span.get() as f64 / 1e9,
+            fields,
+            mean_in_flight: ratio(
+                end.in_flight_integral.saturating_sub(start.in_flight_integral) as f64,
+                span.get() as f64,
+            ),
+            busy: [
+                ms(from.sampled_ms, to.sampled_ms),
+                ms(from.inflight_ms, to.inflight_ms),
+                ms(from.precise_ms, to.precise_ms),
+                to.exact.saturating_sub(from.exact),
+            ],
+        }
+    }
+
+    /// Change of a field, numbered from 1 as in the kernel's documentation.
+    pub(crate) fn field(&self, number: usize) -> f64 {
+        self.fields[number - 1] as f64
+    }
+
+    /// Percent of the time that the device was busy, by each form: sampled, inflight, precise, exact.
+    pub fn utilisation(&self) -> [f64; 4] {
+        self.busy.map(|busy| ratio(busy.get() as f64 / 1e7, self.seconds))
+    }
+
+    /// Percent busy by the io_ticks field.
+    pub fn io_ticks_percent(&self) -> f64 {
+        ratio(self.field(10) / 10.0, self.seconds)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn deviation_is_of_a_sample() {
+        let mut stat = LatencyStat::default();
+        for value in [2, 4, 4, 4, 5, 5, 7, 9] {
+            stat.add(value);
+        }
+        assert!((latency_mean(&stat) - 5.0).abs() < 1e-12);
+        assert!((latency_deviation(&stat) - (32.0f64 / 7.0).sqrt()).abs() < 1e-12);
+        assert_eq!(latency_deviation(&LatencyStat::default()), 0.0);
+    }
+
+    #[test]
+    fn deviation_of_huge_sums_stays_finite() {
+        let square = (1u128 << 40) * (1u128 << 40);
+        let n = 1u64 << 30;
+        let deviation = deviation(n, u128::from(n) << 40, u128::from(n) * square);
+        assert!(deviation.is_finite() && deviation < 1.0, "{deviation}");
+    }
+
+    #[test]
+    fn a_percentile_is_never_past_the_extremes() {
+        let mut stat = LatencyStat::default();
+        stat.add(1_000_003);
+        assert_eq!(percentile(&stat, 500_000), 1_000_003);
+    }
+
+    #[test]
+    fn time_covered_counts_overlaps_once() {
+        assert_eq!(covered(vec![]), 0);
+        assert_eq!(covered(vec![(5, 10), (0, 3), (2, 4), (6, 7)]), 9);
+        assert_eq!(covered(vec![(0, 10), (10, 20)]), 20);
+    }
+
+    #[test]
+    fn runtimes_round_but_never_vanish() {
+        for (ns, ms) in [(0, 0), (1, 1), (1_499_999, 1), (1_500_000, 2)] {
+            assert_eq!(runtime_ms(ns), ms);
+        }
+    }
+}

@@ -1,0 +1,57 @@
+//! Text for a terminal: fio's report of the jobs, iostat's line of the device, and what only Elevon knows.
+
+mod fio;
+mod iostat;
+mod stack;
+
+use std::fmt::Write as _;
+
+use crate::result::RunResult;
+use crate::summary::DiskDelta;
+
+pub(crate) use fio::{BUCKETS, bucket_counts, shares};
+pub use iostat::{iostat_header, iostat_line};
+pub use stack::{Figure, figures};
+pub(crate) use stack::{align_right, plain_table, push_table};
+
+/// The whole report of a run.
+///
+/// The first line says whether the device is simulated and what stack the run went through.
+pub fn report(run: &RunResult) -> String {
+    let mut out = stack::headline(run);
+    out.push('\n');
+    fio::jobs(&mut out, run);
+    fio::groups(&mut out, run);
+    fio::disk(&mut out, run);
+    let delta = DiskDelta::between(&run.disk.start, &run.disk.end);
+    let width = run.disk.name.len().max(10);
+    let _ = writeln!(
+        out,
+        "\nDevice by iostat (whole run):\n{}\n{}",
+        iostat_header(width),
+        iostat_line(&run.disk.name, width, &delta)
+    );
+    stack::details(&mut out, run, &delta);
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sample;
+
+    #[test]
+    fn report_of_a_mixed_run() {
+        insta::assert_snapshot!(report(&sample::mixed_run()));
+    }
+
+    #[test]
+    fn report_of_a_run_that_did_nothing() {
+        insta::assert_snapshot!(report(&sample::empty_run()));
+    }
+
+    #[test]
+    fn report_of_a_failed_job_and_unified_reporting() {
+        insta::assert_snapshot!(report(&sample::odd_run()));
+    }
+}

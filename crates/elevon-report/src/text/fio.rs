@@ -1,0 +1,377 @@
+//! Job blocks, group status and disk statistics in the layout of fio's normal output.
+
+use std::fmt::Write as _;
+
+use elevon_core::ioprio::IoPrio;
+use elevon_core::stats::{Direction, DirectionStats, LatencyStat};
+
+use crate::number::{bound, bytes_binary, bytes_decimal, count, date, rate_both};
+use crate::result::{JobResult, RunResult, UnifiedReporting};
+use crate::summary::{
+    self, DiskDelta, bandwidth, iops, latency_deviation, latency_mean, mixed, ratio, runtime_ms, sample_deviation,
+    sample_mean,
+};
+
+/// Names of directions in job blocks, and of unified figures.
+const NAMES: [&str; 3] = ["read", "write", "trim"];
+const MIXED: &str = "mixed";
+/// Widest that a line of percentiles gets.
+const PERCENTILE_WIDTH: usize = 73;
+
+/// Headings of all jobs, then a block for each.
+pub(super) fn jobs(out: &mut String, run: &RunResult) {
+    for job in &run.jobs {
+        let size = |at: usize| {
+            let (min, max) = job.workload.block_sizes[at];
+            format!("{}-{}", bytes_binary(min.get() as f64), bytes_binary(max.get() as f64))
+        };
+        let _ = writeln!(
+            out,
+            "{}: (g={}): rw={}, bs=(R) {}, (W) {}, (T) {}, ioengine={}, iodepth={}",
+            job.name,
+            job.group,
+            job.workload.rw,
+            size(0),
+            size(1),
+            size(2),
+            job.workload.ioengine,
+            job.workload.iodepth
+        );
+        if job.members > 1 {
+            out.push_str("...\n");
+        }
+    }
+    out.push('\n');
+    for job in &run.jobs {
+        job_block(out, run, job);
+    }
+}
+
+fn job_block(out: &mut String, run: &RunResult, job: &JobResult) {
+    let stats = &job.stats;
+    let _ = write!(out, "{}: (groupid={}, jobs={}): err={:2}", job.name, job.group, job.members, stats.error);
+    if stats.error != 0 {
+        let _ = write!(out, " ({})", job.error);
+    }
+    let _ = writeln!(out, ": pid={}: {}", job.pid, date(run.unix_ms));
+    if !job.description.is_empty() {
+        let _ = writeln!(out, "  Description  : [{}]", job.description);
+    }
+    for (at, name, figures) in shown_directions(job) {
+        direction(out, run, job, at, name, &figures);
+    }
+    latency_distribution(out, &mixed(stats).clat);
+    if stats.sync.count > 0 {
+        out.push_str("  fsync/fdatasync/sync_file_range:\n");
+        latency_line(out, "sync", &stats.sync);
+        percentiles(out, "sync percentiles", &stats.sync, &job.percentiles);
+    }
+    levels(out, job);
+}
+
+/// The directions that a job's block shows, as (index or none for all together, name, figures).
+fn shown_directions(job: &JobResult) -> Vec<(Option<usize>, &'static str, DirectionStats)> {
+    let mut shown = Vec::new();
+    if job.unified != UnifiedReporting::Mixed {
+        for direction in Direction::ALL {
+            let figures = &job.stats.directions[direction as usize];
+            if figures.ios > 0 || figures.errors > 0 {
+                shown.push((Some(direction as usize), NAMES[direction as usize], figures.clone()));
+            }
+        }
+    }
+    if job.unified != UnifiedReporting::Separate {
+        shown.push((None, MIXED, mixed(&job.stats)));
+    }
+    shown
+}
+
+fn direction(
+    out: &mut String,
+    run: &RunResult,
+    job: &JobResult,
+    at: Option<usize>,
+    name: &str,
+    figures: &DirectionStats,
+) {
+    let _ = writeln!(
+        out,
+        "  {name}: IOPS={}, BW={}({}/{}msec){}",
+        count(iops(figures).floor()),
+        rate_both(bandwidth(figures)),
+        bytes_binary(figures.bytes as f64),
+        runtime_ms(figures.runtime_ns),
+        if name == NAMES[1] { "; 0 zone resets" } else { "" }
+    );
+    for (label, stat) in [("slat", &figures.slat), ("clat", &figures.clat), (" lat", &figures.lat)] {
+        latency_line(out, label, stat);
+    }
+    let priorities = if figures.by_priority.len() > 1 { figures.by_priority.as_slice() } else { &[] };
+    for (prio, stat) in priorities {
+        latency_line(out, &format!("clat prio {}", priority(*prio)), stat);
+    }
+    let wanted = job.latency_percentiles;
+    for (on, label, stat) in
+        [(wanted.slat, "slat", &figures.slat), (wanted.clat, "clat", &figures.clat), (wanted.lat, "lat", &figures.lat)]
+    {
+        if on {
+            percentiles(out, &format!("{label} percentiles"), stat, &job.percentiles);
+        }
+    }
+    for (prio, stat) in priorities {
+        let share = 100.0 * ratio(stat.count as f64, figures.clat.count as f64);
+        let label = format!("clat prio {} ({share:.2}% of IOs) percentiles", priority(*prio));
+        percentiles(out, &label, stat, &job.percentiles);
+    }
+    samples(out, figures, summary::group_bandwidth(run, job.group, at));
+    if figures.errors > 0 {
+        let _ = writeln!(out, "   errors      : total={}", figures.errors);
+    }
+}
+
+fn priority(prio: IoPrio) -> String {
+    format!("{}/{}", prio.class() as u8, prio.level())
+}
+
+/// The unit that a range of nanoseconds reads best in: its name and its nanoseconds.
+fn unit(min: u64, max: u64, deviation: f64) -> (&'static str, u64) {
+    let large_in = |unit: u64| min > 2 * unit && max >= 100 * unit && deviation > unit as f64;
+    if large_in(1_000_000) {
+        ("msec", 1_000_000)
+    } else if large_in(1_000) {
+        ("usec", 1_000)
+    } else {
+        ("nsec", 1)
+    }
+}
+
+fn latency_line(out: &mut String, label: &str, stat: &LatencyStat) {
+    if stat.count == 0 {
+        return;
+    }
+    let deviation = latency_deviation(stat);
+    let (name, divisor) = unit(stat.min, stat.max, deviation);
+    let _ = writeln!(
+        out,
+        "    {label} ({name}): min={}, max={}, avg={:5.2}, stdev={:5.2}",
+        bound(stat.min / divisor),
+        bound(stat.max / divisor),
+        latency_mean(stat) / divisor as f64,
+        deviation / divisor as f64
+    );
+}
+
+/// Decimals that the wanted percentiles need: 99.99 needs two, 50 none.
+fn decimals(wanted: &[u32]) -> usize {
+    let needed = |millionths: u32| (0..4).find(|&d| millionths.is_multiple_of(10u32.pow(4 - d))).unwrap_or(4) as usize;
+    wanted.iter().map(|&p| needed(p)).max().unwrap_or(0)
+}
+
+fn percentiles(out: &mut String, label: &str, stat: &LatencyStat, wanted: &[u32]) {
+    if stat.count == 0 || wanted.is_empty() {
+        return;
+    }
+    let values: Vec<u64> = wanted.iter().map(|&p| summary::percentile(stat, p)).collect();
+    let largest = values.iter().copied().max().unwrap_or(0);
+    let (name, divisor) = unit(values.iter().copied().min().unwrap_or(0), largest, f64::INFINITY);
+    let width = largest.div_ceil(divisor).to_string().len().max(5);
+    let decimals = decimals(wanted);
+    // Two digits before the point, and a point where decimals follow; whole percentiles keep three for the 100th.
+    let label_width = 3 + decimals;
+    let per_line = (PERCENTILE_WIDTH / (decimals + 10 + width)).max(1);
+    let _ = writeln!(out, "    {label} ({name}):");
+    for (at, (&millionths, value)) in wanted.iter().zip(&values).enumerate() {
+        out.push_str(if at % per_line == 0 { "     |" } else { "" });
+        let _ = write!(
+            out,
+            " {:label_width$.decimals$}th=[{:width$}]",
+            f64::from(millionths) / 1e4,
+            value.div_ceil(divisor)
+        );
+        let last = at + 1 == wanted.len();
+        out.push_str(if last || (at + 1) % per_line == 0 { if last { "\n" } else { ",\n" } } else { "," });
+    }
+}
+
+/// The lines of bandwidth and IOPS samples.
+fn samples(out: &mut String, figures: &DirectionStats, group_bytes_per_second: f64) {
+    let bw = &figures.bandwidth;
+    if bw.count > 0 {
+        let mean = sample_mean(bw);
+        let share = (100.0 * ratio(mean * 1024.0, group_bytes_per_second)).min(100.0);
+        let (name, divisor) = if mean > 1_048_576.0 { ("MiB/s", 1024) } else { ("KiB/s", 1) };
+        let _ = writeln!(
+            out,
+            "   bw (  {name}): min={:5}, max={:5}, per={share:.2}%, avg={:5.2}, stdev={:5.2}, samples={}",
+            bw.min / divisor,
+            bw.max / divisor,
+            mean / divisor as f64,
+            sample_deviation(bw) / divisor as f64,
+            bw.count
+        );
+    }
+    let io = &figures.iops;
+    if io.count > 0 {
+        let _ = writeln!(
+            out,
+            "   iops        : min={:5}, max={:5}, avg={:5.2}, stdev={:5.2}, samples={}",
+            io.min,
+            io.max,
+            sample_mean(io),
+            sample_deviation(io),
+            io.count
+        );
+    }
+}
+
+/// Upper bounds of fio's latency buckets, in nanoseconds, with the name of each: nsec, usec and msec apart.
+pub(crate) const BUCKETS: [(&str, u64, &[u64]); 3] = [
+    ("nsec", 1, &[2, 4, 10, 20, 50, 100, 250, 500, 750, 1000]),
+    ("usec", 1_000, &[2, 4, 10, 20, 50, 100, 250, 500, 750, 1000]),
+    ("msec", 1_000_000, &[2, 4, 10, 20, 50, 100, 250, 500, 750, 1000, 2000]),
+];
+
+/// Counts of a latency in fio's buckets; the last msec bucket is everything from 2 s on. A histogram bin counts where its
+/// middle lies, so a bucket's edge is true to 1/64.
+pub(crate) fn bucket_counts(stat: &LatencyStat) -> [Vec<u64>; 3] {
+    let mut counts = BUCKETS.map(|(_, _, bounds)| vec![0; bounds.len()]);
+    counts[2].push(0);
+    for (value, n) in stat.histogram.iter() {
+        let of = usize::from(value >= 1_000) + usize::from(value >= 1_000_000);
+        let (_, scale, bounds) = BUCKETS[of];
+        let bucket = bounds.iter().position(|&b| value < b * scale).unwrap_or(bounds.len());
+        counts[of][bucket] += n;
+    }
+    counts
+}
+
+fn latency_distribution(out: &mut String, stat: &LatencyStat) {
+    for ((name, _, bounds), counts) in BUCKETS.iter().zip(bucket_counts(stat)) {
+        let shown: Vec<String> = counts
+            .iter()
+            .enumerate()
+            .filter(|&(_, &n)| n > 0)
+            .map(|(at, &n)| {
+                let share = (100.0 * ratio(n as f64, stat.count as f64)).max(0.01);
+                match bounds.get(at) {
+                    Some(bound) => format!("{bound}={share:.2}%"),
+                    None => format!(">=2000={share:.2}%"),
+                }
+            })
+            .collect();
+        for line in shown.chunks(5) {
+            let _ = writeln!(out, "  lat ({name})   : {}", line.join(", "));
+        }
+    }
+}
+
+/// CPU, depths, and how many I/Os there were.
+fn levels(out: &mut String, job: &JobResult) {
+    let stats = &job.stats;
+    let runtime = job.end.since(job.start).get() as f64 * f64::from(job.members);
+    let _ = writeln!(
+        out,
+        "  cpu          : usr=0.00%, sys={:.2}%, ctx={}, majf=0, minf=0",
+        100.0 * ratio(stats.cpu_ns as f64, runtime),
+        stats.context_switches
+    );
+    let depth_names = ["1", "2", "4", "8", "16", "32", ">=64"];
+    let batch_names = ["0", "4", "8", "16", "32", "64", ">=64"];
+    for (label, names, counts) in [
+        ("  IO depths    ", depth_names, &stats.depth_levels),
+        ("     submit    ", batch_names, &stats.submit_levels),
+        ("     complete  ", batch_names, &stats.complete_levels),
+    ] {
+        let parts: Vec<String> =
+            names.iter().zip(shares(counts)).map(|(name, share)| format!("{name}={share:.1}%")).collect();
+        let _ = writeln!(out, "{label}: {}", parts.join(", "));
+    }
+    let directions = &stats.directions;
+    let [r, w, t] = [0, 1, 2].map(|at| directions[at].ios);
+    let [rs, ws, ts] = [0, 1, 2].map(|at| directions[at].short_ios);
+    let _ = writeln!(
+        out,
+        "     issued rwts: total={r},{w},{t},{} short={rs},{ws},{ts},0 dropped=0,0,0,0",
+        stats.sync.count
+    );
+    if stats.verified_bytes > 0 || stats.verify_errors > 0 {
+        let _ = writeln!(
+            out,
+            "     verified   : {}, {} bad",
+            bytes_binary(stats.verified_bytes as f64),
+            count(stats.verify_errors as f64)
+        );
+    }
+    let _ = writeln!(out, "     latency   : target=0, window=0, percentile=100.00%, depth={}", job.workload.iodepth);
+}
+
+/// Percent of each level; what is there but tiny shows as 0.1.
+pub(crate) fn shares(counts: &[u64; 7]) -> [f64; 7] {
+    let sum: u64 = counts.iter().sum();
+    counts.map(|n| {
+        let share = 100.0 * ratio(n as f64, sum as f64);
+        if n > 0 { share.max(0.1) } else { share }
+    })
+}
+
+/// The status of each reporting group.
+pub(super) fn groups(out: &mut String, run: &RunResult) {
+    let mut seen: Vec<u32> = run.jobs.iter().map(|job| job.group).collect();
+    seen.sort_unstable();
+    seen.dedup();
+    for group in seen {
+        let _ = writeln!(out, "\nRun status group {group} (all jobs):");
+        let jobs: Vec<&JobResult> = run.jobs.iter().filter(|job| job.group == group).collect();
+        let separate = jobs.iter().any(|job| job.unified != UnifiedReporting::Mixed);
+        for (at, name) in ["   READ", "  WRITE", "   TRIM"].iter().enumerate().filter(|_| separate) {
+            group_line(out, name, &jobs.iter().map(|job| job.stats.directions[at].clone()).collect::<Vec<_>>());
+        }
+        if jobs.iter().any(|job| job.unified != UnifiedReporting::Separate) {
+            group_line(out, "  MIXED", &jobs.iter().map(|job| mixed(&job.stats)).collect::<Vec<_>>());
+        }
+    }
+}
+
+fn group_line(out: &mut String, name: &str, figures: &[DirectionStats]) {
+    let active: Vec<&DirectionStats> = figures.iter().filter(|f| f.bytes > 0).collect();
+    let bytes: u64 = active.iter().map(|f| f.bytes).sum();
+    let (Some(longest), Some(shortest)) =
+        (active.iter().map(|f| f.runtime_ns).max(), active.iter().map(|f| f.runtime_ns).min())
+    else {
+        return;
+    };
+    let rates = active.iter().map(|f| bandwidth(f));
+    let (slow, fast) = rates.fold((f64::INFINITY, 0.0f64), |(slow, fast), rate| (slow.min(rate), fast.max(rate)));
+    let _ = writeln!(
+        out,
+        "{name}: bw={}, {}/s-{}/s ({}/s-{}/s), io={} ({}), run={}-{}msec",
+        rate_both(ratio(bytes as f64 * 1e9, longest as f64)),
+        bytes_binary(slow),
+        bytes_binary(fast),
+        bytes_decimal(slow),
+        bytes_decimal(fast),
+        bytes_binary(bytes as f64),
+        bytes_decimal(bytes as f64),
+        runtime_ms(shortest),
+        runtime_ms(longest)
+    );
+}
+
+/// The line of disk statistics.
+pub(super) fn disk(out: &mut String, run: &RunResult) {
+    let delta = DiskDelta::between(&run.disk.start, &run.disk.end);
+    let f = |number: usize| delta.fields[number - 1];
+    let _ = writeln!(
+        out,
+        "\nDisk stats (read/write):\n  {}: ios={}/{}, merge={}/{}, ticks={}/{}, in_queue={}, util={:.2}%",
+        run.disk.name,
+        f(1),
+        f(5),
+        f(2),
+        f(6),
+        f(4),
+        f(8),
+        f(11),
+        delta.io_ticks_percent().min(100.0)
+    );
+}

@@ -1,0 +1,222 @@
+//! What only Elevon knows: the stack of the run, true utilisation, latency by stage; and tables of figures.
+
+use std::fmt::Write as _;
+
+use comfy_table::{CellAlignment, Table, presets};
+use elevon_core::kernel::IoTicksForm;
+use elevon_core::stats::LatencyStat;
+
+use crate::number::{bytes_binary, bytes_decimal, grouped, significant, span};
+use crate::result::RunResult;
+use crate::summary::{DiskDelta, latency_mean, percentile, ratio};
+
+const GROUPS: [&str; 3] = ["read", "write", "discard"];
+
+/// The first line: is this real, and what did the I/O go through.
+pub(super) fn headline(run: &RunResult) -> String {
+    let device = &run.device;
+    format!(
+        "elevon {}: {} {} ({}, {}), scheduler {}, kernel {} rules, seed {}",
+        env!("CARGO_PKG_VERSION"),
+        if device.simulated { "SIMULATED device" } else { "real device" },
+        device.name,
+        bytes_decimal(device.size.get() as f64),
+        if device.limits.rotational { "rotational" } else { "non-rotational" },
+        run.scheduler.name,
+        run.kernel.name(),
+        run.seed
+    )
+}
+
+/// Everything after the iostat line.
+pub(super) fn details(out: &mut String, run: &RunResult, delta: &DiskDelta) {
+    let busy = delta.utilisation();
+    let _ = write!(out, "\nUtilisation: exact={:.3}%", busy[3]);
+    for (form, percent) in IoTicksForm::ALL.iter().zip(busy).take(3) {
+        let _ = write!(out, ", {}={percent:.2}%", form.name());
+    }
+    let _ = writeln!(out, " (%util above is {})", run.disk.io_ticks.name());
+    let _ = writeln!(out, "Queue depth: exact mean={} requests in flight", significant(delta.mean_in_flight, 4));
+    stages(out, run);
+    sizes(out, run);
+    let c = &run.disk.counters;
+    let _ = writeln!(
+        out,
+        "Stack: splits={}, tails={}, merges={}, requeues={}, retries={}, timeouts={}",
+        c.splits, c.tails, c.merges, c.requeues, c.retries, c.timeouts
+    );
+    for (title, rows) in [("Scheduler", &run.scheduler.tunables), ("Config", &run.config)] {
+        if !rows.is_empty() {
+            let _ = writeln!(out, "{title}: {}", join(rows));
+        }
+    }
+    if !run.scheduler.counters.is_empty() {
+        let rows: Vec<_> = run.scheduler.counters.iter().map(|(k, v)| (k.clone(), v.to_string())).collect();
+        let _ = writeln!(out, "Scheduler counters: {}", join(&rows));
+    }
+    if run.events_lost > 0 {
+        let _ = writeln!(out, "Trace: {} events lost; the trace is not whole", grouped(run.events_lost));
+    }
+    for warning in &run.warnings {
+        let _ = writeln!(out, "Warning: {warning}");
+    }
+    let _ = writeln!(out, "Again: {}", run.command);
+}
+
+fn join(rows: &[(String, String)]) -> String {
+    rows.iter().map(|(key, value)| format!("{key}={value}")).collect::<Vec<_>>().join(", ")
+}
+
+fn stages(out: &mut String, run: &RunResult) {
+    let mut table = plain_table();
+    table.set_header(["Stage latency", "requests", "mean", "50%", "99%", "99.9%", "max"]);
+    let mut any = false;
+    for (group, stage) in GROUPS.iter().zip(&run.disk.stages) {
+        for (what, stat) in [
+            ("queued to dispatched", &stage.queued_to_dispatched),
+            ("dispatched to completed", &stage.dispatched_to_completed),
+        ] {
+            if stat.count > 0 {
+                any = true;
+                table.add_row(stage_row(&format!("{group}, {what}"), stat));
+            }
+        }
+    }
+    if any {
+        align_right(&mut table);
+        push_table(out, &table);
+    }
+}
+
+fn stage_row(name: &str, stat: &LatencyStat) -> Vec<String> {
+    let at = |millionths| span(percentile(stat, millionths) as f64);
+    vec![
+        name.into(),
+        grouped(stat.count),
+        span(latency_mean(stat)),
+        at(500_000),
+        at(990_000),
+        at(999_000),
+        span(stat.max as f64),
+    ]
+}
+
+/// The request sizes that most requests had, largest share first.
+fn sizes(out: &mut String, run: &RunResult) {
+    for (group, sizes) in GROUPS.iter().zip(&run.disk.request_sizes) {
+        let total = sizes.total();
+        if total == 0 {
+            continue;
+        }
+        let mut by_count = sizes.0.clone();
+        by_count.sort_by_key(|&(bytes, count)| (std::cmp::Reverse(count), bytes));
+        let shown: Vec<String> = by_count
+            .iter()
+            .take(5)
+            .map(|&(bytes, count)| {
+                format!("{} {:.1}%", bytes_binary(bytes as f64), 100.0 * ratio(count as f64, total as f64))
+            })
+            .collect();
+        let _ = writeln!(
+            out,
+            "Request sizes, {group}: mean {}, {}{}",
+            bytes_binary(sizes.bytes() as f64 / total as f64),
+            shown.join(", "),
+            if by_count.len() > 5 { format!(", {} more", by_count.len() - 5) } else { String::new() }
+        );
+    }
+}
+
+/// A table without lines, a blank between columns.
+pub(crate) fn plain_table() -> Table {
+    let mut table = Table::new();
+    table.load_preset(presets::NOTHING);
+    table
+}
+
+/// Names left, numbers right.
+pub(crate) fn align_right(table: &mut Table) {
+    for column in table.column_iter_mut().skip(1) {
+        column.set_cell_alignment(CellAlignment::Right);
+    }
+    for column in table.column_iter_mut() {
+        column.set_padding((0, 2));
+    }
+}
+
+/// Appends a table without spaces at the ends of lines.
+pub(crate) fn push_table(out: &mut String, table: &Table) {
+    for line in table.lines() {
+        out.push_str(line.trim_end());
+        out.push('\n');
+    }
+}
+
+/// A published or predicted number and ours.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Figure {
+    /// What it is a figure of.
+    pub name: String,
+    /// Unit of both numbers, such as `MB/s`.
+    pub unit: String,
+    /// Published, measured elsewhere, or computed; none where there is nothing to compare with.
+    pub expected: Option<f64>,
+    /// Ours.
+    pub ours: f64,
+    /// Why they differ or what the row is (calibrated, predicted); may be empty.
+    pub note: String,
+}
+
+/// A table of figures with the difference of ours in percent. `expected` heads the column of what they are compared with
+/// (`published`, `predicted`).
+pub fn figures(title: &str, expected: &str, rows: &[Figure]) -> String {
+    let mut table = plain_table();
+    table.set_header([title, "unit", expected, "ours", "difference", ""]);
+    for row in rows {
+        table.add_row([
+            row.name.clone(),
+            row.unit.clone(),
+            row.expected.map_or_else(|| "-".into(), |value| significant(value, 5)),
+            significant(row.ours, 5),
+            match row.expected {
+                Some(expected) if expected != 0.0 => format!("{:+.1} %", 100.0 * (row.ours - expected) / expected),
+                _ => "-".into(),
+            },
+            row.note.clone(),
+        ]);
+    }
+    align_right(&mut table);
+    for left in [1, 5] {
+        if let Some(column) = table.column_mut(left) {
+            column.set_cell_alignment(CellAlignment::Left);
+        }
+    }
+    let mut out = String::new();
+    push_table(&mut out, &table);
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn figures_beside_the_published_ones() {
+        let row = |name: &str, expected, ours, note: &str| Figure {
+            name: name.into(),
+            unit: "MB/s".into(),
+            expected,
+            ours,
+            note: note.into(),
+        };
+        insta::assert_snapshot!(figures(
+            "aligned-bio",
+            "published",
+            &[
+                row("sequential read, fill=full", Some(3033.7), 3033.7, "calibrated"),
+                row("sequential read, fill=max-sectors", Some(3520.9), 3471.25, "predicted"),
+                row("sequential read, fill=trim", None, 3500.0, ""),
+            ]
+        ));
+    }
+}
