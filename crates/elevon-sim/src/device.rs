@@ -1,6 +1,7 @@
 //! Simulated devices: what a command costs, in integer nanoseconds.
 
 pub mod closed_loop;
+pub mod hdd;
 pub mod null;
 pub mod queue;
 pub mod slots;
@@ -10,6 +11,7 @@ use elevon_core::driver::{Accept, Command, Completion};
 use elevon_core::limits::QueueLimits;
 use elevon_core::units::{Instant, Sectors};
 
+pub use hdd::{Hdd, HddParameters};
 pub use null::{Null, NullParameters};
 pub use slots::{Slots, SlotsParameters};
 pub use text::TextError;
@@ -79,6 +81,8 @@ pub enum AnyDevice {
     Null(Null),
     /// Servers behind a FIFO.
     Slots(Slots),
+    /// A hard disk.
+    Hdd(Box<Hdd>),
 }
 
 macro_rules! each {
@@ -86,6 +90,7 @@ macro_rules! each {
         match $self {
             Self::Null($device) => $call,
             Self::Slots($device) => $call,
+            Self::Hdd($device) => $call,
         }
     };
 }

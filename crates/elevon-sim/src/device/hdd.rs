@@ -1,0 +1,452 @@
+//! A hard disk: zones, seek curve, rotation, read-ahead, NCQ with shortest positioning time first, a volatile write cache.
+//!
+//! A command that needs the medium costs overhead + seek + margin + rotational wait + transfer. The overhead runs first; at its
+//! end the drive chooses among all it holds, so what arrived meanwhile takes part. Reads inside a read-ahead segment, and writes
+//! that fit into the cache, cost the interface alone: overhead of a hit plus transfer, one after another. Sectors never
+//! written cost as any others do: a disk turns all the same.
+//!
+//! Not modelled: reads served from dirty data, defects and their remapping, thermal recalibration.
+//!
+//! Cost: O(depth) per command for the choice (some nanoseconds per queued one), O(segments) for the cache look-up; with dirty
+//! data O(drain window) per extent written. Nothing is allocated in steady state.
+
+mod dirty;
+mod geometry;
+mod parameters;
+mod read_ahead;
+#[cfg(test)]
+mod tests;
+
+use elevon_core::driver::{Accept, Command, Completion};
+use elevon_core::op::{Flags, Op};
+use elevon_core::status::Status;
+use elevon_core::units::{Bytes, Instant, Nanos, Sector};
+
+pub use geometry::SeekCurve;
+pub use parameters::HddParameters;
+
+use super::queue::EventQueue;
+use super::slots::transfer;
+use super::{Description, Device, in_range};
+use dirty::{Dirty, Waiting};
+use geometry::{Geometry, Place};
+use read_ahead::{ReadAhead, Span};
+
+/// What the arm is about.
+#[derive(Clone, Copy, Debug)]
+enum Arm {
+    /// Nothing, but reading ahead. Dirty data goes out at `drain_at`.
+    Idle { drain_at: Option<Instant> },
+    /// Command overhead runs; at its end the next job is chosen.
+    Deciding { at: Instant },
+    /// A job; it ends at `at`.
+    Busy { at: Instant, job: Job },
+}
+
+impl Arm {
+    const fn next_at(&self) -> Option<Instant> {
+        match *self {
+            Self::Idle { drain_at } => drain_at,
+            Self::Deciding { at } | Self::Busy { at, .. } => Some(at),
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Job {
+    /// A command at the medium; `aborted` where nobody waits for it any more.
+    Media { pending: Pending, aborted: bool },
+    /// An extent of the write cache, with its end.
+    Drain { end: Sector },
+    /// Reads that the read-ahead gets to by itself; their completions are queued already.
+    Stream,
+}
+
+/// A command that waits for the medium.
+#[derive(Clone, Copy, Debug)]
+struct Pending {
+    command: Command,
+    arrived: Instant,
+    span: Span,
+}
+
+/// Where a pending command starts, apart from the rest so that the choice scans little memory.
+#[derive(Clone, Copy, Debug)]
+struct Target {
+    x: u32,
+    angle: u32,
+}
+
+enum Choice {
+    Command(usize),
+    Extent(usize),
+}
+
+/// A hard disk.
+#[derive(Clone, Debug)]
+pub struct Hdd {
+    description: Description,
+    parameters: HddParameters,
+    geometry: Geometry,
+    arm: Arm,
+    /// Where the arm stands.
+    x: u32,
+    /// The sector that comes under the head next, if the last job ended just now.
+    under_head: Option<Sector>,
+    pending: Vec<Pending>,
+    targets: Vec<Target>,
+    read_ahead: ReadAhead,
+    dirty: Dirty,
+    link_free: Instant,
+    completions: EventQueue<Completion>,
+}
+
+const fn done(command: &Command) -> Completion {
+    Completion { request: command.request, status: Status::Ok, bytes: command.bytes }
+}
+
+impl Hdd {
+    /// A drive of these parameters, idle, its arm at the outer edge and its platter at angle 0 at the clock's start.
+    pub fn new(parameters: &HddParameters) -> Self {
+        let p = parameters;
+        let description = p.description();
+        let geometry = Geometry::new(description.size, p.rpm, p.outer_rate, p.inner_permille, &p.seek, p.margin);
+        let depth = description.capacity();
+        Self {
+            arm: Arm::Idle { drain_at: None },
+            x: 0,
+            under_head: None,
+            pending: Vec::with_capacity(depth),
+            targets: Vec::with_capacity(depth),
+            read_ahead: ReadAhead::new(p.segments, geometry.total()),
+            dirty: Dirty::new(p.cache, p.write_extents),
+            link_free: Instant::default(),
+            completions: EventQueue::with_capacity(depth),
+            parameters: parameters.clone(),
+            description,
+            geometry,
+        }
+    }
+
+    /// Takes the interface for a transfer that needs no medium; when it ends.
+    fn take_link(&mut self, now: Instant, bytes: Bytes) -> Instant {
+        self.link_free = self.link_free.max(now) + self.parameters.overhead_hit + transfer(bytes, self.parameters.link);
+        self.link_free
+    }
+
+    fn span(&self, command: &Command, place: Place) -> Span {
+        let end = self.geometry.locate(command.sector + command.bytes.sectors_ceil());
+        Span { start: place.track_time, end: end.track_time }
+    }
+
+    /// How far past `command` the drive reads on, in track time.
+    fn ahead(&self, command: &Command) -> u64 {
+        self.geometry.read_time(command.sector, self.parameters.read_ahead.sectors_floor())
+    }
+
+    fn read(&mut self, now: Instant, command: &Command) {
+        let place = self.geometry.locate(command.sector);
+        let span = self.span(command, place);
+        let ahead = self.ahead(command);
+        if self.read_ahead.hit(now.get(), span, ahead) {
+            let end = self.take_link(now, command.bytes);
+            self.completions.push(end, command.sequence, done(command));
+            return;
+        }
+        self.enqueue(now, command, place, span);
+    }
+
+    fn enqueue(&mut self, now: Instant, command: &Command, place: Place, span: Span) {
+        self.pending.push(Pending { command: *command, arrived: now, span });
+        self.targets.push(Target { x: place.x, angle: place.angle });
+        match self.arm {
+            Arm::Idle { .. } => self.decide(now),
+            // The read-ahead is on its way through others already, and may get to this one too.
+            Arm::Busy { at, job: Job::Stream } if self.pending.len() == 1 => {
+                if let Some(later) = self.stream(now) {
+                    self.arm = Arm::Busy { at: at.max(later), job: Job::Stream };
+                }
+            }
+            Arm::Deciding { .. } | Arm::Busy { .. } => {}
+        }
+    }
+
+    fn write(&mut self, now: Instant, command: &Command) {
+        let place = self.geometry.locate(command.sector);
+        let span = self.span(command, place);
+        self.read_ahead.invalidate(now.get(), span);
+        if !self.parameters.write_cache || command.flags.contains(Flags::FUA) {
+            self.enqueue(now, command, place, span);
+        } else if self.dirty.has_room(command.bytes) {
+            self.accept_write(now, command);
+        } else {
+            self.dirty.wait(Waiting::Write(*command));
+        }
+        self.wake(now);
+    }
+
+    fn accept_write(&mut self, now: Instant, command: &Command) {
+        self.dirty.add(command, self.geometry.locate(command.sector));
+        let end = self.take_link(now, command.bytes);
+        self.completions.push(end, command.sequence, done(command));
+    }
+
+    fn flush(&mut self, now: Instant, command: &Command) {
+        if !self.dirty.waits_in_order() {
+            self.start_flush(now, command);
+        } else {
+            self.dirty.wait(Waiting::Flush(*command));
+        }
+        self.wake(now);
+    }
+
+    fn start_flush(&mut self, now: Instant, command: &Command) {
+        if self.dirty.is_clean() {
+            let end = self.take_link(now, Bytes::ZERO);
+            self.completions.push(end, command.sequence, done(command));
+        } else {
+            self.dirty.flush(command, done(command));
+        }
+    }
+
+    /// New work may be more urgent than what an idle arm waits for.
+    fn wake(&mut self, now: Instant) {
+        if matches!(self.arm, Arm::Idle { .. }) {
+            self.decide(now);
+        }
+    }
+
+    fn oldest(&self) -> Option<usize> {
+        (0..self.pending.len()).min_by_key(|&i| self.pending[i].command.sequence)
+    }
+
+    fn is_starved(&self, now: Instant) -> bool {
+        self.pending.iter().any(|p| now.since(p.arrived) > self.parameters.starvation)
+    }
+
+    /// The arm is free: what comes next.
+    fn decide(&mut self, now: Instant) {
+        if let Some(at) = self.stream(now) {
+            self.arm = Arm::Busy { at, job: Job::Stream };
+            return;
+        }
+        let draining = self.pending.is_empty();
+        if draining && self.continues().is_some() {
+            self.choose(now);
+            return;
+        }
+        let at = now + self.parameters.overhead_miss;
+        let planned = if let Arm::Idle { drain_at } = self.arm { drain_at } else { None };
+        self.arm = if !draining {
+            Arm::Deciding { at }
+        } else if self.dirty.is_urgent() {
+            Arm::Deciding { at: planned.unwrap_or(at).min(at) }
+        } else if self.dirty.is_clean() {
+            Arm::Idle { drain_at: None }
+        } else {
+            // Reading ahead comes first, for as long as its segment has room.
+            let full = self.read_ahead.full_at(now.get()).map_or(now, Instant::new);
+            Arm::Idle { drain_at: planned.or(Some(full + self.parameters.overhead_miss)) }
+        };
+    }
+
+    /// The extent that lies under the head just now.
+    fn continues(&self) -> Option<usize> {
+        let sector = self.under_head?;
+        let window = self.parameters.drain_window as usize;
+        self.dirty.candidates(window).find(|(_, extent)| extent.start == sector).map(|(index, _)| index)
+    }
+
+    /// Gives the read-ahead all pending reads that it gets to by itself; when it has got through them.
+    fn stream(&mut self, now: Instant) -> Option<Instant> {
+        let mut until = None;
+        while !self.pending.is_empty() && !self.is_starved(now) {
+            let reach = self.geometry.turn().into();
+            let attached = (0..self.pending.len()).find_map(|i| {
+                let Pending { command, span, .. } = self.pending[i];
+                if command.op != Op::Read {
+                    return None;
+                }
+                let ahead = self.ahead(&command);
+                if self.read_ahead.hit(now.get(), span, ahead) {
+                    return Some((i, now));
+                }
+                self.read_ahead.attach(now.get(), span, reach, ahead).map(|at| (i, Instant::new(at)))
+            });
+            let Some((index, at)) = attached else { break };
+            let command = self.take_pending(index).command;
+            let end = self.take_link(now, command.bytes).max(at);
+            self.completions.push(end, command.sequence, done(&command));
+            until = until.max(Some(at));
+        }
+        until
+    }
+
+    fn take_pending(&mut self, index: usize) -> Pending {
+        self.targets.swap_remove(index);
+        self.pending.swap_remove(index)
+    }
+
+    /// The overhead is over: takes the job with the shortest positioning time.
+    fn choose(&mut self, now: Instant) {
+        let angle = (now.get() % u64::from(self.geometry.turn())) as u32;
+        let Some((choice, wait)) = self.shortest(now, angle) else {
+            self.decide(now);
+            return;
+        };
+        self.read_ahead.preempt(now.get());
+        let (transfer, job) = match choice {
+            Choice::Command(index) => {
+                let pending = self.take_pending(index);
+                (pending.span.end - pending.span.start, Job::Media { pending, aborted: false })
+            }
+            Choice::Extent(index) => {
+                let Some(extent) = self.dirty.start(index) else { return };
+                let transfer = self.geometry.locate(extent.end).track_time - extent.place.track_time;
+                (transfer, Job::Drain { end: extent.end })
+            }
+        };
+        self.arm = Arm::Busy { at: now + Nanos::new(u64::from(wait) + transfer), job };
+    }
+
+    /// The job to take and how long positioning takes. Commands of the host go before idle draining; a full cache or a
+    /// flush makes draining compete.
+    fn shortest(&self, now: Instant, angle: u32) -> Option<(Choice, u32)> {
+        let cost = |x, target_angle| self.geometry.positioning(self.x, angle, x, target_angle);
+        if !self.pending.is_empty() && (!self.parameters.sptf || self.is_starved(now)) {
+            let index = self.oldest()?;
+            return Some((Choice::Command(index), cost(self.targets[index].x, self.targets[index].angle)));
+        }
+        let mut best: Option<(Choice, u32)> = None;
+        let mut least = u32::MAX;
+        for (index, target) in self.targets.iter().enumerate() {
+            let wait = cost(target.x, target.angle);
+            if wait < least {
+                least = wait;
+                best = Some((Choice::Command(index), wait));
+            }
+        }
+        if best.is_some() && !self.dirty.is_urgent() {
+            return best;
+        }
+        if let Some(index) = self.continues() {
+            return Some((Choice::Extent(index), 0));
+        }
+        for (index, extent) in self.dirty.candidates(self.parameters.drain_window as usize) {
+            let wait = cost(extent.place.x, extent.place.angle);
+            if wait < least {
+                least = wait;
+                best = Some((Choice::Extent(index), wait));
+            }
+        }
+        best
+    }
+
+    /// The inner step that is due.
+    fn step(&mut self, now: Instant) {
+        match self.arm {
+            Arm::Idle { .. } | Arm::Deciding { .. } => {
+                self.arm = Arm::Idle { drain_at: None };
+                self.choose(now);
+            }
+            Arm::Busy { job, .. } => {
+                self.arm = Arm::Idle { drain_at: None };
+                self.finish(now, job);
+                self.decide(now);
+                self.under_head = None;
+            }
+        }
+    }
+
+    fn finish(&mut self, now: Instant, job: Job) {
+        match job {
+            Job::Stream => {}
+            Job::Media { pending: Pending { command, span, .. }, aborted } => {
+                let end = command.sector + command.bytes.sectors_ceil();
+                self.stand_at(end);
+                if command.op == Op::Read {
+                    self.read_ahead.start(now.get(), span, self.ahead(&command));
+                }
+                if !aborted {
+                    self.completions.push(now, command.sequence, done(&command));
+                }
+            }
+            Job::Drain { end } => {
+                self.stand_at(end);
+                self.dirty.finish();
+                self.after_drain(now);
+            }
+        }
+    }
+
+    fn stand_at(&mut self, sector: Sector) {
+        self.x = self.geometry.locate(sector).x;
+        self.under_head = Some(sector);
+    }
+
+    /// Room in the cache: flushes that are done, then writes that waited.
+    fn after_drain(&mut self, now: Instant) {
+        while let Some((sequence, completion)) = self.dirty.flushed() {
+            let end = self.take_link(now, Bytes::ZERO);
+            self.completions.push(end, sequence, completion);
+        }
+        while let Some(waiting) = self.dirty.admit() {
+            match waiting {
+                Waiting::Write(command) => self.accept_write(now, &command),
+                Waiting::Flush(command) => self.start_flush(now, &command),
+            }
+        }
+    }
+}
+
+impl Device for Hdd {
+    fn description(&self) -> &Description {
+        &self.description
+    }
+
+    fn submit(&mut self, now: Instant, command: &Command) -> Accept {
+        if !in_range(&self.description, command) {
+            return Accept::Error(Status::IoError);
+        }
+        match command.op {
+            Op::Read => self.read(now, command),
+            Op::Write => self.write(now, command),
+            Op::Flush => self.flush(now, command),
+            Op::Discard | Op::SecureErase | Op::ZoneAppend | Op::WriteZeroes => {
+                return Accept::Error(Status::NotSupported);
+            }
+        }
+        Accept::Ok
+    }
+
+    fn next_event(&self) -> Option<Instant> {
+        match (self.completions.next_at(), self.arm.next_at()) {
+            (Some(completion), Some(step)) => Some(completion.min(step)),
+            (one, other) => one.or(other),
+        }
+    }
+
+    fn poll(&mut self, now: Instant) -> Option<Completion> {
+        loop {
+            // Steps come before completions of the same instant: they may complete a command of a lower sequence.
+            let completion = self.completions.next_at().unwrap_or(Instant::MAX);
+            match self.arm.next_at() {
+                Some(step) if step <= now && step <= completion => self.step(step),
+                _ => return self.completions.pop_due(now).map(|(_, completion)| completion),
+            }
+        }
+    }
+
+    fn abort(&mut self, _now: Instant, command: &Command) -> bool {
+        if let Arm::Busy { job: Job::Media { pending, aborted }, .. } = &mut self.arm
+            && pending.command.sequence == command.sequence
+        {
+            return !core::mem::replace(aborted, true);
+        }
+        if let Some(index) = self.pending.iter().position(|p| p.command.sequence == command.sequence) {
+            self.take_pending(index);
+            return true;
+        }
+        self.dirty.abort(command.sequence) || self.completions.remove(command.sequence).is_some()
+    }
+}

@@ -1,0 +1,180 @@
+//! The volatile write cache of a drive: extents waiting for the medium, writes waiting for room, flushes waiting for both.
+//!
+//! Writes that continue one another become one extent, so that a sequential writer reaches the media rate. Overwrites are not
+//! looked for: a block written twice goes to the medium twice.
+//!
+//! Cost: O(1) to add; O(window) to choose and take out the next extent.
+
+use std::collections::VecDeque;
+
+use elevon_core::driver::{Command, Completion};
+use elevon_core::units::{Bytes, Sector};
+
+use super::geometry::Place;
+
+/// The longest extent that continued writes grow to: what a reader may have to wait behind.
+const EXTENT_BYTES_MAX: Bytes = Bytes::new(1 << 20);
+
+/// A run of dirty sectors.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Extent {
+    pub(super) start: Sector,
+    pub(super) end: Sector,
+    pub(super) bytes: Bytes,
+    pub(super) place: Place,
+    number: u64,
+}
+
+/// Something that waits in order for room in the cache.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Waiting {
+    Write(Command),
+    Flush(Command),
+}
+
+impl Waiting {
+    const fn command(&self) -> &Command {
+        match self {
+            Self::Write(command) | Self::Flush(command) => command,
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Flush {
+    /// Extents with lower numbers must be on the medium first.
+    barrier: u64,
+    sequence: u64,
+    completion: Completion,
+}
+
+/// The write cache.
+#[derive(Clone, Debug)]
+pub(super) struct Dirty {
+    limit: Bytes,
+    extents_max: usize,
+    bytes: Bytes,
+    extents: VecDeque<Extent>,
+    /// The extent on its way to the medium.
+    draining: Option<Extent>,
+    next_number: u64,
+    /// No extent below this number grows any more: a flush waits for it.
+    sealed: u64,
+    waiting: VecDeque<Waiting>,
+    flushes: VecDeque<Flush>,
+}
+
+impl Dirty {
+    pub(super) fn new(limit: Bytes, extents_max: u32) -> Self {
+        Self {
+            limit,
+            extents_max: extents_max as usize,
+            bytes: Bytes::ZERO,
+            extents: VecDeque::with_capacity(extents_max as usize),
+            draining: None,
+            next_number: 0,
+            sealed: 0,
+            waiting: VecDeque::new(),
+            flushes: VecDeque::new(),
+        }
+    }
+
+    /// Whether a write of `bytes` fits now, behind those that wait already.
+    pub(super) fn has_room(&self, bytes: Bytes) -> bool {
+        self.waiting.is_empty() && self.fits(bytes)
+    }
+
+    fn fits(&self, bytes: Bytes) -> bool {
+        let extents = self.extents.len() + usize::from(self.draining.is_some());
+        extents == 0 || (self.bytes + bytes <= self.limit && extents < self.extents_max)
+    }
+
+    /// Takes a write into the cache.
+    pub(super) fn add(&mut self, command: &Command, place: Place) {
+        let end = command.sector + command.bytes.sectors_ceil();
+        self.bytes += command.bytes;
+        if let Some(last) = self.extents.back_mut()
+            && last.end == command.sector
+            && last.number >= self.sealed
+            && last.bytes + command.bytes <= EXTENT_BYTES_MAX
+        {
+            last.end = end;
+            last.bytes += command.bytes;
+            return;
+        }
+        let number = self.next_number;
+        self.next_number += 1;
+        self.extents.push_back(Extent { start: command.sector, end, bytes: command.bytes, place, number });
+    }
+
+    /// Lets a write or flush wait in order.
+    pub(super) fn wait(&mut self, waiting: Waiting) {
+        self.waiting.push_back(waiting);
+    }
+
+    /// Takes the first of those that wait, if it need not wait any longer.
+    pub(super) fn admit(&mut self) -> Option<Waiting> {
+        match self.waiting.front()? {
+            Waiting::Write(command) if !self.fits(command.bytes) => None,
+            _ => self.waiting.pop_front(),
+        }
+    }
+
+    /// Whether writes or flushes wait, so that draining cannot be put off.
+    pub(super) fn is_urgent(&self) -> bool {
+        !self.waiting.is_empty() || !self.flushes.is_empty()
+    }
+
+    /// Whether nothing is dirty.
+    pub(super) fn is_clean(&self) -> bool {
+        self.extents.is_empty() && self.draining.is_none()
+    }
+
+    /// Whether writes wait for room, so that whatever comes now waits behind them.
+    pub(super) fn waits_in_order(&self) -> bool {
+        !self.waiting.is_empty()
+    }
+
+    /// A flush of everything accepted until now.
+    pub(super) fn flush(&mut self, command: &Command, completion: Completion) {
+        self.sealed = self.next_number;
+        self.flushes.push_back(Flush { barrier: self.next_number, sequence: command.sequence, completion });
+    }
+
+    /// Takes a flush whose extents are all on the medium.
+    pub(super) fn flushed(&mut self) -> Option<(u64, Completion)> {
+        let oldest = self.draining.iter().chain(&self.extents).map(|extent| extent.number).min();
+        let first = self.flushes.front()?;
+        if oldest.is_some_and(|number| number < first.barrier) {
+            return None;
+        }
+        self.flushes.pop_front().map(|flush| (flush.sequence, flush.completion))
+    }
+
+    /// The oldest `window` extents, by which to choose the next; only those a flush waits for while one does.
+    pub(super) fn candidates(&self, window: usize) -> impl Iterator<Item = (usize, &Extent)> {
+        let barrier = self.flushes.front().map_or(u64::MAX, |flush| flush.barrier);
+        self.extents.iter().enumerate().take(window).filter(move |(_, extent)| extent.number < barrier)
+    }
+
+    /// Extent `index` starts for the medium.
+    pub(super) fn start(&mut self, index: usize) -> Option<Extent> {
+        self.draining = self.extents.remove(index);
+        self.draining
+    }
+
+    /// The extent that was on its way has arrived.
+    pub(super) fn finish(&mut self) {
+        if let Some(extent) = self.draining.take() {
+            self.bytes -= extent.bytes;
+        }
+    }
+
+    /// Forgets a command that waits.
+    pub(super) fn abort(&mut self, sequence: u64) -> bool {
+        let before = self.waiting.len() + self.flushes.len();
+        self.waiting.retain(|waiting| waiting.command().sequence != sequence);
+        self.flushes.retain(|flush| flush.sequence != sequence);
+        self.waiting.len() + self.flushes.len() < before
+    }
+}
