@@ -24,6 +24,7 @@ pub mod merge;
 pub mod request;
 pub mod sched;
 pub mod stack;
+pub mod tree;
 
 // What is known afterwards.
 pub mod account;
