@@ -1,0 +1,553 @@
+//! `mq-deadline`: sorted batches, with deadlines so that nothing starves for long.
+//!
+//! Each priority class (RT, BE, IDLE; NONE counts as BE, the level is ignored) keeps its reads and its writes (everything
+//! else) both sorted by sector and in order of arrival. Requests leave in batches of `fifo_batch` in one direction, going up
+//! from a position; a batch starts at the oldest request once that has passed its deadline. Reads go first, and writes have to
+//! wait for `writes_starved` batches of reads at the most. A class gets nothing while a higher one has a request anywhere between insert
+//! and completion, but for requests older than `prio_aging_expire`.
+//!
+//! Faithful to Linux down to its quirks: direction, batch and starvation counters belong to the device and are shared by the
+//! classes, and an aging probe that finds nothing old enough has still moved them; arrival is reckoned back from the deadline
+//! by the expiry now in force; times count in ticks. Two eras differ by [`Rules`]: 6.1 goes on from a pointer to the next
+//! request, later kernels from a position, and the at-head list belongs to the class or to the device.
+//!
+//! Cost, with n requests queued: insert O(log n), merge lookup O(log n), dispatch O(log n) with at most two probes more for
+//! aging, completion O(1).
+
+extern crate alloc;
+use alloc::vec::Vec;
+
+use super::elevator::Elevator;
+use super::fifo::{Fifo, FifoLinks};
+use super::{Scheduler, SchedulerInfo, TunableInfo, View};
+use crate::bio::Bio;
+use crate::ioprio::{IoPrio, PrioClass};
+use crate::kernel::Rules;
+use crate::merge::MergeKind;
+use crate::op::{Flags, Op};
+use crate::tree::{Root, TreeLinks};
+use crate::units::{HwQueue, Instant, RequestId, Sector};
+
+const READ: usize = 0;
+const WRITE: usize = 1;
+/// Best effort, the class that aging starts at.
+const BE: usize = 1;
+const INT_MAX: i64 = i32::MAX as i64;
+
+const fn row(
+    name: &'static str,
+    unit: &'static str,
+    default: &'static str,
+    range: (&'static str, i64, i64),
+    help: &'static str,
+) -> TunableInfo {
+    let (range, min, max) = range;
+    TunableInfo { name, unit, default, range, min, max, help }
+}
+
+const NATURAL: (&str, i64, i64) = ("0..2147483647", 0, INT_MAX);
+
+/// What `elevon schedulers` says of it.
+pub const INFO: SchedulerInfo = SchedulerInfo {
+    name: "mq-deadline",
+    summary: "sorted batches of reads and writes, deadlines against starvation, strict priority classes",
+    tunables: &[
+        row(
+            "async_depth",
+            "requests",
+            "nr_requests",
+            ("1..2147483647", 1, INT_MAX),
+            "scheduler tags that everything but reads may take",
+        ),
+        row("fifo_batch", "requests", "16", NATURAL, "requests in a batch; 0 acts like 1"),
+        row("front_merges", "boolean", "1", ("0..1", 0, 1), "look for requests that a bio may be put in front of"),
+        row("prio_aging_expire", "ms", "10000", NATURAL, "age from which a request passes higher classes"),
+        row("read_expire", "ms", "500", NATURAL, "deadline of a read; looked at when a batch starts"),
+        row("write_expire", "ms", "5000", NATURAL, "deadline of a write"),
+        row(
+            "writes_starved",
+            "batches",
+            "2",
+            ("-2147483648..2147483647", i32::MIN as i64, INT_MAX),
+            "read batches that pass waiting writes; negative: writes wait for the last read",
+        ),
+    ],
+};
+
+/// Counters of a priority class. `inserted + requeued = dispatched + merged + queued` at any time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ClassCounters {
+    /// Requests taken, once in a request's life; those swallowed on insertion included.
+    pub inserted: u32,
+    /// Requests taken again.
+    pub requeued: u32,
+    /// Requests swallowed by others.
+    pub merged: u32,
+    /// Requests given out, again after a requeue included.
+    pub dispatched: u32,
+    /// Requests over, swallowed ones included.
+    pub completed: u32,
+}
+
+impl ClassCounters {
+    /// Requests between insert and completion, in the driver or not.
+    const fn outstanding(&self) -> u32 {
+        self.inserted.wrapping_sub(self.completed)
+    }
+}
+
+/// What a priority class has queued.
+#[derive(Clone, Debug, Default)]
+struct Class {
+    /// By direction, as all of these: sorted by sector.
+    sorted: [Root; 2],
+    /// In order of arrival.
+    fifo: [Fifo; 2],
+    /// Where the batch goes on, up to 6.1; kept true by removals.
+    next: [Option<RequestId>; 2],
+    /// Start of the last request dispatched, from 6.5 on.
+    position: [Sector; 2],
+    /// Requeued requests, where the list belongs to the class.
+    at_head: Fifo,
+    counters: ClassCounters,
+}
+
+/// Where the scheduler has a request.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Place {
+    /// Not known, or over.
+    #[default]
+    Unknown,
+    /// In an at-head list.
+    AtHead,
+    /// In the tree and the FIFO of its class and direction.
+    Sorted,
+    /// Dispatched or swallowed, not over.
+    Gone,
+}
+
+/// What the scheduler knows of a request.
+#[derive(Clone, Copy, Debug, Default)]
+struct Slot {
+    /// Tick at which it expires.
+    deadline: i64,
+    class: u8,
+    direction: u8,
+    place: Place,
+}
+
+/// The tunables as the kernel keeps them: times in ticks.
+#[derive(Clone, Copy, Debug)]
+struct Settings {
+    /// Ticks that a request may wait, by direction.
+    expire: [i64; 2],
+    aging: i64,
+    fifo_batch: u32,
+    writes_starved: i32,
+    front_merges: bool,
+    /// What was set, if anything was; else it follows `nr_requests`.
+    async_depth: Option<u32>,
+}
+
+/// The scheduler of one device.
+#[derive(Clone, Debug)]
+pub struct MqDeadline {
+    classes: [Class; 3],
+    slots: Vec<Slot>,
+    tree: TreeLinks,
+    lists: FifoLinks,
+    elevator: Elevator,
+    /// Requeued requests, where the list belongs to the device.
+    at_head: Fifo,
+    /// Requests in any list or tree.
+    queued: usize,
+    last_direction: usize,
+    batching: u32,
+    starved: u32,
+    settings: Settings,
+    rules: Rules,
+    hz: u32,
+    nr_requests: u32,
+}
+
+/// The class of a priority as an index, most urgent first.
+const fn class_of(ioprio: IoPrio) -> usize {
+    match ioprio.class() {
+        PrioClass::Rt => 0,
+        PrioClass::None | PrioClass::Be => BE,
+        PrioClass::Idle => 2,
+    }
+}
+
+const fn direction_of(op: Op) -> usize {
+    if op.is_write() { WRITE } else { READ }
+}
+
+/// Ticks in a span, rounded up.
+const fn to_ticks(ms: i64, hz: u32) -> i64 {
+    (ms * hz as i64 + 999) / 1000
+}
+
+impl MqDeadline {
+    /// With every tunable at its default. `hz` (100 to 1000) is the tick rate that deadlines are kept in.
+    pub fn new(rules: Rules, hz: u32, queues: u16, requests: usize) -> Self {
+        let hz = hz.max(1);
+        let settings = Settings {
+            expire: [to_ticks(500, hz), to_ticks(5000, hz)],
+            aging: to_ticks(10_000, hz),
+            fifo_batch: 16,
+            writes_starved: 2,
+            front_merges: true,
+            async_depth: None,
+        };
+        Self {
+            classes: Default::default(),
+            slots: alloc::vec![Slot::default(); requests],
+            tree: TreeLinks::new(requests),
+            lists: FifoLinks::new(requests),
+            elevator: Elevator::new(requests),
+            at_head: Fifo::EMPTY,
+            queued: 0,
+            last_direction: WRITE,
+            batching: 0,
+            starved: 0,
+            settings,
+            rules,
+            hz,
+            nr_requests: (requests / usize::from(queues.max(1))).max(1) as u32,
+        }
+    }
+
+    /// What the classes counted: RT, BE, IDLE.
+    pub fn counters(&self) -> [ClassCounters; 3] {
+        [0, 1, 2].map(|c: usize| self.classes[c].counters)
+    }
+
+    pub(super) fn tunable(&self, name: &str) -> i64 {
+        let s = &self.settings;
+        let ms = |ticks: i64| ticks * 1000 / i64::from(self.hz);
+        match name {
+            "read_expire" => ms(s.expire[READ]),
+            "write_expire" => ms(s.expire[WRITE]),
+            "prio_aging_expire" => ms(s.aging),
+            "fifo_batch" => s.fifo_batch.into(),
+            "writes_starved" => s.writes_starved.into(),
+            "front_merges" => s.front_merges.into(),
+            "async_depth" => s.async_depth.unwrap_or(self.nr_requests).into(),
+            other => unreachable!("{other} is not in the table"),
+        }
+    }
+
+    /// The value is in the range that [`INFO`] gives.
+    pub(super) fn set_tunable(&mut self, name: &str, value: i64) {
+        let s = &mut self.settings;
+        let ticks = to_ticks(value, self.hz);
+        match name {
+            "read_expire" => s.expire[READ] = ticks,
+            "write_expire" => s.expire[WRITE] = ticks,
+            "prio_aging_expire" => s.aging = ticks,
+            "fifo_batch" => s.fifo_batch = value as u32,
+            "writes_starved" => s.writes_starved = value as i32,
+            "front_merges" => s.front_merges = value != 0,
+            "async_depth" => s.async_depth = Some(value as u32),
+            other => unreachable!("{other} is not in the table"),
+        }
+    }
+
+    fn tick(&self, now: Instant) -> i64 {
+        (now.get() / (1_000_000_000 / u64::from(self.hz))) as i64
+    }
+
+    fn grow(&mut self, requests: usize) {
+        self.slots.resize(requests, Slot::default());
+        self.tree.grow(requests);
+        self.lists.grow(requests);
+        self.elevator.grow(requests);
+    }
+
+    /// The slot of a request that arrives, counted in its class.
+    fn admit(&mut self, view: View<'_>, id: RequestId) -> &mut Slot {
+        if id.index() >= self.slots.len() {
+            self.grow(view.requests.len());
+        }
+        let request = &view.requests[id];
+        let slot = &mut self.slots[id.index()];
+        debug_assert!(matches!(slot.place, Place::Unknown | Place::Gone), "request {} is inserted twice", id.0);
+        let counters = &mut self.classes[class_of(request.ioprio)].counters;
+        if slot.place == Place::Unknown {
+            counters.inserted = counters.inserted.wrapping_add(1);
+        } else {
+            counters.requeued = counters.requeued.wrapping_add(1);
+        }
+        slot.class = class_of(request.ioprio) as u8;
+        slot.direction = direction_of(request.op) as u8;
+        slot
+    }
+
+    /// Takes a request out of the sorted tree and out of merging, but not out of its FIFO.
+    fn unsort(&mut self, id: RequestId) {
+        let Slot { class, direction, .. } = self.slots[id.index()];
+        let (class, direction) = (&mut self.classes[usize::from(class)], usize::from(direction));
+        if class.next[direction] == Some(id) {
+            class.next[direction] = self.tree.next(id);
+        }
+        self.tree.remove(&mut class.sorted[direction], id);
+        self.elevator.remove(id);
+        self.queued -= 1;
+    }
+
+    /// Counts a request out to the driver.
+    fn start(&mut self, id: RequestId) -> RequestId {
+        let slot = &mut self.slots[id.index()];
+        slot.place = Place::Gone;
+        let counters = &mut self.classes[usize::from(slot.class)].counters;
+        counters.dispatched = counters.dispatched.wrapping_add(1);
+        id
+    }
+
+    /// Whether a request arrived after a tick, arrival being reckoned from the deadline.
+    fn arrived_after(&self, id: RequestId, tick: i64) -> bool {
+        let slot = &self.slots[id.index()];
+        slot.deadline - self.settings.expire[usize::from(slot.direction)] > tick
+    }
+
+    /// Where sorted order goes on in a direction of a class.
+    fn next_request(&self, class: usize, direction: usize) -> Option<RequestId> {
+        let class = &self.classes[class];
+        if self.rules.deadline_position {
+            self.tree.lower_bound(class.sorted[direction], class.position[direction])
+        } else {
+            class.next[direction]
+        }
+    }
+
+    /// Chooses a direction and the first request of a new batch.
+    fn start_batch(&mut self, class: usize, now: i64) -> Option<RequestId> {
+        let fifo = self.classes[class].fifo;
+        let direction = match (fifo[READ].is_empty(), fifo[WRITE].is_empty()) {
+            (true, true) => return None,
+            (false, true) => READ,
+            (true, false) => WRITE,
+            (false, false) => {
+                // A negative setting is compared as a large one, as in Linux.
+                let writes_first = self.starved >= self.settings.writes_starved as u32;
+                self.starved = self.starved.wrapping_add(1);
+                if writes_first { WRITE } else { READ }
+            }
+        };
+        if direction == WRITE {
+            self.starved = 0;
+        }
+        let oldest = fifo[direction].first()?;
+        let expired = now >= self.slots[oldest.index()].deadline;
+        let chosen = if expired { oldest } else { self.next_request(class, direction).unwrap_or(oldest) };
+        self.last_direction = direction;
+        self.batching = 0;
+        Some(chosen)
+    }
+
+    /// A request of a class, unless the one whose turn it is arrived after `latest`. Even then a new batch has begun.
+    fn try_class(&mut self, class: usize, now: i64, latest: i64) -> Option<RequestId> {
+        if let Some(id) = self.classes[class].at_head.first() {
+            if self.arrived_after(id, latest) {
+                return None;
+            }
+            self.lists.remove(&mut self.classes[class].at_head, id);
+            self.queued -= 1;
+            return Some(self.start(id));
+        }
+        let in_batch = self.batching < self.settings.fifo_batch;
+        let next = if in_batch { self.next_request(class, self.last_direction) } else { None };
+        let id = match next {
+            Some(id) => id,
+            None => self.start_batch(class, now)?,
+        };
+        if self.arrived_after(id, latest) {
+            return None;
+        }
+        self.batching = self.batching.saturating_add(1);
+        let direction = self.last_direction;
+        if self.rules.deadline_position {
+            self.classes[class].position[direction] = self.tree.key(id);
+        } else {
+            self.classes[class].next[direction] = self.tree.next(id);
+        }
+        self.unsort(id);
+        self.lists.remove(&mut self.classes[class].fifo[direction], id);
+        Some(self.start(id))
+    }
+
+    /// A request that waits so long that its class no longer matters.
+    fn dispatch_aged(&mut self, now: i64) -> Option<RequestId> {
+        if self.classes.iter().filter(|c| c.counters.outstanding() > 0).count() < 2 {
+            return None;
+        }
+        let latest = now - self.settings.aging;
+        (BE..self.classes.len()).find_map(|class| self.try_class(class, now, latest))
+    }
+}
+
+impl Scheduler for MqDeadline {
+    fn insert(&mut self, now: Instant, view: View<'_>, id: RequestId, at_head: bool) {
+        debug_assert_eq!(view.requests[id].state, crate::request::State::Queued);
+        let tick = self.tick(now);
+        let per_device = self.rules.deadline_head_list_per_device;
+        let expire = self.settings.expire;
+        let slot = self.admit(view, id);
+        let (class, direction) = (usize::from(slot.class), usize::from(slot.direction));
+        if at_head {
+            (slot.place, slot.deadline) = (Place::AtHead, tick);
+            let list = if per_device { &mut self.at_head } else { &mut self.classes[class].at_head };
+            self.lists.push_front(list, id);
+        } else {
+            (slot.place, slot.deadline) = (Place::Sorted, tick + expire[direction]);
+            self.tree.insert(&mut self.classes[class].sorted[direction], view.requests[id].sector, id);
+            self.lists.push_back(&mut self.classes[class].fifo[direction], id);
+            self.elevator.add(view, id);
+        }
+        self.queued += 1;
+    }
+
+    fn dispatch(&mut self, now: Instant, _view: View<'_>, _queue: HwQueue) -> Option<RequestId> {
+        if self.queued == 0 {
+            return None;
+        }
+        if let Some(id) = self.lists.pop_front(&mut self.at_head) {
+            self.queued -= 1;
+            return Some(self.start(id));
+        }
+        let tick = self.tick(now);
+        if let Some(id) = self.dispatch_aged(tick) {
+            return Some(id);
+        }
+        for class in 0..self.classes.len() {
+            let id = self.try_class(class, tick, tick);
+            if id.is_some() || self.classes[class].counters.outstanding() > 0 {
+                return id;
+            }
+        }
+        None
+    }
+
+    /// The requests belong to the device: any hardware queue may take them.
+    #[inline]
+    fn has_work(&self, _queue: HwQueue) -> bool {
+        self.queued > 0
+    }
+
+    fn find_merge(&mut self, view: View<'_>, bio: &Bio, one_hit_only: bool) -> Option<(RequestId, MergeKind)> {
+        let Self { elevator, classes, tree, settings, .. } = self;
+        elevator.find_merge(view, bio, one_hit_only, || {
+            let sorted = classes[class_of(bio.ioprio)].sorted[direction_of(bio.op)];
+            let candidate = tree.lower_bound(sorted, bio.end()).filter(|_| settings.front_merges)?;
+            (tree.key(candidate) == bio.end()).then_some(candidate)
+        })
+    }
+
+    fn find_insert_merge(&mut self, view: View<'_>, id: RequestId, one_hit_only: bool) -> Option<RequestId> {
+        self.elevator.find_insert_merge(view, id, one_hit_only)
+    }
+
+    fn on_bio_merged(&mut self, view: View<'_>, id: RequestId, kind: MergeKind, _before: Sector) {
+        if kind == MergeKind::Front {
+            let Slot { class, direction, .. } = self.slots[id.index()];
+            let sorted = &mut self.classes[usize::from(class)].sorted[usize::from(direction)];
+            self.tree.remove(sorted, id);
+            self.tree.insert(sorted, view.requests[id].sector, id);
+        }
+        self.elevator.on_bio_merged(view, id);
+    }
+
+    fn neighbour(&self, _view: View<'_>, id: RequestId, kind: MergeKind) -> Option<RequestId> {
+        match kind {
+            _ if !self.tree.contains(id) => None,
+            MergeKind::Back | MergeKind::Discard => self.tree.next(id),
+            MergeKind::Front => self.tree.prev(id),
+        }
+    }
+
+    fn on_requests_merged(&mut self, _now: Instant, view: View<'_>, survivor: RequestId, swallowed: RequestId) {
+        if self.slots.get(swallowed.index()).is_none_or(|slot| slot.place != Place::Sorted) {
+            self.admit(view, swallowed);
+        } else {
+            self.unsort(swallowed);
+            let Slot { class, direction, deadline, .. } = self.slots[swallowed.index()];
+            let fifo = &mut self.classes[usize::from(class)].fifo[usize::from(direction)];
+            if deadline < self.slots[survivor.index()].deadline {
+                self.slots[survivor.index()].deadline = deadline;
+                self.lists.remove(fifo, survivor);
+                self.lists.replace(fifo, swallowed, survivor);
+            } else {
+                self.lists.remove(fifo, swallowed);
+            }
+        }
+        self.elevator.on_requests_merged(view, survivor, swallowed);
+        let slot = &mut self.slots[swallowed.index()];
+        slot.place = Place::Gone;
+        let counters = &mut self.classes[usize::from(slot.class)].counters;
+        counters.merged = counters.merged.wrapping_add(1);
+    }
+
+    fn on_finish(&mut self, _now: Instant, _view: View<'_>, id: RequestId) {
+        if let Some(slot) = self.slots.get_mut(id.index()).filter(|slot| slot.place == Place::Gone) {
+            slot.place = Place::Unknown;
+            let counters = &mut self.classes[usize::from(slot.class)].counters;
+            counters.completed = counters.completed.wrapping_add(1);
+        }
+    }
+
+    /// `async_depth` for everything but reads. Before the whole-map rule the limit holds in each bitmap word, which is
+    /// counted here over all words.
+    fn depth_limit(&self, op: Op, _flags: Flags) -> Option<u32> {
+        let (depth, async_depth) = (self.nr_requests, self.settings.async_depth.unwrap_or(self.nr_requests));
+        if op == Op::Read || async_depth >= depth {
+            return None;
+        }
+        if self.rules.whole_map_shallow_depth {
+            return Some(async_depth);
+        }
+        let word = (2..=6).rev().map(|shift| 1 << shift).find(|word| 4 * word <= depth).unwrap_or(4);
+        let in_word = (u64::from(async_depth) * u64::from(word)).div_ceil(u64::from(depth)) as u32;
+        Some(depth / word * in_word + (depth % word).min(in_word))
+    }
+
+    fn on_depth_updated(&mut self, nr_requests: u32) {
+        self.nr_requests = nr_requests.max(1);
+    }
+
+    fn set_discard_ranges(&mut self, ranges: u16) {
+        self.elevator.set_discard_ranges(ranges);
+    }
+
+    fn self_check(&self, view: View<'_>) {
+        let mut queued = self.lists.self_check(self.at_head);
+        for (index, class) in self.classes.iter().enumerate() {
+            let mut of_class = self.lists.self_check(class.at_head);
+            let on_device = self.lists.iter(self.at_head);
+            let ours = on_device.filter(|id| usize::from(self.slots[id.index()].class) == index).count() as u32;
+            for direction in [READ, WRITE] {
+                let (sorted, fifo) = (class.sorted[direction], class.fifo[direction]);
+                assert_eq!(self.tree.self_check(sorted), self.lists.self_check(fifo), "tree and FIFO differ");
+                for id in self.lists.iter(fifo) {
+                    let slot = &self.slots[id.index()];
+                    assert_eq!(slot.place, Place::Sorted);
+                    assert_eq!((usize::from(slot.class), usize::from(slot.direction)), (index, direction));
+                    assert_eq!(self.tree.key(id), view.requests[id].sector, "request {} is sorted elsewhere", id.0);
+                    of_class += 1;
+                }
+                assert!(class.next[direction].is_none_or(|id| self.tree.contains(id)), "the next request is gone");
+            }
+            queued += of_class;
+            let c = class.counters;
+            let accounted = c.dispatched.wrapping_add(c.merged).wrapping_add(of_class as u32 + ours);
+            assert_eq!(c.inserted.wrapping_add(c.requeued), accounted, "counters of class {index}: {c:?}");
+        }
+        assert_eq!(queued, self.queued, "requests in the lists");
+        self.elevator.self_check(view, |id| self.slots[id.index()].place == Place::Sorted);
+    }
+}
+
+#[cfg(test)]
+mod oracle;
+#[cfg(test)]
+mod tests;

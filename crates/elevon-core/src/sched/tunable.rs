@@ -1,0 +1,268 @@
+//! Schedulers by name, their tunables, and `NAME[:tunable=value,...]`.
+
+extern crate alloc;
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+use core::fmt;
+
+use super::SCHEDULERS;
+
+/// What there is to know of a scheduler from outside.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SchedulerInfo {
+    /// Name, as in `queue/scheduler`.
+    pub name: &'static str,
+    /// One line of meaning.
+    pub summary: &'static str,
+    /// Its tunables, in sysfs' order of names.
+    pub tunables: &'static [TunableInfo],
+}
+
+/// A tunable of a scheduler (`/sys/block/X/queue/iosched/NAME`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TunableInfo {
+    /// Name, as in sysfs.
+    pub name: &'static str,
+    /// Unit, as in sysfs.
+    pub unit: &'static str,
+    /// Default, as text.
+    pub default: &'static str,
+    /// Range, as text.
+    pub range: &'static str,
+    /// Smallest value accepted.
+    pub min: i64,
+    /// Largest value accepted.
+    pub max: i64,
+    /// One line of meaning.
+    pub help: &'static str,
+}
+
+/// Which scheduler, and the tunables that differ from their defaults.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SchedulerConfig {
+    /// Name, one of [`SCHEDULERS`].
+    pub name: &'static str,
+    /// Checked tunables in the order given; of two with the same name the later holds.
+    pub tunables: Vec<(&'static str, i64)>,
+}
+
+/// Why a scheduler or a tunable was refused. Displays as one line that names what would be right.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SchedulerError {
+    /// There is no scheduler of that name.
+    UnknownScheduler {
+        /// What was asked for.
+        name: String,
+    },
+    /// The scheduler has no tunable of that name.
+    UnknownTunable {
+        /// The scheduler.
+        scheduler: &'static str,
+        /// What was asked for.
+        name: String,
+    },
+    /// Not of the form `tunable=value`.
+    NoValue {
+        /// The part that was not understood.
+        part: String,
+    },
+    /// Not an integer in the tunable's range.
+    BadValue {
+        /// The tunable.
+        tunable: &'static TunableInfo,
+        /// The value as given.
+        value: String,
+    },
+}
+
+/// Settings of the queue, which people look for among a scheduler's tunables.
+const QUEUE_SETTINGS: &[&str] = &[
+    "rotational",
+    "nr_requests",
+    "nomerges",
+    "max_sectors_kb",
+    "rq_affinity",
+    "add_random",
+    "iostats",
+    "wbt_lat_usec",
+];
+
+/// The scheduler of a name, and what is known of it.
+fn scheduler(name: &str) -> Option<&'static SchedulerInfo> {
+    SCHEDULERS.iter().find(|s| s.name == name)
+}
+
+/// A tunable of a scheduler, and a check that `value` is in its range.
+pub(super) fn check(scheduler: &'static SchedulerInfo, name: &str, value: i64) -> Result<&'static str, SchedulerError> {
+    let tunable = find(scheduler, name)?;
+    if (tunable.min..=tunable.max).contains(&value) {
+        Ok(tunable.name)
+    } else {
+        Err(SchedulerError::BadValue { tunable, value: value.to_string() })
+    }
+}
+
+fn find(scheduler: &'static SchedulerInfo, name: &str) -> Result<&'static TunableInfo, SchedulerError> {
+    let unknown = || SchedulerError::UnknownTunable { scheduler: scheduler.name, name: name.to_string() };
+    scheduler.tunables.iter().find(|t| t.name == name).ok_or_else(unknown)
+}
+
+impl SchedulerConfig {
+    /// A scheduler with its defaults.
+    pub fn new(name: &str) -> Result<Self, SchedulerError> {
+        Self::parse(name)
+    }
+
+    /// Reads `NAME[:tunable=value,...]`: names and units of sysfs, values as integers.
+    pub fn parse(text: &str) -> Result<Self, SchedulerError> {
+        let (name, rest) = match text.split_once(':') {
+            Some((name, rest)) => (name.trim(), Some(rest)),
+            None => (text.trim(), None),
+        };
+        let info = scheduler(name).ok_or_else(|| SchedulerError::UnknownScheduler { name: name.to_string() })?;
+        let mut tunables = Vec::new();
+        for part in rest.into_iter().flat_map(|rest| rest.split(',')) {
+            let Some((name, value)) = part.split_once('=') else {
+                return Err(SchedulerError::NoValue { part: part.to_string() });
+            };
+            let tunable = find(info, name.trim())?;
+            let bad = |_| SchedulerError::BadValue { tunable, value: value.trim().to_string() };
+            let value = value.trim().parse().map_err(bad)?;
+            tunables.push((check(info, tunable.name, value)?, value));
+        }
+        Ok(Self { name: info.name, tunables })
+    }
+}
+
+/// Single-letter changes that turn one word into the other.
+fn distance(a: &str, b: &str) -> usize {
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, x) in a.bytes().enumerate() {
+        let mut diagonal = row[0];
+        row[0] = i + 1;
+        for (j, y) in b.bytes().enumerate() {
+            let changed = diagonal + usize::from(x != y);
+            diagonal = row[j + 1];
+            row[j + 1] = changed.min(row[j] + 1).min(diagonal + 1);
+        }
+    }
+    row[b.len()]
+}
+
+/// Writes ` (did you mean X?); there are A, B` for what comes near, and the list in any case.
+fn suggest(f: &mut fmt::Formatter<'_>, name: &str, known: impl Iterator<Item = &'static str> + Clone) -> fmt::Result {
+    let near =
+        |k: &&str| distance(name, k) <= k.len() / 3 || (name.len() > 2 && (k.contains(name) || name.contains(*k)));
+    if let Some(nearest) = known.clone().filter(near).min_by_key(|k| distance(name, k)) {
+        write!(f, " (did you mean {nearest:?}?)")?;
+    }
+    let mut separator = "; there are ";
+    for k in known {
+        write!(f, "{separator}{k}")?;
+        separator = ", ";
+    }
+    Ok(())
+}
+
+impl fmt::Display for SchedulerError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::UnknownScheduler { name } => {
+                write!(f, "unknown scheduler {name:?}")?;
+                suggest(f, name, SCHEDULERS.iter().map(|s| s.name))
+            }
+            Self::UnknownTunable { scheduler, name } if QUEUE_SETTINGS.contains(&name.as_str()) => {
+                write!(f, "{name:?} is a setting of the queue, not a tunable of {scheduler}: use --set {name}=VALUE")
+            }
+            Self::UnknownTunable { scheduler: name, name: tunable } => {
+                write!(f, "scheduler {name} has no tunable {tunable:?}")?;
+                match scheduler(name) {
+                    Some(info) if !info.tunables.is_empty() => {
+                        suggest(f, tunable, info.tunables.iter().map(|t| t.name))
+                    }
+                    _ => write!(f, "; it has none at all"),
+                }
+            }
+            Self::NoValue { part } => {
+                write!(f, "{part:?} after the scheduler's name is not of the form tunable=value")
+            }
+            Self::BadValue { tunable: TunableInfo { name, unit, range, .. }, value } => {
+                write!(f, "{name}={value}: must be an integer in {range} ({unit})")
+            }
+        }
+    }
+}
+
+impl core::error::Error for SchedulerError {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::vec;
+
+    #[test]
+    fn names_and_tunables_are_read() {
+        assert_eq!(SchedulerConfig::parse("none"), Ok(SchedulerConfig { name: "none", tunables: vec![] }));
+        assert_eq!(
+            SchedulerConfig::parse("mq-deadline:fifo_batch=1, writes_starved=-1"),
+            Ok(SchedulerConfig { name: "mq-deadline", tunables: vec![("fifo_batch", 1), ("writes_starved", -1)] })
+        );
+    }
+
+    #[test]
+    fn errors_say_what_would_be_right() {
+        for (text, error) in [
+            (
+                "mq-dedline",
+                r#"unknown scheduler "mq-dedline" (did you mean "mq-deadline"?); there are none, mq-deadline"#,
+            ),
+            ("deadline", r#"unknown scheduler "deadline" (did you mean "mq-deadline"?); there are none, mq-deadline"#),
+            ("x", r#"unknown scheduler "x"; there are none, mq-deadline"#),
+            ("", r#"unknown scheduler ""; there are none, mq-deadline"#),
+            ("none:fifo_batch=1", r#"scheduler none has no tunable "fifo_batch"; it has none at all"#),
+            (
+                "mq-deadline:fifobatch=1",
+                r#"scheduler mq-deadline has no tunable "fifobatch" (did you mean "fifo_batch"?); there are async_depth, fifo_batch, front_merges, prio_aging_expire, read_expire, write_expire, writes_starved"#,
+            ),
+            (
+                "mq-deadline:rotational=0",
+                r#""rotational" is a setting of the queue, not a tunable of mq-deadline: use --set rotational=VALUE"#,
+            ),
+            ("mq-deadline:", r#""" after the scheduler's name is not of the form tunable=value"#),
+            ("mq-deadline:fifo_batch", r#""fifo_batch" after the scheduler's name is not of the form tunable=value"#),
+            ("mq-deadline:fifo_batch=16k", "fifo_batch=16k: must be an integer in 0..2147483647 (requests)"),
+            ("mq-deadline:async_depth=0", "async_depth=0: must be an integer in 1..2147483647 (requests)"),
+            ("mq-deadline:read_expire=-1", "read_expire=-1: must be an integer in 0..2147483647 (ms)"),
+            (
+                "mq-deadline:front_merges=99999999999999999999",
+                "front_merges=99999999999999999999: must be an integer in 0..1 (boolean)",
+            ),
+        ] {
+            // Scheduler lists grow; what matters is the head of the line.
+            let shown = SchedulerConfig::parse(text).unwrap_err().to_string();
+            assert!(shown.starts_with(error), "{text}: {shown}");
+        }
+    }
+
+    #[test]
+    fn the_table_agrees_with_itself() {
+        for scheduler in SCHEDULERS {
+            let config = SchedulerConfig::parse(scheduler.name).unwrap();
+            assert_eq!(config.name, scheduler.name);
+            for t in scheduler.tunables {
+                assert_eq!(t.range, alloc::format!("{}..{}", t.min, t.max), "{}", t.name);
+                assert!(
+                    t.default.parse::<i64>().is_ok_and(|d| (t.min..=t.max).contains(&d)) || t.default == "nr_requests"
+                );
+            }
+            assert!(scheduler.tunables.is_sorted_by_key(|t| t.name));
+        }
+    }
+
+    #[test]
+    fn distance_counts_letters() {
+        for (a, b, d) in [("", "abc", 3), ("abc", "abc", 0), ("kitten", "sitting", 3), ("fifobatch", "fifo_batch", 1)] {
+            assert_eq!(distance(a, b), d);
+        }
+    }
+}
