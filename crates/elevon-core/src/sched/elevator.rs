@@ -4,7 +4,11 @@
 //! bio starts, then whatever the scheduler proposes for a front merge. `nomerges=1` stops after the cache. Only positions and
 //! compatibility are looked at; limits are checked where the join happens.
 //!
-//! Cost: the cache O(1), the search by end O(log n) in the requests queued (a hash table in Linux).
+//! Cost: O(1) expected for everything here; the search by end is a hash table over the request keys, as large as the table of
+//! requests. (A tree in its place cost as much again as the rest of mq-deadline.)
+
+extern crate alloc;
+use alloc::vec::Vec;
 
 use super::View;
 use crate::bio::Bio;
@@ -12,14 +16,96 @@ use crate::kernel::Rules;
 use crate::merge::{MergeKind, is_compatible, position, request_is_mergeable};
 use crate::op::{Flags, Op};
 use crate::request::Request;
-use crate::tree::{Root, TreeLinks};
 use crate::units::{RequestId, Sector};
+
+const NIL: u32 = u32::MAX;
+
+/// Requests by end sector: chained buckets, linked by index. Of requests with the same end the newest is found first.
+#[derive(Clone, Debug)]
+struct ByEnd {
+    /// First request of each bucket; a power of two of them.
+    buckets: Vec<u32>,
+    links: Vec<EndLink>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct EndLink {
+    end: Sector,
+    prev: u32,
+    next: u32,
+    filed: bool,
+}
+
+impl ByEnd {
+    fn new(requests: usize) -> Self {
+        let link = EndLink { end: Sector::ZERO, prev: NIL, next: NIL, filed: false };
+        let buckets = requests.next_power_of_two().max(2);
+        Self { buckets: alloc::vec![NIL; buckets], links: alloc::vec![link; requests] }
+    }
+
+    /// Makes room for the keys below `requests`, filing everything anew, oldest key first.
+    fn grow(&mut self, requests: usize) {
+        if requests > self.links.len() {
+            let old = core::mem::replace(self, Self::new(requests));
+            let filed = |start: &u32| core::iter::successors(Some(*start), |&n| Some(old.links[n as usize].next));
+            for bucket in &old.buckets {
+                let chain: Vec<u32> = filed(bucket).take_while(|&n| n != NIL).collect();
+                for &n in chain.iter().rev() {
+                    self.insert(RequestId(n), old.links[n as usize].end);
+                }
+            }
+        }
+    }
+
+    /// Multiplication by the golden ratio spreads any stride over the high bits.
+    fn bucket(&self, end: Sector) -> usize {
+        let hash = end.get().wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        (hash >> (64 - self.buckets.len().trailing_zeros())) as usize
+    }
+
+    fn contains(&self, id: RequestId) -> bool {
+        self.links.get(id.index()).is_some_and(|link| link.filed)
+    }
+
+    fn insert(&mut self, id: RequestId, end: Sector) {
+        debug_assert!(!self.contains(id));
+        let bucket = self.bucket(end);
+        let next = core::mem::replace(&mut self.buckets[bucket], id.0);
+        self.links[id.index()] = EndLink { end, prev: NIL, next, filed: true };
+        if next != NIL {
+            self.links[next as usize].prev = id.0;
+        }
+    }
+
+    fn remove(&mut self, id: RequestId) {
+        debug_assert!(self.contains(id));
+        let EndLink { end, prev, next, .. } = self.links[id.index()];
+        if prev == NIL {
+            let bucket = self.bucket(end);
+            self.buckets[bucket] = next;
+        } else {
+            self.links[prev as usize].next = next;
+        }
+        if next != NIL {
+            self.links[next as usize].prev = prev;
+        }
+        self.links[id.index()].filed = false;
+    }
+
+    /// The newest request that ends at `end`.
+    fn find(&self, end: Sector) -> Option<RequestId> {
+        let mut n = self.buckets[self.bucket(end)];
+        while n != NIL && self.links[n as usize].end != end {
+            n = self.links[n as usize].next;
+        }
+        if n == NIL { None } else { Some(RequestId(n)) }
+    }
+}
 
 /// Merge lookup over the requests of one queue.
 #[derive(Clone, Debug)]
 pub struct Elevator {
-    links: TreeLinks,
-    by_end: Root,
+    by_end: ByEnd,
     last_merge: Option<RequestId>,
     discard_ranges: u16,
 }
@@ -38,12 +124,12 @@ pub fn requests_are_compatible(rules: &Rules, a: &Request, b: &Request) -> bool 
 impl Elevator {
     /// For the keys below `requests`.
     pub fn new(requests: usize) -> Self {
-        Self { links: TreeLinks::new(requests), by_end: Root::EMPTY, last_merge: None, discard_ranges: 1 }
+        Self { by_end: ByEnd::new(requests), last_merge: None, discard_ranges: 1 }
     }
 
     /// Makes room for the keys below `requests`.
     pub fn grow(&mut self, requests: usize) {
-        self.links.grow(requests);
+        self.by_end.grow(requests);
     }
 
     /// The queue's `max_discard_segments`: above 1, any two discards may merge whatever their positions.
@@ -55,15 +141,15 @@ impl Elevator {
     pub fn add(&mut self, view: View<'_>, id: RequestId) {
         let request = &view.requests[id];
         if request_is_mergeable(request) {
-            self.links.insert(&mut self.by_end, request.end(), id);
+            self.by_end.insert(id, request.end());
             self.last_merge.get_or_insert(id);
         }
     }
 
     /// A request left the queue; without effect for one that was never added.
     pub fn remove(&mut self, id: RequestId) {
-        if self.links.contains(id) {
-            self.links.remove(&mut self.by_end, id);
+        if self.by_end.contains(id) {
+            self.by_end.remove(id);
         }
         if self.last_merge == Some(id) {
             self.last_merge = None;
@@ -114,11 +200,11 @@ impl Elevator {
     /// The newest request that ends at `sector`. Requests that no longer merge are forgotten on the way.
     fn ending_at(&mut self, view: View<'_>, sector: Sector) -> Option<RequestId> {
         loop {
-            let id = self.links.floor(self.by_end, sector).filter(|&id| self.links.key(id) == sector)?;
+            let id = self.by_end.find(sector)?;
             if request_is_mergeable(&view.requests[id]) {
                 return Some(id);
             }
-            self.links.remove(&mut self.by_end, id);
+            self.by_end.remove(id);
         }
     }
 
@@ -136,18 +222,18 @@ impl Elevator {
     }
 
     fn move_end(&mut self, id: RequestId, end: Sector) {
-        if self.links.contains(id) && self.links.key(id) != end {
-            self.links.remove(&mut self.by_end, id);
-            self.links.insert(&mut self.by_end, end, id);
+        if self.by_end.contains(id) && self.by_end.links[id.index()].end != end {
+            self.by_end.remove(id);
+            self.by_end.insert(id, end);
         }
     }
 
     /// Checks that what is filed ends where it is filed. `is_queued` says what the scheduler still sorts.
     pub fn self_check(&self, view: View<'_>, is_queued: impl Fn(RequestId) -> bool) {
-        self.links.self_check(self.by_end);
-        for id in self.links.iter(self.by_end) {
-            assert_eq!(self.links.key(id), view.requests[id].end(), "request {} is filed under another end", id.0);
+        for (id, link) in (0..).map(RequestId).zip(&self.by_end.links).filter(|(_, link)| link.filed) {
+            assert_eq!(link.end, view.requests[id].end(), "request {} is filed under another end", id.0);
             assert!(is_queued(id), "request {} is filed but not queued", id.0);
+            assert!(self.by_end.find(link.end).is_some(), "request {} cannot be found", id.0);
         }
         assert!(self.last_merge.is_none_or(is_queued), "the one-hit cache names a request that is gone");
     }

@@ -104,6 +104,7 @@ fn arrival_order_per_cpu_in_random_runs() {
         let mut lists = vec![VecDeque::new(); usize::from(queues * cpus)];
         let mut batches = vec![VecDeque::new(); usize::from(queues)];
         let mut busy = vec![false; usize::from(queues)];
+        let mut turn = vec![0; usize::from(queues)];
         let (mut inserted, mut dispatched, mut queued) = (0, 0, 0);
         for _ in 0..600 {
             let queue = rng.below(queues.into()) as u16;
@@ -130,6 +131,13 @@ fn arrival_order_per_cpu_in_random_runs() {
                         continue;
                     };
                     let list = q * usize::from(cpus) + usize::from(bed.requests[id].cpu);
+                    if batches[q].is_empty() {
+                        // One at a time: the first CPU in turn that has a request.
+                        let mut in_turn = (0..usize::from(cpus)).map(|i| (turn[q] + i) % usize::from(cpus));
+                        let next = in_turn.find(|cpu| !lists[q * usize::from(cpus) + cpu].is_empty());
+                        assert_eq!(next, Some(usize::from(bed.requests[id].cpu)), "seed {seed}");
+                        turn[q] = usize::from(bed.requests[id].cpu) + 1;
+                    }
                     let expected = if batches[q].is_empty() { lists[list].pop_front() } else { batches[q].pop_front() };
                     assert_eq!(got, expected, "seed {seed}");
                     (dispatched, queued) = (dispatched + 1, queued - 1);
