@@ -38,22 +38,15 @@ struct EndLink {
 
 impl ByEnd {
     fn new(requests: usize) -> Self {
-        let link = EndLink { end: Sector::ZERO, prev: NIL, next: NIL, filed: false };
-        let buckets = requests.next_power_of_two().max(2);
-        Self { buckets: alloc::vec![NIL; buckets], links: alloc::vec![link; requests] }
+        let mut table = Self { buckets: alloc::vec![NIL; requests.next_power_of_two().max(64)], links: Vec::new() };
+        table.grow(requests);
+        table
     }
 
-    /// Makes room for the keys below `requests`, filing everything anew, oldest key first.
+    /// Makes room for the keys below `requests`; the buckets stay as they are.
     fn grow(&mut self, requests: usize) {
         if requests > self.links.len() {
-            let old = core::mem::replace(self, Self::new(requests));
-            let filed = |start: &u32| core::iter::successors(Some(*start), |&n| Some(old.links[n as usize].next));
-            for bucket in &old.buckets {
-                let chain: Vec<u32> = filed(bucket).take_while(|&n| n != NIL).collect();
-                for &n in chain.iter().rev() {
-                    self.insert(RequestId(n), old.links[n as usize].end);
-                }
-            }
+            self.links.resize(requests, EndLink { end: Sector::ZERO, prev: NIL, next: NIL, filed: false });
         }
     }
 

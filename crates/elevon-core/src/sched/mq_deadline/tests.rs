@@ -491,7 +491,9 @@ impl Duel {
         let mut rng = Rng(seed);
         let kernel = rng.pick(&ERAS);
         let oracle = Oracle::new(kernel.rules(), 128, 250);
-        let bed = bed(kernel, &[]);
+        // Half of the runs start with tables that are too small for the requests to come.
+        let requests = rng.pick(&[4, 128]);
+        let bed = Bed::new(kernel, MqDeadline::new(kernel.rules(), 250, 1, requests), 128);
         let mut duel = Self {
             bed,
             oracle,
