@@ -52,6 +52,12 @@ pub struct Rules {
     pub clamp_user_max_sectors: bool,
     /// `io_opt` and `io_min` above the cap raise the default `max_sectors` (6.11+).
     pub io_opt_raises_max_sectors: bool,
+    /// Limits are validated as a set and refused (6.9+); before, values below a page were raised to it one by one.
+    pub limits_validated_as_a_set: bool,
+    /// `io_opt` is rounded down to the physical block size (6.13+).
+    pub io_opt_rounded_to_physical_block: bool,
+    /// A secure erase is split at its own limit (6.12.75+) rather than at that of a discard.
+    pub secure_erase_has_own_limit: bool,
     /// A split write-zeroes honours chunk size and physical block size (6.13, 6.12.117).
     pub write_zeroes_honours_chunk: bool,
     /// The remainder of a split goes to the head of the task's list (6.18) rather than the tail.
@@ -113,6 +119,9 @@ impl Kernel {
             max_sectors_cap: if at_least_6_18 { 8192 } else { 2560 },
             clamp_user_max_sectors: at_least_6_12,
             io_opt_raises_max_sectors: at_least_6_12,
+            limits_validated_as_a_set: at_least_6_12,
+            io_opt_rounded_to_physical_block: at_least_6_18,
+            secure_erase_has_own_limit: at_least_6_12,
             write_zeroes_honours_chunk: at_least_6_12,
             split_remainder_first: at_least_6_18,
             flush_data_through_scheduler: at_least_6_6,

@@ -16,17 +16,20 @@ pub struct Run {
     pub physical: u64,
 }
 
-/// A buffer's layout: runs in order, without gaps, none physically following the one before it.
+/// A buffer's layout: runs in order, without gaps, none physically following the one before it. A buffer is one stretch of
+/// virtual memory, so runs begin and end at page boundaries, except the first run's start and the last run's end.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Layout {
     runs: Vec<Run>,
     len: u64,
+    /// `runs[0].physical`, at hand without a look into the vector.
+    first_physical: u64,
 }
 
 impl Layout {
     /// A buffer of `len` bytes in one run at a physical address.
     pub fn contiguous(len: u64, physical: u64) -> Self {
-        Self { runs: alloc::vec![Run { start: 0, len, physical }], len }
+        Self { runs: alloc::vec![Run { start: 0, len, physical }], len, first_physical: physical }
     }
 
     /// A page-aligned buffer from its pages' physical page numbers; neighbours that follow one another become one run.
@@ -41,7 +44,8 @@ impl Layout {
             }
             len += PAGE_SIZE;
         }
-        Self { runs, len }
+        let first_physical = runs.first().map_or(0, |run| run.physical);
+        Self { runs, len, first_physical }
     }
 
     /// A page-aligned buffer from the lengths of its runs in pages; the runs are placed so that none follows another.
@@ -68,6 +72,7 @@ impl Layout {
             run.start -= skip;
         }
         self.len -= skip;
+        self.first_physical = self.runs[0].physical;
         self
     }
 
@@ -80,6 +85,7 @@ impl Layout {
         self.len == 0
     }
     /// The runs.
+    #[inline]
     pub fn runs(&self) -> &[Run] {
         &self.runs
     }
@@ -91,6 +97,11 @@ impl Layout {
             return 0;
         }
         self.runs.partition_point(|run| run.start <= offset) - 1
+    }
+    /// Bytes from the start of its page to the byte at `offset`. O(1), whatever the layout.
+    #[inline]
+    pub fn page_offset(&self, offset: u64) -> u64 {
+        (self.first_physical + offset) % PAGE_SIZE
     }
     /// Physical address of the byte at `offset`.
     #[inline]

@@ -17,12 +17,14 @@ pub mod units;
 
 // The path of a bio: build, split, plug and merge, schedule, tag, dispatch, complete.
 pub mod bio;
+pub mod build;
 pub mod driver;
 pub mod layout;
 pub mod limits;
 pub mod merge;
 pub mod request;
 pub mod sched;
+pub mod split;
 pub mod stack;
 pub mod tree;
 

@@ -1,6 +1,32 @@
 //! Queue limits: what a device can take in one request, under the names and units of sysfs.
+//!
+//! A set of limits is edited freely and then validated as a whole, as drivers do since Linux 6.9: [`QueueLimits::validate`]
+//! either makes the set consistent and derives `max_sectors`, or refuses it and changes nothing. Everything here is O(1);
+//! none of it is on the path of an I/O.
 
-use crate::units::Sectors;
+mod error;
+mod stacking;
+mod sysfs;
+#[cfg(test)]
+mod tests;
+
+pub use error::LimitsError;
+pub use sysfs::{SYSFS, SysfsLimit};
+
+use crate::kernel::Rules;
+use crate::op::{Flags, Op};
+use crate::units::{PAGE_SECTORS, PAGE_SIZE, SECTOR_SIZE, Sectors};
+
+/// `max_hw_sectors` of a driver that sets none.
+const SAFE_MAX_SECTORS: Sectors = Sectors::new(255);
+/// `max_segment_size` of a driver that sets none, and has no virt boundary.
+const DEFAULT_SEGMENT_SIZE: u32 = 65536;
+/// `max_segments` of a driver that sets none.
+const DEFAULT_SEGMENTS: u16 = 128;
+/// `seg_boundary_mask` of a driver that sets none.
+const DEFAULT_SEG_BOUNDARY: u64 = 0xffff_ffff;
+/// "No limit" of the kernel's 32-bit fields; what a stacking driver starts from.
+const UNLIMITED: Sectors = Sectors::new(u32::MAX as u64);
 
 /// Limits and features of a queue (`/sys/block/X/queue/`). Units are in the names; positions follow the kernel's struct.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -27,7 +53,7 @@ pub struct QueueLimits {
     pub max_user_sectors: Sectors,
     /// Physical segments in a request.
     pub max_segments: u16,
-    /// Bytes in a segment.
+    /// Bytes in a segment; 0 for not set: `validate` makes it 65536, or no limit where there is a virt boundary.
     pub max_segment_size: u32,
     /// A segment may not cross a multiple of this plus one.
     pub seg_boundary_mask: u64,
@@ -55,6 +81,20 @@ pub struct QueueLimits {
     pub max_zone_append_sectors: Sectors,
     /// Split alignment of writes to zones, bytes.
     pub zone_write_granularity: u32,
+    /// Whether the device has zones (of `chunk_sectors`) that are written in order.
+    pub zoned: bool,
+    /// Zones open at a time; 0 for no limit.
+    pub max_open_zones: u32,
+    /// Zones active at a time; 0 for no limit.
+    pub max_active_zones: u32,
+    /// Largest atomic write after merging, bytes; 0 for no atomic writes.
+    pub atomic_write_max: u32,
+    /// An atomic write may not cross a multiple of this, bytes; 0 for none.
+    pub atomic_write_boundary: u32,
+    /// Smallest atomic write, bytes: a power of two.
+    pub atomic_write_unit_min: u32,
+    /// Largest single atomic write, bytes: a power of two.
+    pub atomic_write_unit_max: u32,
     /// Whether the device has a volatile write cache.
     pub write_cache: bool,
     /// Whether it can write through that cache.
@@ -77,18 +117,18 @@ impl Default for QueueLimits {
             io_opt: 0,
             alignment_offset: 0,
             misaligned: false,
-            max_hw_sectors: Sectors::new(255),
+            max_hw_sectors: SAFE_MAX_SECTORS,
             max_dev_sectors: Sectors::ZERO,
-            max_sectors: Sectors::new(255),
+            max_sectors: SAFE_MAX_SECTORS,
             max_user_sectors: Sectors::ZERO,
-            max_segments: 128,
-            max_segment_size: 65536,
-            seg_boundary_mask: 0xffff_ffff,
+            max_segments: DEFAULT_SEGMENTS,
+            max_segment_size: 0,
+            seg_boundary_mask: DEFAULT_SEG_BOUNDARY,
             virt_boundary_mask: 0,
             chunk_sectors: Sectors::ZERO,
             dma_alignment: 511,
             max_hw_discard_sectors: Sectors::ZERO,
-            max_user_discard_sectors: Sectors::MAX,
+            max_user_discard_sectors: UNLIMITED,
             discard_granularity: 0,
             discard_alignment: 0,
             max_discard_segments: 1,
@@ -96,6 +136,13 @@ impl Default for QueueLimits {
             max_secure_erase_sectors: Sectors::ZERO,
             max_zone_append_sectors: Sectors::ZERO,
             zone_write_granularity: 0,
+            zoned: false,
+            max_open_zones: 0,
+            max_active_zones: 0,
+            atomic_write_max: 0,
+            atomic_write_boundary: 0,
+            atomic_write_unit_min: 0,
+            atomic_write_unit_max: 0,
             write_cache: false,
             fua: false,
             rotational: false,
@@ -103,4 +150,288 @@ impl Default for QueueLimits {
             poll: false,
         }
     }
+}
+
+/// The smaller of two limits where zero means none.
+fn min_not_zero<T: Ord + Default>(a: T, b: T) -> T {
+    let none = T::default();
+    if a == none {
+        b
+    } else if b == none {
+        a
+    } else {
+        a.min(b)
+    }
+}
+
+/// `value` rounded down to a multiple of a block size in bytes.
+const fn round_down_to_block(value: Sectors, block_size: u32) -> Sectors {
+    let block = block_size as u64 / SECTOR_SIZE;
+    Sectors::new(value.get() / block * block)
+}
+
+impl QueueLimits {
+    /// Limits of the device itself: the smaller of controller and disk.
+    fn hardware(&self) -> Sectors {
+        min_not_zero(self.max_hw_sectors, self.max_dev_sectors)
+    }
+
+    /// The limit of a discard in effect: what hardware and user both allow.
+    pub fn max_discard(&self) -> Sectors {
+        self.max_hw_discard_sectors.min(self.max_user_discard_sectors)
+    }
+
+    /// Whether the queue takes such a bio at all; a bio that it does not take fails with
+    /// [`Status::NotSupported`](crate::status::Status::NotSupported) before it is split.
+    #[inline]
+    pub fn supports(&self, op: Op, flags: Flags) -> bool {
+        let taken = match op {
+            Op::Read | Op::Write | Op::Flush => true,
+            Op::Discard => !self.max_discard().is_zero(),
+            Op::SecureErase => !self.max_secure_erase_sectors.is_zero(),
+            Op::WriteZeroes => !self.max_write_zeroes_sectors.is_zero(),
+            Op::ZoneAppend => self.zoned && !self.max_zone_append_sectors.is_zero(),
+        };
+        taken
+            && (!flags.contains(Flags::NOWAIT) || self.nowait)
+            && (!flags.contains(Flags::ATOMIC) || self.atomic_write_max > 0)
+    }
+
+    /// Makes the set consistent and derives `max_sectors` by the rules of a kernel version.
+    ///
+    /// # Errors
+    /// A value that cannot be meant (a block size that is no power of two, a segment smaller than a page, ...). The set is
+    /// then left as it was. Values that are merely unset or too small to make sense are fixed silently, as the kernel does;
+    /// before 6.9 that included limits smaller than a page.
+    pub fn validate(&mut self, rules: &Rules) -> Result<(), LimitsError> {
+        let mut next = self.clone();
+        next.validate_blocks(rules)?;
+        next.validate_sizes(rules)?;
+        next.validate_segments(rules)?;
+        next.validate_zones()?;
+        next.validate_atomic()?;
+        next.fix_features();
+        next.max_sectors = next.derive_max_sectors(rules)?;
+        *self = next;
+        Ok(())
+    }
+
+    /// Sets the user's limit (`max_sectors_kb`), as a write to sysfs does; the rest of the set must be valid.
+    ///
+    /// # Errors
+    /// Less than a page; before 6.9 also more than the hardware takes, which is clamped since, and zero, which since
+    /// means the default.
+    pub fn set_user_max_sectors_kb(&mut self, kb: u64, rules: &Rules) -> Result<(), LimitsError> {
+        let hardware_kb = self.hardware().get() / 2;
+        let most = if rules.clamp_user_max_sectors { u64::MAX } else { hardware_kb };
+        let is_default = kb == 0 && rules.clamp_user_max_sectors;
+        if !is_default && !(PAGE_SIZE / 1024..=most).contains(&kb) {
+            let least = PAGE_SIZE / 1024;
+            return Err(LimitsError::OutOfRange { name: "max_sectors_kb", unit: "KiB", value: kb, least, most });
+        }
+        let mut next = self.clone();
+        next.max_user_sectors = Sectors::new(kb.saturating_mul(2));
+        next.validate(rules)?;
+        *self = next;
+        Ok(())
+    }
+
+    fn validate_blocks(&mut self, rules: &Rules) -> Result<(), LimitsError> {
+        let lbs = self.logical_block_size;
+        if !lbs.is_power_of_two() || !(SECTOR_SIZE..=PAGE_SIZE).contains(&u64::from(lbs)) {
+            return Err(LimitsError::NotPowerOfTwo {
+                name: "logical_block_size",
+                value: lbs.into(),
+                least: SECTOR_SIZE,
+                most: PAGE_SIZE,
+            });
+        }
+        self.physical_block_size = self.physical_block_size.max(lbs);
+        if !self.physical_block_size.is_power_of_two() {
+            return Err(LimitsError::NotPowerOfTwo {
+                name: "physical_block_size",
+                value: self.physical_block_size.into(),
+                least: lbs.into(),
+                most: 1 << 31,
+            });
+        }
+        self.io_min = self.io_min.max(self.physical_block_size);
+        if rules.io_opt_rounded_to_physical_block {
+            self.io_opt -= self.io_opt % self.physical_block_size;
+        }
+        let block = u64::from(lbs) / SECTOR_SIZE;
+        if !self.chunk_sectors.get().is_multiple_of(block) {
+            return Err(LimitsError::NotMultiple {
+                name: "chunk_sectors",
+                unit: "sectors",
+                value: self.chunk_sectors.get(),
+                of: block,
+            });
+        }
+        if u64::from(self.dma_alignment) > PAGE_SIZE || !is_mask(self.dma_alignment.into()) {
+            return Err(LimitsError::NotMask {
+                name: "dma_alignment",
+                value: self.dma_alignment.into(),
+                least: 0,
+                most: PAGE_SIZE - 1,
+            });
+        }
+        Ok(())
+    }
+
+    fn validate_sizes(&mut self, rules: &Rules) -> Result<(), LimitsError> {
+        if self.max_hw_sectors.is_zero() {
+            self.max_hw_sectors = SAFE_MAX_SECTORS;
+        }
+        let page = Sectors::new(PAGE_SECTORS);
+        if !rules.limits_validated_as_a_set {
+            self.max_hw_sectors = self.max_hw_sectors.max(page);
+        }
+        for (name, limit) in [("max_hw_sectors_kb", self.max_hw_sectors), ("max_dev_sectors_kb", self.max_dev_sectors)]
+        {
+            if !limit.is_zero() && limit < page {
+                let (value, least) = (limit.get() / 2, PAGE_SIZE / 1024);
+                return Err(LimitsError::OutOfRange { name, unit: "KiB", value, least, most: u64::MAX });
+            }
+        }
+        self.max_hw_sectors = round_down_to_block(self.max_hw_sectors, self.logical_block_size);
+        self.max_dev_sectors = round_down_to_block(self.max_dev_sectors, self.logical_block_size);
+        self.max_write_zeroes_sectors = round_down_to_block(self.max_write_zeroes_sectors, self.logical_block_size);
+        self.max_discard_segments = self.max_discard_segments.max(1);
+        self.discard_granularity = match self.max_hw_discard_sectors.is_zero() {
+            true => 0,
+            false => self.discard_granularity.max(self.physical_block_size),
+        };
+        Ok(())
+    }
+
+    fn validate_segments(&mut self, rules: &Rules) -> Result<(), LimitsError> {
+        if self.max_segments == 0 {
+            self.max_segments = DEFAULT_SEGMENTS;
+        }
+        if self.seg_boundary_mask == 0 {
+            self.seg_boundary_mask = DEFAULT_SEG_BOUNDARY;
+        }
+        if self.max_segment_size == 0 {
+            self.max_segment_size = if self.virt_boundary_mask == 0 { DEFAULT_SEGMENT_SIZE } else { u32::MAX };
+        }
+        if !rules.limits_validated_as_a_set {
+            self.seg_boundary_mask = self.seg_boundary_mask.max(PAGE_SIZE - 1);
+            self.max_segment_size = self.max_segment_size.max(PAGE_SIZE as u32);
+        }
+        for (name, value, least) in [
+            ("seg_boundary_mask", self.seg_boundary_mask, PAGE_SIZE - 1),
+            ("virt_boundary_mask", self.virt_boundary_mask, 0),
+        ] {
+            if value < least || !is_mask(value) {
+                return Err(LimitsError::NotMask { name, value, least, most: u64::MAX });
+            }
+        }
+        // A gap is measured in the page, so a segment may be shorter where a virt boundary rules.
+        let least = if self.virt_boundary_mask == 0 { PAGE_SIZE } else { SECTOR_SIZE };
+        if u64::from(self.max_segment_size) < least {
+            return Err(LimitsError::OutOfRange {
+                name: "max_segment_size",
+                unit: "bytes",
+                value: self.max_segment_size.into(),
+                least,
+                most: u32::MAX.into(),
+            });
+        }
+        Ok(())
+    }
+
+    fn validate_zones(&mut self) -> Result<(), LimitsError> {
+        if !self.zoned {
+            if self.max_zone_append_sectors == UNLIMITED {
+                self.max_zone_append_sectors = Sectors::ZERO;
+            }
+            for (name, value) in [
+                ("max_open_zones", self.max_open_zones.into()),
+                ("max_active_zones", self.max_active_zones.into()),
+                ("zone_write_granularity", self.zone_write_granularity.into()),
+                ("zone_append_max_bytes", self.max_zone_append_sectors.bytes().get()),
+            ] {
+                if value != 0 {
+                    return Err(LimitsError::NotZoned { name, value });
+                }
+            }
+            return Ok(());
+        }
+        if self.max_active_zones != 0 && self.max_open_zones > self.max_active_zones {
+            return Err(LimitsError::OutOfRange {
+                name: "max_open_zones",
+                unit: "zones",
+                value: self.max_open_zones.into(),
+                least: 0,
+                most: self.max_active_zones.into(),
+            });
+        }
+        self.zone_write_granularity = self.zone_write_granularity.max(self.logical_block_size);
+        let most = min_not_zero(self.hardware(), self.chunk_sectors);
+        self.max_zone_append_sectors = self.max_zone_append_sectors.min(most);
+        Ok(())
+    }
+
+    fn validate_atomic(&self) -> Result<(), LimitsError> {
+        if self.atomic_write_max == 0 {
+            return Ok(());
+        }
+        for (name, value, least, most) in [
+            ("atomic_write_unit_max_bytes", self.atomic_write_unit_max, self.logical_block_size, self.atomic_write_max),
+            (
+                "atomic_write_unit_min_bytes",
+                self.atomic_write_unit_min,
+                self.logical_block_size,
+                self.atomic_write_unit_max,
+            ),
+        ] {
+            if !value.is_power_of_two() || value < least || value > most {
+                let (value, least, most) = (value.into(), least.into(), most.into());
+                return Err(LimitsError::NotPowerOfTwo { name, value, least, most });
+            }
+        }
+        if !self.atomic_write_boundary.is_multiple_of(self.atomic_write_unit_max) {
+            return Err(LimitsError::NotMultiple {
+                name: "atomic_write_boundary_bytes",
+                unit: "bytes",
+                value: self.atomic_write_boundary.into(),
+                of: self.atomic_write_unit_max.into(),
+            });
+        }
+        Ok(())
+    }
+
+    /// Write-through is pointless, and never asked for, where nothing is cached.
+    fn fix_features(&mut self) {
+        self.fua &= self.write_cache;
+    }
+
+    /// The soft limit: the user's, or the device's preferred size, or the version's cap, within what the hardware takes.
+    fn derive_max_sectors(&self, rules: &Rules) -> Result<Sectors, LimitsError> {
+        let hardware = self.hardware();
+        let user = self.max_user_sectors;
+        let most = if rules.clamp_user_max_sectors { Sectors::MAX } else { hardware };
+        if !user.is_zero() && !(Sectors::new(PAGE_SECTORS)..=most).contains(&user) {
+            return Err(LimitsError::OutOfRange {
+                name: "max_sectors_kb",
+                unit: "KiB",
+                value: user.get() / 2,
+                least: PAGE_SIZE / 1024,
+                most: if rules.clamp_user_max_sectors { u64::MAX } else { hardware.get() / 2 },
+            });
+        }
+        let cap = Sectors::new(rules.max_sectors_cap);
+        let preferred = [self.io_opt, self.io_min]
+            .map(|bytes| Sectors::new(u64::from(bytes) / SECTOR_SIZE))
+            .into_iter()
+            .find(|&size| rules.io_opt_raises_max_sectors && size > cap);
+        let wanted = if user.is_zero() { preferred.unwrap_or(cap) } else { user };
+        Ok(round_down_to_block(hardware.min(wanted), self.logical_block_size))
+    }
+}
+
+/// Whether a value is a mask of low bits: zero, or a power of two minus one.
+const fn is_mask(value: u64) -> bool {
+    value & value.wrapping_add(1) == 0
 }

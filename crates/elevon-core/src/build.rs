@@ -1,0 +1,146 @@
+//! Building bios: how many bytes of a buffer the next bio takes.
+//!
+//! A bio holds at most [`BIO_MAX_VECS`] vectors, and a vector is a whole run of physically consecutive memory; so how much a bio
+//! holds depends on where the buffer's pages happen to lie, and no queue limit is asked (as in every Linux to 6.18,
+//! measured). Sizes of full bios are therefore 1 MiB and a little, hardly ever a multiple of the queue's limit, and their
+//! splits leave small tails: seed 001. [`Fill`] chooses between that and the two remedies that were proposed.
+//!
+//! Cost: O(1) where the rest of the buffer is one run or at most 256 pages, else O(log runs) for one bio whatever its size.
+
+use crate::bio::BIO_MAX_VECS;
+use crate::layout::Layout;
+use crate::limits::QueueLimits;
+use crate::units::{PAGE_SIZE, SECTOR_SIZE, Sector, Sectors};
+
+/// A bio's length is kept in 32 bits.
+pub(crate) const BIO_MAX_BYTES: u64 = u32::MAX as u64;
+
+/// When a bio of direct I/O is full (seed 001).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Fill {
+    /// When its vectors run out: what kernels do.
+    #[default]
+    Full,
+    /// The seed (Ed Tsai, 2023, not merged): before the page that would take it past the queue's `max_sectors`. The rest
+    /// goes into the next bio of the same call.
+    MaxSectors,
+    /// The thread's counter-proposal (Ming Lei, V1, 2023, not merged): when its vectors run out, and then, if data is left,
+    /// cut back to a multiple of `max_sectors`. It computes the surplus with a mask, which is a remainder only for powers of
+    /// two: for 1280 KiB it cuts at odd places, and so does this.
+    Trim,
+}
+
+impl Fill {
+    /// Every fill, in historical order.
+    pub const ALL: [Self; 3] = [Self::Full, Self::MaxSectors, Self::Trim];
+
+    /// The name that `--set fill=` takes.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Full => "full",
+            Self::MaxSectors => "max-sectors",
+            Self::Trim => "trim",
+        }
+    }
+
+    /// The fill of a name.
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|fill| fill.name() == name)
+    }
+}
+
+/// Who builds the bio.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Source {
+    /// Direct I/O from a user's buffer, which is pinned in batches no larger than the vectors that are free: of the 256th run
+    /// only the first page is taken.
+    Direct,
+    /// The page cache, which joins a page to the last vector before it asks whether the bio is full: the 256th run is taken
+    /// whole. No [`Fill`] but the full one has ever been proposed for it.
+    Buffered,
+}
+
+/// Bytes that the next bio takes of a buffer at `offset`, where `remaining` bytes (at least one, and a multiple of the logical
+/// block size) are still to go; at least one logical block, at most `remaining`.
+///
+/// `remaining` ends where the caller's extent ends: a bio never spans two extents of a file.
+#[inline]
+pub fn next_bio_bytes(
+    layout: &Layout,
+    offset: u64,
+    remaining: u64,
+    source: Source,
+    fill: Fill,
+    limits: &QueueLimits,
+) -> u64 {
+    debug_assert!(remaining > 0 && offset + remaining <= layout.len());
+    // The usual case, a small or contiguous I/O, needs no look at the runs.
+    let fits = layout.runs().len() == 1 || layout.page_offset(offset) + remaining <= BIO_MAX_VECS as u64 * PAGE_SIZE;
+    let is_short = fill == Fill::Full || remaining <= limits.max_sectors.bytes().get();
+    if fits && is_short && remaining <= BIO_MAX_BYTES - PAGE_SIZE {
+        return remaining;
+    }
+    long_bio_bytes(layout, offset, remaining, source, fill, limits)
+}
+
+fn long_bio_bytes(
+    layout: &Layout,
+    offset: u64,
+    remaining: u64,
+    source: Source,
+    fill: Fill,
+    limits: &QueueLimits,
+) -> u64 {
+    let block = u64::from(limits.logical_block_size);
+    let full = vectors_end(layout, offset, source).saturating_sub(offset).min(remaining).min(BIO_MAX_BYTES);
+    let full = round_down(full, block);
+    if source == Source::Buffered {
+        return full;
+    }
+    let most = limits.max_sectors.bytes().get();
+    let bytes = match fill {
+        Fill::Full => full,
+        Fill::MaxSectors if full <= most => full,
+        Fill::MaxSectors => {
+            let first = PAGE_SIZE - layout.page_offset(offset);
+            let pages = round_down(most.saturating_sub(first), PAGE_SIZE);
+            round_down(first + pages, block)
+        }
+        Fill::Trim if full == remaining => full,
+        Fill::Trim => match full & (most - 1) {
+            surplus if surplus == full => full,
+            surplus => full - surplus,
+        },
+    };
+    // A limit of one page and a buffer that starts inside one would leave nothing; a bio of nothing would go on for ever.
+    bytes.max(block).min(remaining)
+}
+
+/// Where in the buffer the vectors of a bio that begins at `offset` run out.
+fn vectors_end(layout: &Layout, offset: u64, source: Source) -> u64 {
+    let runs = layout.runs();
+    let first = layout.run_at(offset);
+    let run = match source {
+        Source::Direct => runs.get(first + BIO_MAX_VECS - 1).map(|last| last.start + last.len.min(PAGE_SIZE)),
+        Source::Buffered => runs.get(first + BIO_MAX_VECS).map(|after| after.start),
+    };
+    run.unwrap_or(layout.len())
+}
+
+/// Sectors that the next bio of a discard takes: up to the next granule where it starts inside one, and then whole granules, as
+/// many as a bio's length can say. `remaining` is what is still to go, at least one sector.
+pub fn next_discard_sectors(sector: Sector, remaining: Sectors, limits: &QueueLimits) -> Sectors {
+    let granule = (u64::from(limits.discard_granularity) / SECTOR_SIZE).max(1);
+    let most = match sector.get() % granule {
+        0 => round_down(BIO_MAX_BYTES / SECTOR_SIZE, granule),
+        into => granule - into,
+    };
+    Sectors::new(most).min(remaining)
+}
+
+const fn round_down(value: u64, unit: u64) -> u64 {
+    value / unit * unit
+}
+
+#[cfg(test)]
+mod tests;

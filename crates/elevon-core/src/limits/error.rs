@@ -1,0 +1,117 @@
+//! Why a set of limits was refused, in words that say what would be right.
+
+extern crate alloc;
+use alloc::string::String;
+use core::fmt;
+
+use super::SYSFS;
+
+/// A limit that cannot be. `name` is the sysfs name, values are in its unit.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum LimitsError {
+    /// No limit has this name.
+    Unknown {
+        /// The name that was given.
+        name: String,
+    },
+    /// It follows from others and cannot be set.
+    Derived {
+        /// The limit.
+        name: &'static str,
+    },
+    /// Too small or too large.
+    OutOfRange {
+        /// The limit.
+        name: &'static str,
+        /// Its unit.
+        unit: &'static str,
+        /// What was given.
+        value: u64,
+        /// The smallest that would do.
+        least: u64,
+        /// The largest that would do; `u64::MAX` for no bound.
+        most: u64,
+    },
+    /// Neither a power of two nor in range; the unit is bytes.
+    NotPowerOfTwo {
+        /// The limit.
+        name: &'static str,
+        /// What was given.
+        value: u64,
+        /// The smallest that would do.
+        least: u64,
+        /// The largest that would do.
+        most: u64,
+    },
+    /// Not a power of two minus one, or out of range.
+    NotMask {
+        /// The limit.
+        name: &'static str,
+        /// What was given.
+        value: u64,
+        /// The smallest that would do.
+        least: u64,
+        /// The largest that would do; `u64::MAX` for no bound.
+        most: u64,
+    },
+    /// Not a multiple of what it must be a multiple of.
+    NotMultiple {
+        /// The limit.
+        name: &'static str,
+        /// Its unit.
+        unit: &'static str,
+        /// What was given.
+        value: u64,
+        /// What divides every right value.
+        of: u64,
+    },
+    /// A limit of zones on a device without zones.
+    NotZoned {
+        /// The limit.
+        name: &'static str,
+        /// What was given.
+        value: u64,
+    },
+}
+
+impl fmt::Display for LimitsError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unknown { name } => {
+                write!(f, "{name}: no queue limit has this name; there are:")?;
+                SYSFS.iter().filter(|limit| limit.is_settable()).try_for_each(|limit| write!(f, " {}", limit.name))
+            }
+            Self::Derived { name } => write!(f, "{name}: follows from other limits and cannot be set"),
+            Self::OutOfRange { name, unit, value, least, most } => {
+                write!(f, "{name}={value}: out of range; must be ")?;
+                write_range(f, *least, *most)?;
+                write!(f, "{}{unit}", if unit.is_empty() { "" } else { " " })
+            }
+            Self::NotPowerOfTwo { name, value, least, most } => {
+                write!(f, "{name}={value}: must be a power of two, ")?;
+                write_range(f, *least, *most)?;
+                f.write_str(" bytes")
+            }
+            Self::NotMask { name, value, least, most } => {
+                write!(f, "{name}={value}: must be a power of two minus one (such as 4095), ")?;
+                write_range(f, *least, *most)
+            }
+            Self::NotMultiple { name, unit, value, of } => {
+                let below = value / of * of;
+                write!(f, "{name}={value}: must be a multiple of {of} {unit}, such as {below} or {}", below + of)
+            }
+            Self::NotZoned { name, value } => {
+                write!(f, "{name}={value}: the device has no zones; must be 0, or set zoned=1 first")
+            }
+        }
+    }
+}
+
+fn write_range(f: &mut fmt::Formatter<'_>, least: u64, most: u64) -> fmt::Result {
+    match most {
+        u64::MAX => write!(f, "at least {least}"),
+        _ => write!(f, "{least} to {most}"),
+    }
+}
+
+impl core::error::Error for LimitsError {}

@@ -1,0 +1,306 @@
+//! Worked examples of limits: derivation, validation, stacking, and every row of the sysfs table.
+
+extern crate alloc;
+use alloc::string::ToString;
+
+use super::*;
+use crate::kernel::Kernel;
+use crate::units::Sector;
+
+fn valid(limits: QueueLimits, kernel: Kernel) -> QueueLimits {
+    let mut limits = limits;
+    limits.validate(&kernel.rules()).unwrap();
+    limits
+}
+
+fn with_hw(sectors: u64) -> QueueLimits {
+    QueueLimits { max_hw_sectors: Sectors::new(sectors), ..QueueLimits::default() }
+}
+
+#[test]
+fn max_sectors_is_derived_by_version() {
+    let derived = |limits: QueueLimits| Kernel::ALL.map(|kernel| valid(limits.clone(), kernel).max_sectors.get());
+    assert_eq!(derived(with_hw(65535)), [2560, 2560, 2560, 8192]);
+    assert_eq!(derived(with_hw(1024)), [1024; 4]);
+    assert_eq!(derived(QueueLimits { max_user_sectors: Sectors::new(1024), ..with_hw(65535) }), [1024; 4]);
+    assert_eq!(derived(QueueLimits { io_opt: 2 << 20, ..with_hw(65535) }), [2560, 2560, 4096, 8192]);
+    assert_eq!(derived(QueueLimits { logical_block_size: 4096, ..with_hw(2047) }), [2040; 4]);
+    assert_eq!(derived(QueueLimits { max_dev_sectors: Sectors::new(512), ..with_hw(65535) }), [512; 4]);
+    assert_eq!(derived(QueueLimits { io_min: 8 << 20, ..with_hw(65535) }), [2560, 2560, 16384, 16384]);
+}
+
+#[test]
+fn a_users_limit_is_refused_or_clamped_by_version() {
+    for (kernel, above, zero) in [(Kernel::V6_1, None, None), (Kernel::V6_18, Some(1024), Some(1024))] {
+        let rules = kernel.rules();
+        let set = |kb| {
+            let mut limits = valid(with_hw(1024), kernel);
+            limits.set_user_max_sectors_kb(kb, &rules).ok().map(|()| limits.max_sectors.get())
+        };
+        assert_eq!((set(513), set(0)), (above, zero));
+        assert_eq!((set(512), set(4), set(3), set(257)), (Some(1024), Some(8), None, Some(514)));
+    }
+    let mut limits = valid(with_hw(1024), Kernel::V6_1);
+    let error = limits.set_user_max_sectors_kb(513, &Kernel::V6_1.rules()).unwrap_err();
+    assert_eq!(error.to_string(), "max_sectors_kb=513: out of range; must be 4 to 512 KiB");
+    assert_eq!(limits.max_sectors, Sectors::new(1024));
+}
+
+#[test]
+fn what_is_unset_or_too_small_is_fixed_silently() {
+    let limits = valid(
+        QueueLimits {
+            logical_block_size: 4096,
+            physical_block_size: 512,
+            io_min: 0,
+            io_opt: 100_000,
+            max_hw_sectors: Sectors::ZERO,
+            max_segments: 0,
+            max_discard_segments: 0,
+            seg_boundary_mask: 0,
+            max_segment_size: 0,
+            discard_granularity: 65536,
+            fua: true,
+            ..QueueLimits::default()
+        },
+        Kernel::V6_18,
+    );
+    assert_eq!((limits.physical_block_size, limits.io_min, limits.io_opt), (4096, 4096, 98304));
+    assert_eq!((limits.max_hw_sectors.get(), limits.max_sectors.get()), (248, 248));
+    assert_eq!((limits.max_segments, limits.max_discard_segments), (128, 1));
+    assert_eq!((limits.seg_boundary_mask, limits.max_segment_size), (0xffff_ffff, 65536));
+    assert_eq!((limits.discard_granularity, limits.fua), (0, false));
+    let nvme = valid(QueueLimits { virt_boundary_mask: 4095, ..QueueLimits::default() }, Kernel::V6_18);
+    assert_eq!(nvme.max_segment_size, u32::MAX);
+    let discard = QueueLimits { max_hw_discard_sectors: Sectors::new(64), ..QueueLimits::default() };
+    assert_eq!(valid(discard, Kernel::V6_18).discard_granularity, 512);
+}
+
+#[test]
+fn validation_is_idempotent() {
+    for kernel in Kernel::ALL {
+        let once = valid(QueueLimits { io_opt: 3 << 20, virt_boundary_mask: 4095, ..with_hw(5001) }, kernel);
+        assert_eq!(valid(once.clone(), kernel), once);
+    }
+}
+
+#[test]
+fn errors_say_what_would_be_right_and_change_nothing() {
+    let base = QueueLimits::default;
+    for (limits, text) in [
+        (
+            QueueLimits { logical_block_size: 1000, ..base() },
+            "logical_block_size=1000: must be a power of two, 512 to 4096 bytes",
+        ),
+        (
+            QueueLimits { logical_block_size: 8192, ..base() },
+            "logical_block_size=8192: must be a power of two, 512 to 4096 bytes",
+        ),
+        (
+            QueueLimits { physical_block_size: 5000, ..base() },
+            "physical_block_size=5000: must be a power of two, 512 to 2147483648 bytes",
+        ),
+        (with_hw(4), "max_hw_sectors_kb=2: out of range; must be at least 4 KiB"),
+        (
+            QueueLimits { max_user_sectors: Sectors::new(2), ..base() },
+            "max_sectors_kb=1: out of range; must be at least 4 KiB",
+        ),
+        (
+            QueueLimits { seg_boundary_mask: 511, ..base() },
+            "seg_boundary_mask=511: must be a power of two minus one (such as 4095), at least 4095",
+        ),
+        (
+            QueueLimits { virt_boundary_mask: 4096, ..base() },
+            "virt_boundary_mask=4096: must be a power of two minus one (such as 4095), at least 0",
+        ),
+        (
+            QueueLimits { max_segment_size: 512, ..base() },
+            "max_segment_size=512: out of range; must be 4096 to 4294967295 bytes",
+        ),
+        (
+            QueueLimits { dma_alignment: 8191, ..base() },
+            "dma_alignment=8191: must be a power of two minus one (such as 4095), 0 to 4095",
+        ),
+        (
+            QueueLimits { logical_block_size: 4096, chunk_sectors: Sectors::new(100), ..base() },
+            "chunk_sectors=100: must be a multiple of 8 sectors, such as 96 or 104",
+        ),
+        (
+            QueueLimits { zoned: true, max_open_zones: 9, max_active_zones: 8, ..base() },
+            "max_open_zones=9: out of range; must be 0 to 8 zones",
+        ),
+        (
+            QueueLimits { max_open_zones: 9, ..base() },
+            "max_open_zones=9: the device has no zones; must be 0, or set zoned=1 first",
+        ),
+    ] {
+        let mut changed = limits.clone();
+        let error = changed.validate(&Kernel::V6_18.rules()).expect_err(text);
+        assert_eq!(error.to_string(), text);
+        assert_eq!(changed, limits);
+    }
+}
+
+#[test]
+fn before_6_9_small_values_were_raised() {
+    let small = QueueLimits { seg_boundary_mask: 511, max_segment_size: 512, ..with_hw(4) };
+    let limits = valid(small, Kernel::V6_6);
+    let all = (limits.max_hw_sectors.get(), limits.seg_boundary_mask, limits.max_segment_size);
+    assert_eq!(all, (8, 4095, 4096));
+}
+
+#[test]
+fn zones_bound_their_append() {
+    let zoned = QueueLimits {
+        zoned: true,
+        chunk_sectors: Sectors::new(512),
+        max_zone_append_sectors: Sectors::new(4096),
+        ..with_hw(2048)
+    };
+    let limits = valid(zoned, Kernel::V6_18);
+    assert_eq!((limits.max_zone_append_sectors.get(), limits.zone_write_granularity), (512, 512));
+}
+
+#[test]
+fn support_follows_the_limits() {
+    let mut limits = QueueLimits::default();
+    for op in [Op::Discard, Op::SecureErase, Op::WriteZeroes, Op::ZoneAppend] {
+        assert!(!limits.supports(op, Flags::NONE));
+    }
+    assert!(limits.supports(Op::Read, Flags::NOWAIT) && !limits.supports(Op::Write, Flags::ATOMIC));
+    limits.max_hw_discard_sectors = Sectors::new(8);
+    assert!(limits.supports(Op::Discard, Flags::NONE));
+    limits.max_user_discard_sectors = Sectors::ZERO;
+    limits.nowait = false;
+    assert!(!limits.supports(Op::Discard, Flags::NONE) && !limits.supports(Op::Read, Flags::NOWAIT));
+}
+
+#[test]
+fn alignment_of_a_component() {
+    let drive = QueueLimits { physical_block_size: 4096, ..QueueLimits::default() };
+    assert_eq!(drive.alignment_at(Sector::new(63)), 512);
+    assert_eq!(drive.alignment_at(Sector::new(2048)), 0);
+    let shifted = QueueLimits { alignment_offset: 3584, ..drive };
+    assert_eq!(shifted.alignment_at(Sector::new(7)), 0);
+}
+
+fn stacked<const N: usize>(bottoms: [QueueLimits; N]) -> (QueueLimits, bool) {
+    let mut top = QueueLimits::stacking_default();
+    let misaligned = bottoms.into_iter().fold(false, |_, bottom| top.stack(&bottom, Sector::new(2048)));
+    (top, misaligned)
+}
+
+#[test]
+fn stacking_takes_what_every_component_can() {
+    let part = |io_opt, chunk, zeroes| {
+        let limits = QueueLimits {
+            io_opt,
+            chunk_sectors: Sectors::new(chunk),
+            max_write_zeroes_sectors: Sectors::new(zeroes),
+            ..with_hw(1024)
+        };
+        valid(limits, Kernel::V6_18)
+    };
+    let (mut top, misaligned) = stacked([part(65536, 256, 0), part(98304, 384, 4096)]);
+    top.validate(&Kernel::V6_18.rules()).unwrap();
+    assert!(!misaligned);
+    assert_eq!((top.io_opt, top.chunk_sectors.get(), top.max_write_zeroes_sectors.get()), (196608, 128, 0));
+    assert_eq!((top.max_sectors.get(), top.max_hw_sectors.get(), top.max_segments), (1024, 1024, 128));
+    assert_eq!((top.max_segment_size, top.seg_boundary_mask), (65536, 0xffff_ffff));
+}
+
+#[test]
+fn stacking_notes_what_does_not_line_up() {
+    let drive = QueueLimits { physical_block_size: 4096, io_min: 4096, ..QueueLimits::default() };
+    let mut top = QueueLimits::stacking_default();
+    assert!(!top.stack(&drive, Sector::new(2048)));
+    assert!(top.stack(&drive, Sector::new(63)));
+    assert_eq!(top.read("alignment_offset"), Some(-1));
+    let odd = QueueLimits { io_opt: 1000, ..QueueLimits::default() };
+    let (top, misaligned) = stacked([odd]);
+    assert!(misaligned);
+    assert_eq!(top.io_opt, 0);
+}
+
+#[test]
+fn stacking_joins_features() {
+    let flash = QueueLimits { write_cache: true, poll: true, ..QueueLimits::default() };
+    let disk = QueueLimits { rotational: true, nowait: false, ..QueueLimits::default() };
+    let (top, _) = stacked([flash, disk]);
+    assert_eq!((top.write_cache, top.rotational, top.nowait, top.poll), (true, true, false, false));
+    let discard =
+        QueueLimits { max_hw_discard_sectors: Sectors::new(800), discard_granularity: 4096, ..QueueLimits::default() };
+    let (top, _) = stacked([QueueLimits::default(), discard]);
+    assert_eq!((top.max_discard().get(), top.discard_granularity), (800, 4096));
+    assert!(stacked([QueueLimits::default()]).0.max_discard().is_zero());
+}
+
+#[test]
+fn every_limit_is_reached_by_its_name() {
+    let rules = Kernel::V6_18.rules();
+    let mut limits = QueueLimits::default();
+    for (name, value) in [
+        ("max_hw_sectors_kb", 4096),
+        ("max_dev_sectors_kb", 2048),
+        ("max_sectors_kb", 512),
+        ("logical_block_size", 1024),
+        ("physical_block_size", 4096),
+        ("minimum_io_size", 8192),
+        ("optimal_io_size", 65536),
+        ("alignment_offset", 1024),
+        ("max_segments", 64),
+        ("max_segment_size", 32768),
+        ("seg_boundary_mask", 0xffff),
+        ("virt_boundary_mask", 4095),
+        ("chunk_sectors", 256),
+        ("dma_alignment", 3),
+        ("discard_max_hw_bytes", 1 << 30),
+        ("discard_granularity", 8192),
+        ("discard_alignment", 4096),
+        ("discard_max_bytes", 1 << 20),
+        ("max_discard_segments", 16),
+        ("write_zeroes_max_bytes", 1 << 21),
+        ("secure_erase_max_bytes", 1 << 22),
+        ("zoned", 1),
+        ("zone_append_max_bytes", 65536),
+        ("zone_write_granularity", 4096),
+        ("max_active_zones", 14),
+        ("max_open_zones", 12),
+        ("write_cache", 1),
+        ("fua", 1),
+        ("rotational", 1),
+        ("nowait", 0),
+        ("io_poll", 1),
+    ] {
+        limits.set_sysfs(name, value, &rules).unwrap_or_else(|error| panic!("{error}"));
+        assert_eq!(limits.read(name), Some(value as i64), "{name}");
+    }
+    assert_eq!(limits.read("hw_sector_size"), Some(1024));
+    assert_eq!(limits.read("colour"), None);
+}
+
+#[test]
+fn setting_is_checked() {
+    let rules = Kernel::V6_18.rules();
+    let mut limits = QueueLimits { max_hw_discard_sectors: Sectors::new(4096), ..QueueLimits::default() };
+    limits.discard_granularity = 4096;
+    let mut refused = |name, value| limits.set_sysfs(name, value, &rules).unwrap_err().to_string();
+    assert_eq!(refused("rotational", 2), "rotational=2: out of range; must be 0 to 1");
+    assert_eq!(refused("max_segments", 65536), "max_segments=65536: out of range; must be 0 to 65535");
+    assert_eq!(refused("hw_sector_size", 512), "hw_sector_size: follows from other limits and cannot be set");
+    assert!(refused("discard_max_bytes", 4097).ends_with("must be a multiple of 4096 bytes, such as 4096 or 8192"));
+    assert!(
+        refused("max_sector_kb", 1).starts_with("max_sector_kb: no queue limit has this name; there are: logical_")
+    );
+    assert!(refused("max_sectors_kb", u64::MAX).contains("out of range"));
+    assert!(refused("logical_block_size", 8192).contains("512 to 4096"));
+}
+
+#[test]
+fn rows_are_unique_and_read_what_is_there() {
+    for (i, row) in SYSFS.iter().enumerate() {
+        assert!(SYSFS[..i].iter().all(|other| other.name != row.name), "{} twice", row.name);
+        assert!(!row.help.is_empty());
+        assert!(QueueLimits::default().read(row.name).is_some());
+    }
+}

@@ -1,0 +1,227 @@
+//! Splitting: whether a bio fits the queue's limits, and where it is cut if not.
+//!
+//! A cut moves no data: the front part is a bio of the first `sectors`, flagged NOMERGE, and the rest goes on as the original.
+//! The caller also clears POLLED on a cut, and puts the remainder where the kernel version puts it
+//! ([`Rules::split_remainder_first`]).
+//!
+//! Cost: O(1) for an I/O inside one page; else O(log runs) to find the first run, and O(segments) of the front part.
+
+use crate::bio::Bio;
+use crate::build::BIO_MAX_BYTES;
+use crate::kernel::Rules;
+use crate::layout::{Layout, Run};
+use crate::limits::QueueLimits;
+use crate::op::{Flags, Op};
+use crate::status::Status;
+use crate::units::{PAGE_SIZE, SECTOR_SIZE, Sector, Sectors};
+
+/// What becomes of a bio at the queue's limits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Split {
+    /// It fits.
+    Whole {
+        /// Its physical segments; 0 without data.
+        segments: u16,
+    },
+    /// It is cut; the remainder has to be split again.
+    Cut {
+        /// Length of the front part; less than the bio's, and not zero.
+        sectors: Sectors,
+        /// Physical segments of the front part.
+        segments: u16,
+    },
+    /// It would have to be cut and must not be, or cannot be cut so that it fits.
+    Fail(Status),
+}
+
+/// Splits a bio. `layout` is where its data lies; with `None` (operations without data, and buffers of which nothing is
+/// known) the data counts as one run on a page boundary. `limits` must be valid.
+#[inline]
+pub fn split(bio: &Bio, layout: Option<&Layout>, limits: &QueueLimits, rules: &Rules) -> Split {
+    if matches!(bio.op, Op::Read | Op::Write) && limits.chunk_sectors.is_zero() {
+        // Inside one page, no limit can be exceeded: none may be smaller than a page.
+        let in_page = layout.map_or(0, |layout| layout.page_offset(bio.data.offset));
+        if in_page + bio.bytes.get() <= PAGE_SIZE && in_page & u64::from(limits.dma_alignment) == 0 {
+            return Split::Whole { segments: (!bio.bytes.is_zero()) as u16 };
+        }
+    }
+    split_checked(bio, layout, limits, rules)
+}
+
+fn split_checked(bio: &Bio, layout: Option<&Layout>, limits: &QueueLimits, rules: &Rules) -> Split {
+    match bio.op {
+        Op::Flush => Split::Whole { segments: 0 },
+        Op::Read | Op::Write | Op::ZoneAppend if bio.bytes.is_zero() => Split::Whole { segments: 0 },
+        Op::Read | Op::Write => split_data(bio, layout, limits, rules),
+        Op::ZoneAppend => check_zone_append(bio, layout, limits),
+        Op::Discard => split_discard(bio, limits, limits.max_discard()),
+        Op::SecureErase if rules.secure_erase_has_own_limit => {
+            split_discard(bio, limits, limits.max_secure_erase_sectors)
+        }
+        Op::SecureErase => split_discard(bio, limits, limits.max_discard()),
+        Op::WriteZeroes => split_write_zeroes(bio, limits, rules),
+    }
+}
+
+fn split_data(bio: &Bio, layout: Option<&Layout>, limits: &QueueLimits, rules: &Rules) -> Split {
+    let is_atomic = bio.flags.contains(Flags::ATOMIC);
+    let (most, chunk) = if is_atomic {
+        (u64::from(limits.atomic_write_max) / SECTOR_SIZE, u64::from(limits.atomic_write_boundary) / SECTOR_SIZE)
+    } else {
+        (limits.max_sectors.get(), limits.chunk_sectors.get())
+    };
+    let most = Sectors::new(cut_limit(bio.sector, most, chunk, limits));
+    let Some((bytes, segments)) = walk(bio, layout, most.bytes().get(), limits) else {
+        return Split::Fail(Status::Invalid);
+    };
+    if bytes == bio.bytes.get() {
+        return Split::Whole { segments };
+    }
+    let granularity = match bio.op == Op::Write && limits.zoned {
+        true => limits.zone_write_granularity.max(limits.logical_block_size),
+        false => limits.logical_block_size,
+    };
+    let sectors = Sectors::new(bytes / u64::from(granularity) * (u64::from(granularity) / SECTOR_SIZE));
+    if is_atomic || sectors.is_zero() {
+        Split::Fail(Status::Invalid)
+    } else if bio.flags.contains(Flags::NOWAIT) && rules.nowait_is_never_split {
+        Split::Fail(Status::Again)
+    } else {
+        Split::Cut { sectors, segments }
+    }
+}
+
+/// Sectors from `sector` that a part may have under a limit: no further than the chunk, and to a physical block's end where
+/// one can be reached.
+fn cut_limit(sector: Sector, most: u64, chunk: u64, limits: &QueueLimits) -> u64 {
+    let most = match chunk {
+        0 => most,
+        _ => most.min(chunk - sector.get() % chunk),
+    };
+    let physical = u64::from(limits.physical_block_size) / SECTOR_SIZE;
+    let logical = u64::from(limits.logical_block_size) / SECTOR_SIZE;
+    let into = sector.get() & (physical - 1);
+    let end = (into + most) & !(physical - 1);
+    if end > into { end - into } else { most & !(logical - 1) }
+}
+
+/// Bytes and segments of the longest front part within `most` bytes, `max_segments` and without a gap; `None` where the
+/// memory is not aligned as the device needs it.
+fn walk(bio: &Bio, layout: Option<&Layout>, most: u64, limits: &QueueLimits) -> Option<(u64, u16)> {
+    let unknown = [Run { start: 0, len: u64::MAX, physical: 0 }];
+    let start = bio.data.offset;
+    let (runs, first, start) = match layout {
+        Some(layout) => (layout.runs(), layout.run_at(start), start),
+        None => (&unknown[..], 0, 0),
+    };
+    let mut left = bio.bytes.get();
+    let mut skip = start - runs[first].start;
+    if (runs[first].physical + skip) & u64::from(limits.dma_alignment) != 0 {
+        return None;
+    }
+    let (mut bytes, mut segments, mut previous_end) = (0, 0, None);
+    for run in &runs[first..] {
+        let (physical, len) = (run.physical + skip, (run.len - skip).min(left));
+        if previous_end.is_some_and(|end| has_gap(limits, end, physical)) {
+            break;
+        }
+        let taken = take_segments(physical, len.min(most - bytes), &mut segments, limits);
+        bytes += taken;
+        left -= taken;
+        if taken < len || left == 0 {
+            break;
+        }
+        previous_end = Some(physical + len);
+        skip = 0;
+    }
+    Some((bytes, segments))
+}
+
+/// Cuts physically consecutive memory into segments as long as there are any left; returns the bytes that found room.
+fn take_segments(physical: u64, len: u64, segments: &mut u16, limits: &QueueLimits) -> u64 {
+    let boundary = limits.seg_boundary_mask;
+    // Less one, so that a boundary at the end of the address space, and a segment size not set, mean no limit.
+    let largest = u64::from(limits.max_segment_size).wrapping_sub(1);
+    let mut taken = 0;
+    while taken < len && *segments < limits.max_segments {
+        let at = physical + taken;
+        let room = (boundary - (at & boundary)).min(largest);
+        taken += (len - taken - 1).min(room) + 1;
+        *segments += 1;
+        if (physical + taken) & limits.virt_boundary_mask != 0 {
+            break;
+        }
+    }
+    taken
+}
+
+fn check_zone_append(bio: &Bio, layout: Option<&Layout>, limits: &QueueLimits) -> Split {
+    if limits.max_zone_append_sectors.is_zero() {
+        return Split::Fail(Status::NotSupported);
+    }
+    if bio.sectors() > limits.max_zone_append_sectors {
+        return Split::Fail(Status::IoError);
+    }
+    match walk(bio, layout, bio.bytes.get(), limits) {
+        Some((bytes, segments)) if bytes == bio.bytes.get() => Split::Whole { segments },
+        _ => Split::Fail(Status::Invalid),
+    }
+}
+
+fn split_discard(bio: &Bio, limits: &QueueLimits, most: Sectors) -> Split {
+    let granule = (u64::from(limits.discard_granularity) / SECTOR_SIZE).max(1);
+    let block = u64::from(limits.logical_block_size);
+    let longest = BIO_MAX_BYTES / block * block / SECTOR_SIZE;
+    let most = most.get().min(longest) / granule * granule;
+    if most == 0 || bio.sectors().get() <= most {
+        return Split::Whole { segments: 1 };
+    }
+    // Past the last granule's start that the cut can be pulled back to.
+    let alignment = u64::from(limits.discard_alignment) / SECTOR_SIZE % granule;
+    let surplus = (bio.sector.get() + most + granule - alignment) % granule;
+    let sectors = Sectors::new(if most > surplus { most - surplus } else { most });
+    Split::Cut { sectors, segments: 1 }
+}
+
+fn split_write_zeroes(bio: &Bio, limits: &QueueLimits, rules: &Rules) -> Split {
+    let most = limits.max_write_zeroes_sectors;
+    if most.is_zero() {
+        return Split::Whole { segments: 0 };
+    }
+    let most = match rules.write_zeroes_honours_chunk {
+        true => Sectors::new(cut_limit(bio.sector, most.get(), limits.chunk_sectors.get(), limits)),
+        false => most,
+    };
+    match bio.sectors() > most {
+        true => Split::Cut { sectors: most, segments: 0 },
+        false => Split::Whole { segments: 0 },
+    }
+}
+
+/// The soft limit of a request of `op` that starts at `sector`, with the room in its chunk: how far a merge may let it grow.
+#[inline]
+pub fn max_sectors_at(op: Op, sector: Sector, limits: &QueueLimits) -> Sectors {
+    let most = match op {
+        Op::Read | Op::Write => limits.max_sectors,
+        Op::Flush => Sectors::ZERO,
+        Op::Discard => return limits.max_discard().min(Sectors::new(BIO_MAX_BYTES / SECTOR_SIZE)),
+        Op::SecureErase => return limits.max_secure_erase_sectors.min(Sectors::new(BIO_MAX_BYTES / SECTOR_SIZE)),
+        Op::WriteZeroes => limits.max_write_zeroes_sectors,
+        Op::ZoneAppend => limits.max_zone_append_sectors,
+    };
+    match limits.chunk_sectors.get() {
+        0 => most,
+        chunk => most.min(Sectors::new(chunk - sector.get() % chunk)),
+    }
+}
+
+/// Whether two neighbouring vectors leave a gap that the device cannot describe: memory that is not consecutive, and an end
+/// or a start off the virt boundary. Both addresses are physical; `prev_end` is one past the last byte.
+#[inline]
+pub const fn has_gap(limits: &QueueLimits, prev_end_physical: u64, next_start_physical: u64) -> bool {
+    (prev_end_physical | next_start_physical) & limits.virt_boundary_mask != 0
+        && prev_end_physical != next_start_physical
+}
+
+#[cfg(test)]
+mod tests;
