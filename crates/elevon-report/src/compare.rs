@@ -22,10 +22,26 @@ pub struct Variant<'a> {
 const SMALL_REQUEST_BYTES: u64 = 64 * 1024;
 
 /// One line of a comparison: a quantity and its value in every variant.
-struct Row {
-    name: &'static str,
+pub(crate) struct Row {
+    pub(crate) name: &'static str,
     values: Vec<f64>,
     format: fn(f64) -> String,
+}
+
+impl Row {
+    /// The value of each variant as text, with its ratio to the first; no ratio for the first itself or to zero.
+    pub(crate) fn cells(&self) -> impl Iterator<Item = (String, Option<f64>)> {
+        self.values.iter().enumerate().map(|(at, &value)| {
+            let ratio = (at > 0 && self.values[0] != 0.0).then(|| value / self.values[0]);
+            ((self.format)(value), ratio)
+        })
+    }
+}
+
+/// A block of rows: one job, all jobs, or the device.
+pub(crate) struct Section {
+    pub(crate) title: String,
+    pub(crate) rows: Vec<Row>,
 }
 
 /// The comparison as text: a block of rows for each job, one for all jobs together and one for the device. Columns are the
@@ -33,20 +49,33 @@ struct Row {
 pub fn table(variants: &[Variant<'_>]) -> String {
     let mut out = String::new();
     legend(&mut out, variants);
-    let Some(first) = variants.first() else { return out };
+    for section in sections(variants) {
+        block(&mut out, &section);
+    }
+    out
+}
+
+/// The comparison as data. Jobs are those of the first variant; a variant without such a job shows zeros.
+pub(crate) fn sections(variants: &[Variant<'_>]) -> Vec<Section> {
+    let Some(first) = variants.first() else { return Vec::new() };
+    let mut sections = Vec::new();
     for (at, job) in first.result.jobs.iter().enumerate() {
         let figures: Vec<DirectionStats> = variants
             .iter()
             .map(|v| v.result.jobs.get(at).filter(|j| j.name == job.name).map(|j| mixed(&j.stats)).unwrap_or_default())
             .collect();
-        block(&mut out, &format!("job {}", job.name), &job_rows(&figures));
+        sections.push(Section { title: format!("job {}", job.name), rows: job_rows(&figures) });
     }
     if first.result.jobs.len() > 1 {
-        let figures: Vec<DirectionStats> = variants.iter().map(|v| total(v.result)).collect();
-        block(&mut out, "all jobs", &job_rows(&figures));
+        sections.push(Section { title: "all jobs".into(), rows: total_rows(variants) });
     }
-    block(&mut out, "device", &device_rows(variants));
-    out
+    sections.push(Section { title: "device".into(), rows: device_rows(variants) });
+    sections
+}
+
+/// The rows of all jobs together.
+pub(crate) fn total_rows(variants: &[Variant<'_>]) -> Vec<Row> {
+    job_rows(&variants.iter().map(|v| total(v.result)).collect::<Vec<_>>())
 }
 
 /// What the letters at the heads of columns stand for.
@@ -88,7 +117,7 @@ fn job_rows(figures: &[DirectionStats]) -> Vec<Row> {
     ]
 }
 
-fn device_rows(variants: &[Variant<'_>]) -> Vec<Row> {
+pub(crate) fn device_rows(variants: &[Variant<'_>]) -> Vec<Row> {
     let row = |name, format, of: &dyn Fn(&RunResult) -> f64| Row {
         name,
         values: variants.iter().map(|v| of(v.result)).collect(),
@@ -107,7 +136,7 @@ fn device_rows(variants: &[Variant<'_>]) -> Vec<Row> {
 }
 
 /// Mean size in bytes of the requests given to the driver.
-pub(crate) fn mean_request(run: &RunResult) -> f64 {
+fn mean_request(run: &RunResult) -> f64 {
     let sizes = run.disk.all_request_sizes();
     ratio(sizes.bytes() as f64, sizes.total() as f64)
 }
@@ -134,10 +163,10 @@ fn whole(value: f64) -> String {
     grouped(value as u64)
 }
 
-fn block(out: &mut String, title: &str, rows: &[Row]) {
+fn block(out: &mut String, section: &Section) {
     let mut table = plain_table();
-    let columns = rows.first().map_or(0, |row| row.values.len());
-    let mut header = vec![title.to_owned()];
+    let columns = section.rows.first().map_or(0, |row| row.values.len());
+    let mut header = vec![section.title.clone()];
     for (at, letter) in letters().take(columns).enumerate() {
         header.push(letter.to_string());
         if at > 0 {
@@ -145,13 +174,12 @@ fn block(out: &mut String, title: &str, rows: &[Row]) {
         }
     }
     table.set_header(header);
-    for row in rows {
-        let base = row.values[0];
+    for row in &section.rows {
         let mut cells = vec![row.name.to_owned()];
-        for (at, &value) in row.values.iter().enumerate() {
-            cells.push((row.format)(value));
+        for (at, (value, ratio)) in row.cells().enumerate() {
+            cells.push(value);
             if at > 0 {
-                cells.push(if base == 0.0 { "-".into() } else { format!("{:.3}", value / base) });
+                cells.push(ratio.map_or_else(|| "-".into(), |ratio| format!("{ratio:.3}")));
             }
         }
         table.add_row(cells);

@@ -16,5 +16,9 @@ pub mod text;
 // For tools.
 pub mod json;
 
+// For a browser.
+pub mod html;
+pub mod plot;
+
 #[cfg(test)]
 mod sample;

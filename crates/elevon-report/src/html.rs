@@ -1,0 +1,187 @@
+//! One or several runs as one page of HTML that needs nothing else: no script, no font, no picture from anywhere.
+//!
+//! Readable on a phone, in light and in dark. A variant keeps its letter and colour in every part of the page.
+
+mod plots;
+
+use std::fmt::Write as _;
+
+use crate::compare::{Row, Variant, device_rows, letters, sections, total_rows};
+use crate::number::{bytes_decimal, date, span};
+use crate::plot::{self, escape};
+use crate::result::RunResult;
+
+/// The page. Variants are of the same job; the first is what the others are compared with.
+pub fn page(title: &str, variants: &[Variant<'_>]) -> String {
+    let mut out = format!(
+        "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\
+         <meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\
+         <meta name=\"generator\" content=\"elevon {}\"><title>{}</title>\n<style>\n{}{}</style></head>\n<body><main>\n",
+        env!("CARGO_PKG_VERSION"),
+        escape(title),
+        include_str!("html/page.css"),
+        plot::CSS
+    );
+    header(&mut out, title, variants);
+    if !variants.is_empty() {
+        cards(&mut out, variants);
+        figures(&mut out, variants);
+        tables(&mut out, variants);
+        for (letter, variant) in letters().zip(variants) {
+            configuration(&mut out, letter, variant);
+        }
+    }
+    out + "</main></body></html>\n"
+}
+
+fn header(out: &mut String, title: &str, variants: &[Variant<'_>]) {
+    let _ = writeln!(out, "<header><h1>{}</h1>", escape(title));
+    if variants.iter().any(|v| v.result.device.simulated) {
+        out.push_str("<p><span class=\"badge\">simulated device</span></p>");
+    }
+    if let Some(ended) = variants.iter().map(|v| v.result.unix_ms).max().filter(|&at| at > 0) {
+        let _ = write!(out, "<p class=\"soft\">{} UTC</p>", date(ended));
+    }
+    out.push_str("<ul class=\"variants\">");
+    for (at, (letter, variant)) in letters().zip(variants).enumerate() {
+        let run = variant.result;
+        let _ = write!(
+            out,
+            "<li><span class=\"letter k{}\"><b>{letter}</b></span><div>{}<br><span class=\"soft\">{}</span></div></li>",
+            at % 8,
+            escape(variant.label),
+            escape(&describe(run))
+        );
+    }
+    out.push_str("</ul></header>\n");
+}
+
+fn describe(run: &RunResult) -> String {
+    format!(
+        "{} ({}), scheduler {}, kernel {} rules, seed {}, {} of {}",
+        run.device.name,
+        bytes_decimal(run.device.size.get() as f64),
+        run.scheduler.name,
+        run.kernel.name(),
+        run.seed,
+        span(run.elapsed.get() as f64),
+        if run.device.simulated { "virtual time" } else { "real time" }
+    )
+}
+
+/// The figures that a reader asks for first.
+fn cards(out: &mut String, variants: &[Variant<'_>]) {
+    out.push_str("<section><h2>At a glance</h2><div class=\"cards\">");
+    let rows = total_rows(variants).into_iter().chain(device_rows(variants));
+    let wanted = ["IOPS", "bandwidth", "mean latency", "99% latency", "utilisation, exact", "mean in flight"];
+    for row in rows.filter(|row| wanted.contains(&row.name)) {
+        let _ = write!(out, "<div class=\"card\"><h3>{}</h3><ul>", row.name);
+        for (at, (value, ratio)) in row.cells().enumerate() {
+            let dot = if variants.len() > 1 { format!("<i class=\"k{}\"></i>", at % 8) } else { String::new() };
+            let ratio = ratio.map_or(String::new(), |ratio| format!("<small>×{ratio:.2}</small>"));
+            let _ = write!(out, "<li>{dot}<span>{}</span>{ratio}</li>", typeset(&value));
+        }
+        out.push_str("</ul></div>");
+    }
+    out.push_str("</div></section>\n");
+}
+
+fn figures(out: &mut String, variants: &[Variant<'_>]) {
+    out.push_str("<section><h2>Plots</h2><div class=\"plots\">\n");
+    for (at, plot) in plots::all(variants).iter().enumerate() {
+        out.push_str(&plot.figure(&format!("plot{at}")));
+        out.push('\n');
+    }
+    out.push_str("</div></section>\n");
+}
+
+fn tables(out: &mut String, variants: &[Variant<'_>]) {
+    out.push_str("<section><h2>Figures</h2>\n");
+    for section in sections(variants) {
+        let _ = write!(
+            out,
+            "<div class=\"block scroll\"><table><caption>{}</caption><thead><tr><th scope=\"col\">quantity</th>",
+            escape(&section.title)
+        );
+        for (at, letter) in letters().take(variants.len()).enumerate() {
+            let _ = write!(out, "<th scope=\"col\">{letter}</th>");
+            out.push_str(&if at > 0 { format!("<th scope=\"col\">{letter}/A</th>") } else { String::new() });
+        }
+        out.push_str("</tr></thead><tbody>");
+        section.rows.iter().for_each(|row| table_row(out, row));
+        out.push_str("</tbody></table></div>\n");
+    }
+    out.push_str("</section>\n");
+}
+
+fn table_row(out: &mut String, row: &Row) {
+    let _ = write!(out, "<tr><th scope=\"row\">{}</th>", row.name);
+    for (at, (value, ratio)) in row.cells().enumerate() {
+        let _ = write!(out, "<td>{}</td>", typeset(&value));
+        if at > 0 {
+            let _ = write!(out, "<td>{}</td>", ratio.map_or_else(|| "–".into(), |ratio| format!("{ratio:.3}")));
+        }
+    }
+    out.push_str("</tr>");
+}
+
+/// A number with its unit set apart: `83.1us` becomes `83.1 µs`.
+fn typeset(value: &str) -> String {
+    let at = value.find(|c: char| !c.is_ascii_digit() && c != '.' && c != ',').unwrap_or(value.len());
+    match value.split_at(at) {
+        (number, "us") => format!("{number}\u{202f}µs"),
+        (_, "" | "%") => escape(value),
+        (number, unit) => format!("{number}\u{202f}{}", escape(unit)),
+    }
+}
+
+/// How to get this variant again, and what it warned of.
+fn configuration(out: &mut String, letter: char, variant: &Variant<'_>) {
+    let run = variant.result;
+    let _ = write!(
+        out,
+        "<section><h2>Run {letter}: configuration</h2><div class=\"block\"><p><code>{}</code></p>",
+        escape(&run.command)
+    );
+    for warning in &run.warnings {
+        let _ = write!(out, "<p><span class=\"badge\">warning</span> {}</p>", escape(warning));
+    }
+    out.push_str("<details><summary>Every setting</summary><table class=\"rows\"><tbody>");
+    for (key, value) in run.scheduler.tunables.iter().chain(&run.config) {
+        let _ = write!(out, "<tr><th scope=\"row\">{}</th><td>{}</td></tr>", escape(key), escape(value));
+    }
+    out.push_str("</tbody></table></details></div></section>\n");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sample;
+
+    #[test]
+    fn a_small_page() {
+        let run = sample::empty_run();
+        insta::assert_snapshot!(page("empty.fio", &[Variant { label: "baseline", result: &run }]));
+    }
+
+    #[test]
+    fn text_of_others_is_escaped_and_nothing_is_fetched() {
+        let mut run = sample::mixed_run();
+        run.command = "<script>alert(1)</script>".into();
+        run.warnings.push("\"quoted\" & <b>".into());
+        run.jobs[0].name = "<img title=x>".into();
+        let other = sample::quicker_run();
+        let html =
+            page("<i>", &[Variant { label: "<a title=x>", result: &run }, Variant { label: "b", result: &other }]);
+        for bad in ["<script", "<img", "<a ", "<i>c", "href=", "src=", "http:", "https:", "url(", "@import", "NaN"] {
+            assert!(!html.contains(bad), "{bad}");
+        }
+        assert_eq!(html.matches("<figure").count(), 6);
+        assert_eq!(html.matches("<figure").count(), html.matches("</figure>").count());
+    }
+
+    #[test]
+    fn no_variant_is_an_empty_page() {
+        assert!(page("nothing", &[]).ends_with("</html>\n"));
+    }
+}

@@ -1,0 +1,204 @@
+//! The plots of a page, from results.
+
+use elevon_core::histogram::Histogram;
+
+use crate::compare::{Variant, letters};
+use crate::plot::{Axis, Mark, Plot, Scale, Series, Unit};
+use crate::result::{Point, SizeCounts};
+use crate::summary::{ratio, shown_latency, total};
+
+/// Points that a line keeps; more would not be seen on 400 units of width.
+const LINE_POINTS: usize = 200;
+/// Request sizes that get a bar of their own; past that, sizes count by powers of two.
+const SIZE_BARS: usize = 12;
+
+/// Every plot that the variants have numbers for.
+pub(super) fn all(variants: &[Variant<'_>]) -> Vec<Plot> {
+    let candidates = [
+        throughput(variants),
+        iops(variants),
+        latency(variants),
+        tail(variants),
+        queue_depth(variants),
+        request_sizes(variants),
+    ];
+    candidates.into_iter().filter(|plot| plot.series.iter().any(|series| !series.points.is_empty())).collect()
+}
+
+fn axis(title: &str, scale: Scale, unit: Unit) -> Axis {
+    Axis { title: title.into(), scale, unit }
+}
+
+/// One series for each variant, named and coloured alike in every plot.
+fn series<'a>(variants: &[Variant<'a>], points: impl Fn(&Variant<'a>) -> Vec<(f64, f64)>) -> Vec<Series> {
+    let named = letters().zip(variants).enumerate();
+    named
+        .map(|(colour, (letter, variant))| Series {
+            name: format!("{letter}: {}", variant.label),
+            colour,
+            points: points(variant),
+            labels: Vec::new(),
+        })
+        .collect()
+}
+
+/// Values over time, one for each interval, thinned by averaging over equal runs of intervals.
+fn over_time(variant: &Variant<'_>, value: impl Fn(&[Point], f64) -> f64) -> Vec<(f64, f64)> {
+    let points = variant.result.series.as_ref().map_or(&[][..], |series| &series.points);
+    let mut start = 0.0;
+    let mut out = Vec::new();
+    for run in points.chunks(points.len().div_ceil(LINE_POINTS).max(1)) {
+        let end = run.last().map_or(start, |point| point.at.get() as f64);
+        out.push((end, value(run, (end - start) / 1e9)));
+        start = end;
+    }
+    out
+}
+
+fn throughput(variants: &[Variant<'_>]) -> Plot {
+    let bytes = |run: &[Point]| run.iter().flat_map(|point| point.bytes).sum::<u64>() as f64;
+    Plot {
+        title: "Throughput over time".into(),
+        description: "Bytes completed by the device a second: reads, writes and discards together.".into(),
+        mark: Mark::Line,
+        x: axis("time", Scale::Linear, Unit::Nanos),
+        y: axis("throughput", Scale::Linear, Unit::BytesPerSecond),
+        series: series(variants, |v| over_time(v, |run, seconds| ratio(bytes(run), seconds))),
+    }
+}
+
+fn iops(variants: &[Variant<'_>]) -> Plot {
+    let ios = |run: &[Point]| run.iter().flat_map(|point| point.ios).sum::<u64>() as f64;
+    Plot {
+        title: "Requests over time".into(),
+        description: "Requests that the device completed a second, after splits and merges.".into(),
+        mark: Mark::Line,
+        x: axis("time", Scale::Linear, Unit::Nanos),
+        y: axis("requests a second", Scale::Linear, Unit::Count),
+        series: series(variants, |v| over_time(v, |run, seconds| ratio(ios(run), seconds))),
+    }
+}
+
+fn queue_depth(variants: &[Variant<'_>]) -> Plot {
+    let mean = |run: &[Point], _| ratio(run.iter().map(|point| point.in_flight).sum(), run.len() as f64);
+    Plot {
+        title: "Queue depth over time".into(),
+        description: "Mean requests in flight in each interval.".into(),
+        mark: Mark::Step,
+        x: axis("time", Scale::Linear, Unit::Nanos),
+        y: axis("requests in flight", Scale::Linear, Unit::Count),
+        // A level holds since the interval's start, so the first one is drawn from zero.
+        series: series(variants, |v| {
+            let ends = over_time(v, mean);
+            let starts = std::iter::once(0.0).chain(ends.iter().map(|point| point.0));
+            let last = ends.last().copied();
+            starts.zip(&ends).map(|(start, &(_, level))| (start, level)).chain(last).collect()
+        }),
+    }
+}
+
+/// (value, share of all values at or below it), one for each bin.
+fn cumulative(histogram: &Histogram) -> Vec<(f64, f64)> {
+    let mut seen = 0;
+    histogram
+        .iter()
+        .map(|(value, count)| {
+            seen += count;
+            (value.max(1) as f64, seen as f64 / histogram.total() as f64)
+        })
+        .collect()
+}
+
+fn latency(variants: &[Variant<'_>]) -> Plot {
+    let curve = |v: &Variant<'_>| {
+        let all = cumulative(&shown_latency(&total(v.result)).histogram);
+        let first = all.first().map(|&(value, _)| (value, 0.0));
+        let mut kept: Vec<(f64, f64)> = first.into_iter().collect();
+        for (value, share) in all {
+            // A quarter of a percent is less than a unit of height. The tail past the 99.9th percentile is the next plot's.
+            let end = share >= 0.999;
+            if end || kept.last().is_none_or(|&(_, y)| share * 100.0 - y >= 0.25) {
+                kept.push((value, share * 100.0));
+            }
+            if end {
+                break;
+            }
+        }
+        kept
+    };
+    Plot {
+        title: "Latency distribution".into(),
+        description: "Share of I/Os that took at most this long, all jobs and directions, up to the 99.9th \
+                      percentile. Further left is quicker."
+            .into(),
+        mark: Mark::Line,
+        x: axis("latency", Scale::Log, Unit::Nanos),
+        y: axis("I/Os at or below", Scale::Linear, Unit::Percent),
+        series: series(variants, curve),
+    }
+}
+
+fn tail(variants: &[Variant<'_>]) -> Plot {
+    let curve = |v: &Variant<'_>| {
+        let stats = total(v.result);
+        let histogram = &shown_latency(&stats).histogram;
+        let most = histogram.total().max(1) as f64;
+        let mut kept: Vec<(f64, f64)> = Vec::new();
+        for (value, share) in cumulative(histogram) {
+            let odds = (1.0 / (1.0 - share)).min(most);
+            match kept.last_mut() {
+                // Percentiles that fall on the same spot show the higher latency.
+                Some(last) if odds < last.0 * 1.02 => last.1 = value,
+                _ => kept.push((odds, value)),
+            }
+        }
+        kept
+    };
+    Plot {
+        title: "Latency by percentile".into(),
+        description: "How long the slowest I/Os took: each step right is ten times rarer. Lower is quicker.".into(),
+        mark: Mark::Line,
+        x: axis("percentile", Scale::Log, Unit::Odds),
+        y: axis("latency", Scale::Log, Unit::Nanos),
+        series: series(variants, curve),
+    }
+}
+
+fn request_sizes(variants: &[Variant<'_>]) -> Plot {
+    let all: Vec<SizeCounts> = variants.iter().map(|v| v.result.disk.all_request_sizes()).collect();
+    let distinct = all.iter().fold(SizeCounts::default(), |sum, sizes| sum.merged(sizes)).0.len();
+    let by_powers = distinct > SIZE_BARS;
+    let shares = |sizes: &SizeCounts| {
+        let total = sizes.total() as f64;
+        let grouped = sizes.0.iter().map(|&(bytes, count)| (if by_powers { floor_power(bytes) } else { bytes }, count));
+        let mut bars: Vec<(f64, f64)> = Vec::new();
+        for (bytes, count) in grouped {
+            let share = 100.0 * count as f64 / total;
+            match bars.last_mut() {
+                Some(last) if last.0 == bytes as f64 => last.1 += share,
+                _ => bars.push((bytes as f64, share)),
+            }
+        }
+        bars
+    };
+    let mut plot = Plot {
+        title: "Request sizes".into(),
+        description: "Share of the requests given to the driver that had each size.".into(),
+        mark: Mark::Bars,
+        x: axis("request size", Scale::Linear, Unit::KiB),
+        y: axis("requests", Scale::Linear, Unit::Percent),
+        series: series(variants, |_| Vec::new()),
+    };
+    if by_powers {
+        plot.description += " A bar counts sizes from its label up to the next power of two.";
+    }
+    for (series, sizes) in plot.series.iter_mut().zip(&all) {
+        series.points = shares(sizes);
+    }
+    plot
+}
+
+/// The largest power of two that is not above `bytes`.
+fn floor_power(bytes: u64) -> u64 {
+    if bytes == 0 { 0 } else { 1 << bytes.ilog2() }
+}

@@ -1,0 +1,320 @@
+//! Plots as SVG inside HTML: lines, steps, bars and points, with round ticks that never overlap.
+//!
+//! A plot is a value; drawing it is a pure function. Colours are CSS variables (see [`CSS`]), so that one drawing serves light
+//! and dark. The drawing is 400 units wide: text keeps a readable size on a phone and does not grow huge on a desk.
+
+mod axis;
+
+use std::fmt::Write as _;
+
+use axis::Ticks;
+pub use axis::{Axis, Scale, Unit};
+
+/// What a plot's values are drawn as.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mark {
+    /// A line through the points.
+    Line,
+    /// A level that holds until the next point.
+    Step,
+    /// Bars side by side, one slot for each x; x is a category, not a measure.
+    Bars,
+    /// A dot for each point, with its label beside it.
+    Points,
+}
+
+/// The points of one variant.
+#[derive(Clone, Debug, Default)]
+pub struct Series {
+    /// Name in the legend.
+    pub name: String,
+    /// Colour, 0 to 7; the same number is the same variant in every plot of a page.
+    pub colour: usize,
+    /// Points, ascending by x but for [`Mark::Points`].
+    pub points: Vec<(f64, f64)>,
+    /// A label for each point, or nothing.
+    pub labels: Vec<String>,
+}
+
+/// A plot.
+#[derive(Clone, Debug)]
+pub struct Plot {
+    /// Heading.
+    pub title: String,
+    /// What a reader should see in it, one sentence.
+    pub description: String,
+    /// What its values are drawn as.
+    pub mark: Mark,
+    /// The axis along the bottom.
+    pub x: Axis,
+    /// The axis up the left side.
+    pub y: Axis,
+    /// What is drawn.
+    pub series: Vec<Series>,
+}
+
+/// Colours and shapes of plots, for a page's style sheet. Eight colours that keep their distance for colour-blind readers;
+/// dashes tell lines apart without any colour.
+pub const CSS: &str = "\
+:root{--c0:#0b62c4;--c1:#c2500a;--c2:#0f7d52;--c3:#9a35a6;--c4:#b3262e;--c5:#6b6400;--c6:#007583;--c7:#5f46c9;--grid:#e3e5e8;--axis:#868d96}
+@media(prefers-color-scheme:dark){:root{--c0:#6cb2ff;--c1:#ffa15c;--c2:#4fd19a;--c3:#e08be8;--c4:#ff8087;--c5:#d8cf55;--c6:#4fd3e0;--c7:#ac9bff;--grid:#2b3138;--axis:#7d8792}}
+figure{margin:0}
+figure svg{display:block;width:100%;height:auto}
+svg text{font:11px system-ui,-apple-system,\"Segoe UI\",Roboto,sans-serif;fill:currentColor}
+@media(max-width:560px){svg text{font-size:13px}}
+svg .grid{stroke:var(--grid);stroke-width:1}
+svg .axis{stroke:var(--axis);stroke-width:1}
+svg .line{fill:none;stroke-width:1.8;stroke-linejoin:round;stroke-linecap:round}
+.k0{color:var(--c0)}.k1{color:var(--c1)}.k2{color:var(--c2)}.k3{color:var(--c3)}.k4{color:var(--c4)}.k5{color:var(--c5)}.k6{color:var(--c6)}.k7{color:var(--c7)}
+svg .line.k1{stroke-dasharray:7 3}svg .line.k2{stroke-dasharray:2 3}svg .line.k3{stroke-dasharray:8 3 2 3}
+svg .line.k5{stroke-dasharray:7 3}svg .line.k6{stroke-dasharray:2 3}svg .line.k7{stroke-dasharray:8 3 2 3}
+svg .ink{stroke:currentColor}svg .fill{fill:currentColor}
+.legend{display:flex;flex-wrap:wrap;gap:.2rem 1rem;list-style:none;margin:.3rem 0;padding:0;font-size:.85rem}
+.legend li{display:flex;align-items:baseline}
+.legend svg{flex:none;display:inline-block;width:26px;height:10px;margin-right:.35rem;vertical-align:middle}
+.legend span{color:var(--text,inherit)}
+";
+
+const WIDTH: f64 = 400.0;
+const HEIGHT: f64 = 250.0;
+const TOP: f64 = 12.0;
+const RIGHT: f64 = 14.0;
+const BOTTOM: f64 = 42.0;
+/// Room left of the y labels for the axis title.
+const TITLE_ROOM: f64 = 22.0;
+/// Width of a character at the larger of the two text sizes (that of narrow screens), on the generous side.
+const CHARACTER: f64 = 7.4;
+/// Rows of a plot's table; longer series are thinned.
+const TABLE_ROWS: usize = 40;
+
+/// Text made safe for HTML and SVG, in content and in quoted attributes.
+pub fn escape(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '&' => out.push_str("&amp;"),
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            '"' => out.push_str("&quot;"),
+            '\'' => out.push_str("&#39;"),
+            // Control characters are not allowed in XML at all.
+            c if c.is_control() && c != '\n' && c != '\t' => out.push('\u{fffd}'),
+            c => out.push(c),
+        }
+    }
+    out
+}
+
+impl Plot {
+    /// The plot with heading, legend and its numbers as a table that unfolds. `id` must be unique on the page.
+    pub fn figure(&self, id: &str) -> String {
+        let mut out = format!(
+            "<figure class=\"plot\"><figcaption><h3>{}</h3><p>{}</p></figcaption>",
+            escape(&self.title),
+            escape(&self.description)
+        );
+        if self.series.len() > 1 {
+            out.push_str(&self.legend());
+        }
+        out.push_str(&self.svg(id));
+        let _ = write!(out, "<details><summary>Numbers</summary>{}</details></figure>", self.table());
+        out
+    }
+
+    fn legend(&self) -> String {
+        let mut out = String::from("<ul class=\"legend\">");
+        for series in &self.series {
+            let class = colour_class(series.colour);
+            let swatch = match self.mark {
+                Mark::Line | Mark::Step => format!("<path class=\"line ink {class}\" d=\"M1 5H25\"/>"),
+                Mark::Bars => format!("<rect class=\"fill {class}\" x=\"8\" width=\"10\" height=\"10\"/>"),
+                Mark::Points => format!("<circle class=\"fill {class}\" cx=\"13\" cy=\"5\" r=\"4\"/>"),
+            };
+            let _ = write!(
+                out,
+                "<li><svg viewBox=\"0 0 26 10\" aria-hidden=\"true\">{swatch}</svg><span>{}</span></li>",
+                escape(&series.name)
+            );
+        }
+        out + "</ul>"
+    }
+
+    /// The drawing alone.
+    pub fn svg(&self, id: &str) -> String {
+        let categories = self.categories();
+        let points = || self.series.iter().flat_map(|s| s.points.iter());
+        let plot_height = HEIGHT - TOP - BOTTOM;
+        let y_ticks = Ticks::new(&self.y, points().map(|p| p.1), plot_height, 18.0, true);
+        let label_width = y_ticks.labels().map(|l| l.chars().count()).max().unwrap_or(1) as f64 * CHARACTER;
+        let left = TITLE_ROOM + label_width + 6.0;
+        let plot_width = WIDTH - left - RIGHT;
+        let x_ticks = match self.mark {
+            Mark::Bars => Ticks::categories(&self.x, &categories, plot_width),
+            Mark::Line | Mark::Step | Mark::Points => {
+                Ticks::new(&self.x, points().map(|p| p.0), plot_width, CHARACTER, false)
+            }
+        };
+        let frame = Frame { left, plot_width, plot_height, x: &x_ticks, y: &y_ticks };
+        let mut out = format!(
+            "<svg viewBox=\"0 0 {WIDTH} {HEIGHT}\" role=\"img\" aria-labelledby=\"{id}-t {id}-d\">\
+             <title id=\"{id}-t\">{}</title><desc id=\"{id}-d\">{}</desc>",
+            escape(&self.title),
+            escape(&self.description)
+        );
+        frame.axes(&mut out);
+        for (slot, series) in self.series.iter().enumerate() {
+            match self.mark {
+                Mark::Line => frame.line(&mut out, series, false),
+                Mark::Step => frame.line(&mut out, series, true),
+                Mark::Bars => frame.bars(&mut out, series, &categories, slot, self.series.len()),
+                Mark::Points => frame.dots(&mut out, series),
+            }
+        }
+        out + "</svg>"
+    }
+
+    /// Every x that any series has, ascending.
+    fn categories(&self) -> Vec<f64> {
+        let mut all: Vec<f64> = self.series.iter().flat_map(|s| s.points.iter().map(|p| p.0)).collect();
+        all.sort_by(f64::total_cmp);
+        all.dedup();
+        all
+    }
+
+    /// The numbers of the plot as an HTML table.
+    fn table(&self) -> String {
+        let mut out = format!(
+            "<div class=\"scroll\"><table><thead><tr><th>series</th><th>{}</th><th>{}</th></tr></thead><tbody>",
+            escape(&self.x.title),
+            escape(&self.y.title)
+        );
+        for series in &self.series {
+            let step = series.points.len().div_ceil(TABLE_ROWS).max(1);
+            for (at, (x, y)) in series.points.iter().enumerate().step_by(step) {
+                let name = series.labels.get(at).map_or(series.name.clone(), |l| format!("{}: {l}", series.name));
+                let _ = write!(
+                    out,
+                    "<tr><th>{}</th><td>{}</td><td>{}</td></tr>",
+                    escape(&name),
+                    escape(&self.x.unit.exact(*x)),
+                    escape(&self.y.unit.exact(*y))
+                );
+            }
+        }
+        out + "</tbody></table></div>"
+    }
+}
+
+fn colour_class(colour: usize) -> String {
+    format!("k{}", colour % 8)
+}
+
+/// Where a plot's values lie in its drawing.
+struct Frame<'a> {
+    left: f64,
+    plot_width: f64,
+    plot_height: f64,
+    x: &'a Ticks,
+    y: &'a Ticks,
+}
+
+impl Frame<'_> {
+    fn at(&self, x: f64, y: f64) -> (f64, f64) {
+        (self.left + self.x.fraction(x) * self.plot_width, TOP + (1.0 - self.y.fraction(y)) * self.plot_height)
+    }
+
+    fn axes(&self, out: &mut String) {
+        let (right, bottom) = (self.left + self.plot_width, TOP + self.plot_height);
+        for (fraction, label) in self.y.iter() {
+            let y = bottom - fraction * self.plot_height;
+            let _ = write!(
+                out,
+                "<path class=\"grid\" d=\"M{:.1} {y:.1}H{right:.1}\"/><text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"end\">{}</text>",
+                self.left,
+                self.left - 6.0,
+                y + 3.8,
+                escape(label)
+            );
+        }
+        for (fraction, label) in self.x.iter() {
+            let x = self.left + fraction * self.plot_width;
+            let _ = write!(
+                out,
+                "<path class=\"axis\" d=\"M{x:.1} {bottom:.1}v4\"/><text x=\"{x:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{}</text>",
+                bottom + 16.0,
+                escape(label)
+            );
+        }
+        let _ = write!(
+            out,
+            "<path class=\"axis\" d=\"M{:.1} {bottom:.1}H{right:.1}\"/>\
+             <text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{}</text>\
+             <text transform=\"translate(12 {:.1}) rotate(-90)\" text-anchor=\"middle\">{}</text>",
+            self.left,
+            (self.left + right) / 2.0,
+            HEIGHT - 6.0,
+            escape(self.x.title()),
+            TOP + self.plot_height / 2.0,
+            escape(self.y.title())
+        );
+    }
+
+    fn line(&self, out: &mut String, series: &Series, step: bool) {
+        let mut path = String::new();
+        for (at, &(x, y)) in series.points.iter().enumerate() {
+            let (px, py) = self.at(x, y);
+            let _ = match (at, step) {
+                (0, _) => write!(path, "M{px:.1} {py:.1}"),
+                (_, false) => write!(path, "L{px:.1} {py:.1}"),
+                (_, true) => write!(path, "H{px:.1}V{py:.1}"),
+            };
+        }
+        if let [(x, y)] = series.points[..] {
+            // A single point has no length; a dot shows it.
+            let (px, py) = self.at(x, y);
+            let class = colour_class(series.colour);
+            let _ = write!(out, "<circle class=\"fill {class}\" cx=\"{px:.1}\" cy=\"{py:.1}\" r=\"3\"/>");
+        } else if !path.is_empty() {
+            let _ = write!(out, "<path class=\"line ink {}\" d=\"{path}\"/>", colour_class(series.colour));
+        }
+    }
+
+    fn bars(&self, out: &mut String, series: &Series, categories: &[f64], slot: usize, slots: usize) {
+        let room = self.plot_width / categories.len().max(1) as f64;
+        let width = (room * 0.8 / slots as f64).min(26.0);
+        let bottom = TOP + self.plot_height;
+        for &(x, y) in &series.points {
+            let Some(category) = categories.iter().position(|&c| c == x) else { continue };
+            let centre = self.left + (category as f64 + 0.5) * room;
+            let start = centre + (slot as f64 - slots as f64 / 2.0) * width;
+            let height = self.y.fraction(y) * self.plot_height;
+            let _ = write!(
+                out,
+                "<rect class=\"fill {}\" x=\"{start:.1}\" y=\"{:.1}\" width=\"{:.1}\" height=\"{height:.1}\"/>",
+                colour_class(series.colour),
+                bottom - height,
+                (width - 1.0).max(1.0)
+            );
+        }
+    }
+
+    fn dots(&self, out: &mut String, series: &Series) {
+        for (at, &(x, y)) in series.points.iter().enumerate() {
+            let (px, py) = self.at(x, y);
+            let label = escape(series.labels.get(at).map_or("", String::as_str));
+            let class = colour_class(series.colour);
+            let _ = write!(
+                out,
+                "<circle class=\"fill {class}\" cx=\"{px:.1}\" cy=\"{py:.1}\" r=\"4\"><title>{label}</title></circle>"
+            );
+            // To the left of a dot that is too far right for its label.
+            let room = self.left + self.plot_width - px - 7.0;
+            let (tx, anchor) =
+                if label.chars().count() as f64 * CHARACTER > room { (px - 7.0, "end") } else { (px + 7.0, "start") };
+            let _ = write!(out, "<text x=\"{tx:.1}\" y=\"{:.1}\" text-anchor=\"{anchor}\">{label}</text>", py - 5.0);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,238 @@
+//! Axes: which numbers are worth a tick, and what they are called.
+
+use crate::number::significant;
+
+/// How values map to positions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scale {
+    /// In proportion. A y axis starts at zero.
+    Linear,
+    /// Each factor of ten takes the same room. Values must be above zero; others are drawn at the edge.
+    Log,
+}
+
+/// What the numbers of an axis are, in which unit they come, and so how ticks read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unit {
+    /// Things.
+    Count,
+    /// Percent.
+    Percent,
+    /// A span in nanoseconds.
+    Nanos,
+    /// Bytes a second.
+    BytesPerSecond,
+    /// Bytes, shown in KiB.
+    KiB,
+    /// A percentile as its odds: 1/(1 − p), so that 10 is the 90th and 100 the 99th. Use it with [`Scale::Log`].
+    Odds,
+}
+
+/// One axis.
+#[derive(Clone, Debug)]
+pub struct Axis {
+    /// What it measures, without the unit.
+    pub title: String,
+    /// How values map to positions.
+    pub scale: Scale,
+    /// What the numbers are.
+    pub unit: Unit,
+}
+
+impl Unit {
+    /// What to divide by, and the unit's name then, for an axis up to `max`.
+    fn step_for(self, max: f64) -> (f64, &'static str) {
+        let pick = |steps: &[(f64, &'static str)]| {
+            steps.iter().rev().copied().find(|&(size, _)| max >= size).unwrap_or((steps[0].0, steps[0].1))
+        };
+        match self {
+            Self::Count => pick(&[(1.0, ""), (1e4, "thousands"), (1e7, "millions")]),
+            Self::Percent => (1.0, "%"),
+            Self::Nanos => pick(&[(1.0, "ns"), (1e3, "µs"), (1e6, "ms"), (1e9, "s")]),
+            Self::BytesPerSecond => pick(&[(1.0, "B/s"), (1e3, "kB/s"), (1e6, "MB/s"), (1e9, "GB/s")]),
+            Self::KiB => (1024.0, "KiB"),
+            Self::Odds => (1.0, ""),
+        }
+    }
+
+    /// One value with its own unit, for ticks of a logarithmic axis and for tables.
+    pub(super) fn exact(self, value: f64) -> String {
+        match self {
+            Self::Odds => {
+                // As many digits as the percentile has nines: 99.99, never 100 for less than all.
+                let nines = value.max(1.0).log10().ceil().max(1.0) as usize;
+                let text = format!("{:.*}", nines.saturating_sub(1), 100.0 * (1.0 - 1.0 / value.max(1.0)));
+                format!(
+                    "{}%",
+                    if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.') } else { &text }
+                )
+            }
+            _ => {
+                let (size, name) = if self == Self::Count { (1.0, "") } else { self.step_for(value) };
+                let number = plain(value / size);
+                if name.is_empty() || name == "%" { number + name } else { format!("{number} {name}") }
+            }
+        }
+    }
+}
+
+/// A number in four digits, without zeros that say nothing.
+fn plain(value: f64) -> String {
+    let text = significant(value, 4);
+    if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_owned() } else { text }
+}
+
+/// An axis that knows its range: ticks with labels, and where values lie.
+pub(super) struct Ticks {
+    title: String,
+    scale: Scale,
+    low: f64,
+    high: f64,
+    /// (fraction of the length, label), ascending.
+    ticks: Vec<(f64, String)>,
+}
+
+impl Ticks {
+    /// Ticks for values on an axis that is `length` long. `character` is the room a label takes along the axis: for each of
+    /// its characters on a horizontal axis, as a whole on a vertical one.
+    pub(super) fn new(
+        axis: &Axis,
+        values: impl Iterator<Item = f64>,
+        length: f64,
+        character: f64,
+        vertical: bool,
+    ) -> Self {
+        let usable = values.filter(|v| v.is_finite() && (axis.scale == Scale::Linear || *v > 0.0));
+        let (low, high) = usable.fold((f64::INFINITY, f64::NEG_INFINITY), |(l, h), v| (l.min(v), h.max(v)));
+        let (low, high) = if low > high { (1.0, 10.0) } else { (low, high) };
+        let room = |label: &str| if vertical { character } else { (label.chars().count() + 2) as f64 * character };
+        match axis.scale {
+            Scale::Linear => Self::linear(axis, low, high, length, vertical, room),
+            Scale::Log => Self::log(axis, low, high, length, room),
+        }
+    }
+
+    /// Equal steps of 1, 2 or 5 times a power of ten, as many as fit.
+    fn linear(axis: &Axis, low: f64, high: f64, length: f64, vertical: bool, room: impl Fn(&str) -> f64) -> Self {
+        let low = low.min(0.0);
+        let high = if high > low { high } else { low + 1.0 };
+        let (size, unit) = axis.unit.step_for(high);
+        let title = if unit.is_empty() { axis.title.clone() } else { format!("{}, {unit}", axis.title) };
+        let wanted = if vertical { 5.0 } else { 8.0 };
+        let mut step = round_up((high - low) / size / wanted);
+        loop {
+            let first = (low / size / step).floor() as i64;
+            // A vertical axis ends at a tick, so that the highest value lies below one; time ends where it ends.
+            let end = (high / size / step - 1e-9).ceil().max(first as f64 + 1.0);
+            let top = if vertical { end * step * size } else { high };
+            let start = first as f64 * step * size;
+            let last = if vertical { end as i64 } else { (high / size / step + 1e-9).floor() as i64 };
+            let decimals = usize::try_from(-(step.log10() + 1e-9).floor() as i64).unwrap_or(0);
+            let ticks: Vec<(f64, String)> = (first..=last)
+                .map(|k| (k as f64 * step, format!("{:.decimals$}", k as f64 * step)))
+                .map(|(value, label)| ((value * size - start) / (top - start), label))
+                .collect();
+            let widest = ticks.iter().map(|(_, label)| room(label)).fold(0.0, f64::max);
+            let gap = step * size / (top - start) * length;
+            if gap >= widest || ticks.len() <= 2 {
+                return Self { title, scale: Scale::Linear, low: start, high: top, ticks };
+            }
+            step = round_up(step * 1.5);
+        }
+    }
+
+    /// Powers of ten first, then 2 and 5 between them where there is room.
+    fn log(axis: &Axis, low: f64, high: f64, length: f64, room: impl Fn(&str) -> f64) -> Self {
+        let high = if high > low { high } else { low * 10.0 };
+        let (first, last) = (low.log10().floor() as i32, high.log10().ceil() as i32);
+        let range = (low.log10(), high.log10());
+        let fraction = |value: f64| (value.log10() - range.0) / (range.1 - range.0);
+        let in_range = |value: &f64| (-1e-9..=1.0 + 1e-9).contains(&fraction(*value));
+        let candidates = |multiple: f64| -> Vec<f64> {
+            let values = (first..=last).map(|power| multiple * 10f64.powi(power)).filter(in_range);
+            match axis.unit {
+                // Nobody asks for the 80th or 98th percentile, or for the one that all values are above.
+                Unit::Odds => values.filter(|&v| v > 1.5 && (multiple == 1.0 || v < 5.0)).collect(),
+                _ => values.collect(),
+            }
+        };
+        let mut ticks: Vec<(f64, String)> = Vec::new();
+        for multiple in [1.0, 2.0, 5.0] {
+            let mut more = ticks.clone();
+            more.extend(candidates(multiple).into_iter().map(|value| (fraction(value), axis.unit.exact(value))));
+            more.sort_by(|a, b| a.0.total_cmp(&b.0));
+            // All of a kind or none: ticks at 1, 2, 10 and 100 read as if something were missing.
+            if fit(&more, length, &room) {
+                ticks = more;
+            }
+        }
+        if ticks.is_empty() {
+            ticks = spaced(&candidates(1.0), length, |value| (fraction(value), axis.unit.exact(value)), &room);
+        }
+        ticks.sort_by(|a, b| a.0.total_cmp(&b.0));
+        Self { title: axis.title.clone(), scale: Scale::Log, low, high, ticks }
+    }
+
+    /// One tick for each category, in the middle of its slot; labels that would touch are left out.
+    pub(super) fn categories(axis: &Axis, categories: &[f64], length: f64) -> Self {
+        let (size, unit) = axis.unit.step_for(categories.last().copied().unwrap_or(1.0));
+        let title = if unit.is_empty() { axis.title.clone() } else { format!("{}, {unit}", axis.title) };
+        let mut ticks = Vec::new();
+        let mut free_from = f64::NEG_INFINITY;
+        for (at, &value) in categories.iter().enumerate() {
+            let fraction = (at as f64 + 0.5) / categories.len() as f64;
+            let label = plain(value / size);
+            let half = label.chars().count() as f64 * super::CHARACTER / 2.0;
+            if fraction * length - half >= free_from {
+                free_from = fraction * length + half + 5.0;
+                ticks.push((fraction, label));
+            }
+        }
+        Self { title, scale: Scale::Linear, low: 0.0, high: 1.0, ticks }
+    }
+
+    /// The axis title with its unit.
+    pub(super) fn title(&self) -> &str {
+        &self.title
+    }
+
+    pub(super) fn labels(&self) -> impl Iterator<Item = &str> {
+        self.ticks.iter().map(|(_, label)| label.as_str())
+    }
+
+    /// (fraction of the length, label), ascending.
+    pub(super) fn iter(&self) -> impl Iterator<Item = (f64, &str)> {
+        self.ticks.iter().map(|(at, label)| (*at, label.as_str()))
+    }
+
+    /// Where a value lies, 0 to 1.
+    pub(super) fn fraction(&self, value: f64) -> f64 {
+        let at = match self.scale {
+            Scale::Linear => (value - self.low) / (self.high - self.low),
+            Scale::Log => (value / self.low).ln() / (self.high / self.low).ln(),
+        };
+        if at.is_finite() { at.clamp(0.0, 1.0) } else { 0.0 }
+    }
+}
+
+/// Every n-th value, for the smallest n whose labels do not touch.
+fn spaced(
+    values: &[f64],
+    length: f64,
+    tick: impl Fn(f64) -> (f64, String),
+    room: &impl Fn(&str) -> f64,
+) -> Vec<(f64, String)> {
+    let every = |n: usize| -> Vec<(f64, String)> { values.iter().step_by(n).map(|&value| tick(value)).collect() };
+    (1..=values.len().max(1)).map(every).find(|ticks| fit(ticks, length, room)).unwrap_or_default()
+}
+
+/// Whether no two neighbours among ticks touch.
+fn fit(ticks: &[(f64, String)], length: f64, room: &impl Fn(&str) -> f64) -> bool {
+    ticks.windows(2).all(|pair| (pair[1].0 - pair[0].0) * length >= (room(&pair[0].1) + room(&pair[1].1)) / 2.0)
+}
+
+/// The next number that is 1, 2 or 5 times a power of ten.
+fn round_up(value: f64) -> f64 {
+    let power = 10f64.powf(value.log10().floor());
+    [1.0, 2.0, 5.0, 10.0].iter().map(|m| m * power).find(|&round| round >= value * (1.0 - 1e-9)).unwrap_or(10.0 * power)
+}

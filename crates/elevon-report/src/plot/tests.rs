@@ -1,0 +1,104 @@
+use super::*;
+
+fn plot(mark: Mark, x: (Scale, Unit), y: (Scale, Unit), points: Vec<(f64, f64)>) -> Plot {
+    let axis = |(scale, unit), title: &str| Axis { title: title.into(), scale, unit };
+    Plot {
+        title: "A <plot>".into(),
+        description: "x & y".into(),
+        mark,
+        x: axis(x, "time"),
+        y: axis(y, "value"),
+        series: vec![Series { name: "one".into(), colour: 0, points, labels: vec!["first".into()] }],
+    }
+}
+
+/// Every (x position, text anchor, label) of a drawing's text at the height of the x labels.
+fn x_labels(svg: &str) -> Vec<(f64, String)> {
+    let y = format!("y=\"{:.1}\"", HEIGHT - BOTTOM + 16.0);
+    svg.split("<text x=\"")
+        .skip(1)
+        .filter(|text| text.contains(&y))
+        .map(|text| {
+            let x = text.split('"').next().unwrap().parse().unwrap();
+            (x, text.split('>').nth(1).unwrap().split('<').next().unwrap().to_owned())
+        })
+        .collect()
+}
+
+#[test]
+fn x_labels_never_touch() {
+    let mut state = 1u64;
+    let mut random = || {
+        state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+        (state >> 11) as f64 / (1u64 << 53) as f64
+    };
+    for round in 0..400 {
+        let size = 10f64.powf(random() * 14.0 - 2.0);
+        let points = (0..20).map(|_| (random() * size + 1e-3, random() * size)).collect();
+        let (scale, unit) = match round % 5 {
+            0 => (Scale::Linear, Unit::Nanos),
+            1 => (Scale::Linear, Unit::BytesPerSecond),
+            2 => (Scale::Log, Unit::Nanos),
+            3 => (Scale::Log, Unit::Odds),
+            _ => (Scale::Linear, Unit::KiB),
+        };
+        let mark = if round % 5 == 4 { Mark::Bars } else { Mark::Points };
+        let svg = plot(mark, (scale, unit), (Scale::Linear, Unit::Count), points).svg("p");
+        let labels = x_labels(&svg);
+        for pair in labels.windows(2) {
+            let halves = (pair[0].1.chars().count() + pair[1].1.chars().count()) as f64 * CHARACTER / 2.0;
+            assert!(pair[1].0 - pair[0].0 >= halves, "round {round}, size {size}: {labels:?}");
+        }
+        assert!(!svg.contains("NaN") && !svg.contains("inf"), "round {round}: {svg}");
+    }
+}
+
+#[test]
+fn ticks_are_round() {
+    let points = vec![(0.0, 0.0), (1e9, 733.0), (2e9, 21.0)];
+    let svg = plot(Mark::Line, (Scale::Linear, Unit::Nanos), (Scale::Linear, Unit::Count), points).svg("p");
+    let labels: Vec<String> = x_labels(&svg).into_iter().map(|(_, label)| label).collect();
+    assert_eq!(labels, ["0.0", "0.5", "1.0", "1.5", "2.0"]);
+    for label in ["0", "200", "400", "600", "800"] {
+        assert!(svg.contains(&format!(">{label}</text>")), "{label}");
+    }
+    assert!(svg.contains(">time, s</text>"));
+}
+
+#[test]
+fn odds_read_as_percentiles() {
+    for (odds, text) in [(1.0, "0%"), (2.0, "50%"), (10.0, "90%"), (100.0, "99%"), (1000.0, "99.9%"), (1e5, "99.999%")]
+    {
+        assert_eq!(Unit::Odds.exact(odds), text);
+    }
+}
+
+#[test]
+fn every_mark_draws_and_escapes() {
+    for mark in [Mark::Line, Mark::Step, Mark::Bars, Mark::Points] {
+        let figure = plot(
+            mark,
+            (Scale::Linear, Unit::KiB),
+            (Scale::Linear, Unit::Percent),
+            vec![(4096.0, 10.0), (8192.0, 20.0)],
+        )
+        .figure("p");
+        assert!(figure.contains("A &lt;plot&gt;") && figure.contains("x &amp; y") && !figure.contains("<plot>"));
+    }
+}
+
+#[test]
+fn no_points_still_give_axes() {
+    for scale in [Scale::Linear, Scale::Log] {
+        let svg = plot(Mark::Line, (scale, Unit::Nanos), (scale, Unit::Count), vec![]).svg("p");
+        assert!(svg.contains("</svg>") && !svg.contains("NaN"), "{svg}");
+    }
+}
+
+#[test]
+fn a_scatter_plot_as_drawn() {
+    let points = vec![(1.0, 100.0), (40.0, 25.0)];
+    insta::assert_snapshot!(
+        plot(Mark::Points, (Scale::Linear, Unit::Percent), (Scale::Linear, Unit::Count), points).svg("p")
+    );
+}
