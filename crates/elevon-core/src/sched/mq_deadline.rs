@@ -513,8 +513,8 @@ impl Scheduler for MqDeadline {
         }
     }
 
-    /// `async_depth` for everything but reads. Before the whole-map rule the limit holds in each bitmap word, which is
-    /// counted here over all words.
+    /// `async_depth` for everything but reads: tags of the whole map, or before that rule positions in each bitmap word
+    /// (words of 2^shift tags, at most 64, as many that four of them fit), scaled and rounded up.
     fn depth_limit(&self, op: Op, _flags: Flags) -> Option<u32> {
         let (depth, async_depth) = (self.nr_requests, self.settings.async_depth.unwrap_or(self.nr_requests));
         if op == Op::Read || async_depth >= depth {
@@ -523,9 +523,8 @@ impl Scheduler for MqDeadline {
         if self.rules.whole_map_shallow_depth {
             return Some(async_depth);
         }
-        let word = (2..=6).rev().map(|shift| 1 << shift).find(|word| 4 * word <= depth).unwrap_or(4);
-        let in_word = (u64::from(async_depth) * u64::from(word)).div_ceil(u64::from(depth)) as u32;
-        Some(depth / word * in_word + (depth % word).min(in_word))
+        let word: u32 = (2..=6).rev().map(|shift| 1 << shift).find(|word| 4 * word <= depth).unwrap_or(4);
+        Some((u64::from(async_depth) * u64::from(word)).div_ceil(u64::from(depth)) as u32)
     }
 
     fn on_depth_updated(&mut self, nr_requests: u32) {
