@@ -1,10 +1,10 @@
 //! `mq-deadline`: sorted batches, with deadlines so that nothing starves for long.
 //!
 //! Each priority class (RT, BE, IDLE; NONE counts as BE, the level is ignored) keeps its reads and its writes (everything
-//! else) both sorted by sector and in order of arrival. Requests leave in batches of `fifo_batch` in one direction, going up
-//! from a position; a batch starts at the oldest request once that has passed its deadline. Reads go first, and writes have to
-//! wait for `writes_starved` batches of reads at the most. A class gets nothing while a higher one has a request anywhere between insert
-//! and completion, but for requests older than `prio_aging_expire`.
+//! else) both sorted by sector and in order of arrival. Requests leave in batches of `fifo_batch` in one direction, going
+//! up from a position; a batch starts at the oldest request once that has passed its deadline. Reads go first, and writes
+//! wait for `writes_starved` batches of reads at the most. A class gets nothing while a higher one has a request anywhere
+//! between insert and completion, but for requests older than `prio_aging_expire`.
 //!
 //! Faithful to Linux down to its quirks: direction, batch and starvation counters belong to the device and are shared by the
 //! classes, and an aging probe that finds nothing old enough has still moved them; arrival is reckoned back from the deadline
