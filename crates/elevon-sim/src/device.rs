@@ -1,10 +1,13 @@
 //! Simulated devices: what a command costs, in integer nanoseconds.
 
 pub mod closed_loop;
-pub mod fault;
+pub mod flash;
 pub mod hdd;
+pub mod lun;
 pub mod null;
+pub mod parameter;
 pub mod queue;
+pub mod service;
 pub mod slots;
 pub mod text;
 
@@ -12,8 +15,9 @@ use elevon_core::driver::{Accept, Command, Completion};
 use elevon_core::limits::QueueLimits;
 use elevon_core::units::{Instant, Sectors};
 
-pub use fault::Fault;
+pub use flash::{Flash, FlashConfig};
 pub use hdd::{Hdd, HddParameters};
+pub use lun::{Lun, LunConfig};
 pub use null::{Null, NullParameters};
 pub use slots::{Slots, SlotsParameters};
 pub use text::TextError;
@@ -85,6 +89,10 @@ pub enum AnyDevice {
     Slots(Slots),
     /// A hard disk.
     Hdd(Box<Hdd>),
+    /// Dies, links and a write buffer.
+    Flash(Box<Flash>),
+    /// A limiter before parallel servers.
+    Lun(Box<Lun>),
 }
 
 macro_rules! each {
@@ -93,6 +101,8 @@ macro_rules! each {
             Self::Null($device) => $call,
             Self::Slots($device) => $call,
             Self::Hdd($device) => $call,
+            Self::Flash($device) => $call,
+            Self::Lun($device) => $call,
         }
     };
 }
@@ -143,7 +153,7 @@ pub fn parse_model(text: &str) -> Result<Model, TextError> {
     match name {
         "null" => NullParameters::parse(parameters).map(Model::Null),
         "slots" => SlotsParameters::parse(parameters).map(Model::Slots),
-        _ => Err(TextError::UnknownName { name: name.into(), known: "null, slots".into() }),
+        _ => Err(TextError::UnknownModel { name: name.into(), known: "null, slots".into() }),
     }
 }
 
@@ -171,7 +181,7 @@ mod tests {
     #[test]
     fn bad_models_say_what_would_be_right() {
         for (text, error) in [
-            ("slot:", "unknown name `slot`; there are null, slots"),
+            ("slot:", "unknown model `slot`; there are null, slots"),
             ("null:sise=1GiB", "device null: unknown key `sise`; its keys are size, latency, "),
             ("null:size=1", "device null: `size=1`: expected a size, a multiple of 4096 bytes "),
             ("null:size=9999999TiB", "device null: `size=9999999TiB`: expected a size"),

@@ -80,6 +80,12 @@ impl<T: Copy> EventQueue<T> {
         if self.heap_first() { self.heap.peek() } else { self.ring.front() }.map(|entry| entry.at)
     }
 
+    /// The earliest entry, with its time.
+    #[inline]
+    pub fn first(&self) -> Option<(Instant, T)> {
+        if self.heap_first() { self.heap.peek() } else { self.ring.front() }.map(|entry| (entry.at, entry.item))
+    }
+
     /// Takes the earliest entry that is due at `now`, with its time.
     #[inline]
     pub fn pop_due(&mut self, now: Instant) -> Option<(Instant, T)> {

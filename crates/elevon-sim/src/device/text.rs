@@ -11,11 +11,11 @@ use elevon_core::units::{Bytes, Nanos};
 /// What is wrong with a text form.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TextError {
-    /// No such device model or fault.
-    UnknownName {
+    /// No such device model.
+    UnknownModel {
         /// What was asked for.
         name: String,
-        /// The names there are.
+        /// The models there are.
         known: String,
     },
     /// No such key.
@@ -50,7 +50,7 @@ pub enum TextError {
 impl fmt::Display for TextError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::UnknownName { name, known } => write!(f, "unknown name `{name}`; there are {known}"),
+            Self::UnknownModel { name, known } => write!(f, "unknown model `{name}`; there are {known}"),
             Self::UnknownKey { scope, key, known } => {
                 write!(f, "{scope}: unknown key `{key}`; its keys are {}", known.join(", "))
             }
@@ -64,8 +64,8 @@ impl fmt::Display for TextError {
 
 impl std::error::Error for TextError {}
 
-const SPANS: &[(&str, u64)] = &[("ns", 1), ("us", 1_000), ("ms", 1_000_000), ("s", 1_000_000_000)];
-const SIZES: &[(&str, u64)] = &[
+pub(crate) const SPANS: &[(&str, u64)] = &[("ns", 1), ("us", 1_000), ("ms", 1_000_000), ("s", 1_000_000_000)];
+pub(crate) const SIZES: &[(&str, u64)] = &[
     ("B", 1),
     ("KiB", 1 << 10),
     ("MiB", 1 << 20),
@@ -78,7 +78,7 @@ const SIZES: &[(&str, u64)] = &[
 ];
 
 /// `digits[.digits]unit` in the unit's base, rounded down; a plain 0 needs no unit. `None` where it is not that or overflows.
-fn quantity(text: &str, units: &[(&str, u64)]) -> Option<u64> {
+pub(crate) fn quantity(text: &str, units: &[(&str, u64)]) -> Option<u64> {
     let split = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
     let (number, unit) = text.split_at(split);
     let (whole, fraction) = number.split_once('.').unwrap_or((number, "0"));

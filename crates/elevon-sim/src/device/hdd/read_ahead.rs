@@ -63,41 +63,43 @@ impl ReadAhead {
 
     /// Whether the cache holds all of `read` at `now`; if so it counts as used, and a fill goes on to `ahead` past its end.
     pub(super) fn hit(&mut self, now: u64, read: Span, ahead: u64) -> bool {
-        self.advance(now, 0);
-        let holds = |segment: &Segment| segment.held.start <= read.start && read.end <= segment.held.end;
-        let Some(index) = self.segments.iter().position(holds) else { return false };
+        let filling = self.fill.map(|fill| (fill.segment, self.front(fill, now)));
+        let holds = |(index, segment): (usize, &Segment)| {
+            let end = filling.filter(|f| f.0 == index).map_or(segment.held.end, |f| f.1);
+            (segment.held.start <= read.start && read.end <= end).then_some(index)
+        };
+        let Some(index) = self.segments.iter().enumerate().find_map(holds) else { return false };
         self.touch(index);
-        if self.fill.is_some_and(|fill| fill.segment == index) {
+        if filling.is_some_and(|f| f.0 == index) {
             self.segments[index].held.start = read.start;
             self.advance(now, read.end + ahead);
         }
         true
     }
 
-    /// Where reads must start that the running fill holds or gets to within `reach`; empty where there is no fill.
-    pub(super) fn window(&self, now: u64, reach: u64) -> Span {
-        self.fill.map_or_else(Span::default, |fill| Span {
-            start: self.segments[fill.segment].held.start,
-            end: self.front(fill, now) + reach,
-        })
-    }
-
-    /// Makes the running fill go through `read`, whose start is in its window; the time when the end will have been read.
-    pub(super) fn attach(&mut self, now: u64, read: Span, ahead: u64) -> u64 {
-        let Some(fill) = self.fill else { return now };
+    /// Whether the running fill gets to `read` by itself within `reach`: the time its end will have been read, if so.
+    pub(super) fn attach(&mut self, now: u64, read: Span, reach: u64, ahead: u64) -> Option<u64> {
+        let fill = self.fill?;
         let front = self.front(fill, now);
+        if read.start < self.segments[fill.segment].held.start || read.start >= front + reach || read.end <= front {
+            return None;
+        }
         self.advance(now, read.end + ahead);
         self.segments[fill.segment].held.start = read.start;
         self.touch(fill.segment);
-        now + read.end.saturating_sub(front)
+        Some(now + (read.end - front))
     }
 
     /// A read of the medium ended at `now`: the drive reads on, up to `ahead` past its end.
     pub(super) fn start(&mut self, now: u64, read: Span, ahead: u64) {
         let continued = |segment: &Segment| segment.held.start <= read.start && read.start <= segment.held.end;
-        // The segment that it continues, or else the one that was used least recently.
-        let key = |segment: &Segment| if segment.used > 0 && continued(segment) { 0 } else { segment.used + 1 };
-        let Some(index) = (0..self.segments.len()).min_by_key(|&i| key(&self.segments[i])) else { return };
+        let index = match self.segments.iter().position(|s| s.used > 0 && continued(s)) {
+            Some(index) => index,
+            None => match self.segments.iter().enumerate().min_by_key(|(_, s)| s.used) {
+                Some((index, _)) => index,
+                None => return,
+            },
+        };
         self.segments[index].held = read;
         self.touch(index);
         self.fill = Some(Fill { segment: index, since: now, limit: (read.end + ahead).min(self.total) });

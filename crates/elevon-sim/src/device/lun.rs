@@ -1,0 +1,238 @@
+//! A rate-limited LUN: what a guest sees of an array or cloud volume behind a provisioned limit.
+//!
+//! A sliced token bucket in front of parallel servers: a slice of time admits so many requests at once, and what comes
+//! after them waits for the next slice. Latency is therefore bimodal, a burst and then a stall, unlike a leaky bucket's
+//! (Firecracker and Cloud Hypervisor limit so). Slices lie on a fixed grid from time zero, or end up to `slice_jitter`
+//! early or late. A command costs O(servers) to find the server that is free first, and O(log n) in those in flight.
+
+use elevon_core::driver::{Accept, Command, Completion};
+use elevon_core::op::Op;
+use elevon_core::status::Status;
+use elevon_core::units::{Bytes, Instant, RequestId};
+
+use super::parameter::{Parameter, Unit};
+use super::queue::EventQueue;
+use super::service::{DISTRIBUTIONS, Distribution, Service};
+use super::{Description, Device};
+use crate::chance::{draw, mix64};
+
+/// Parameters of a LUN, in the units of [`PARAMETERS`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LunConfig {
+    /// Capacity.
+    pub size: u64,
+    /// Requests that a slice admits; 0 for no limit.
+    pub slice_requests: u64,
+    /// Length of a slice.
+    pub slice: u64,
+    /// How far a slice's length strays from the mean.
+    pub slice_jitter: u64,
+    /// Parallel servers.
+    pub servers: u64,
+    /// Mean service time.
+    pub service: u64,
+    /// Spread of service times, a place of [`DISTRIBUTIONS`].
+    pub distribution: u64,
+    /// Latency that occupies nothing.
+    pub base_latency: u64,
+    /// Commands that the one hardware queue holds.
+    pub queue_depth: u64,
+}
+
+impl Default for LunConfig {
+    /// Seed 003's volume: 4000 requests a second in slices of 250 ms.
+    fn default() -> Self {
+        Self {
+            size: 1 << 40,
+            slice_requests: 1000,
+            slice: 250_000_000,
+            slice_jitter: 0,
+            servers: 32,
+            service: 1_500_000,
+            distribution: 2,
+            base_latency: 1_500_000,
+            queue_depth: 128,
+        }
+    }
+}
+
+/// The parameters of [`LunConfig`].
+pub const PARAMETERS: &[Parameter<LunConfig>] = &[
+    Parameter { key: "size", unit: Unit::Size, range: (1 << 20, 1 << 60), meaning: "capacity", field: |c| &mut c.size },
+    Parameter {
+        key: "slice_requests",
+        unit: Unit::Count,
+        range: (0, 1 << 32),
+        meaning: "requests that one slice admits; 0 for no limit",
+        field: |c| &mut c.slice_requests,
+    },
+    Parameter {
+        key: "slice",
+        unit: Unit::Time,
+        range: (1_000, 3_600_000_000_000),
+        meaning: "length of a slice; tokens are refilled when it ends",
+        field: |c| &mut c.slice,
+    },
+    Parameter {
+        key: "slice_jitter",
+        unit: Unit::Share,
+        range: (0, 900_000),
+        meaning: "how much longer or shorter a slice may be (even spread)",
+        field: |c| &mut c.slice_jitter,
+    },
+    Parameter {
+        key: "servers",
+        unit: Unit::Count,
+        range: (1, 4096),
+        meaning: "requests served at the same time",
+        field: |c| &mut c.servers,
+    },
+    Parameter {
+        key: "service",
+        unit: Unit::Time,
+        range: (0, 3_600_000_000_000),
+        meaning: "mean time that a request holds a server",
+        field: |c| &mut c.service,
+    },
+    Parameter {
+        key: "distribution",
+        unit: Unit::Choice(DISTRIBUTIONS),
+        range: (0, 2),
+        meaning: "spread of that time: none, uniform by 25 %, or exponential",
+        field: |c| &mut c.distribution,
+    },
+    Parameter {
+        key: "base_latency",
+        unit: Unit::Time,
+        range: (0, 3_600_000_000_000),
+        meaning: "time on the way that occupies nothing",
+        field: |c| &mut c.base_latency,
+    },
+    Parameter {
+        key: "queue_depth",
+        unit: Unit::Count,
+        range: (1, 65535),
+        meaning: "commands that the hardware queue holds",
+        field: |c| &mut c.queue_depth,
+    },
+];
+
+/// Purposes of draws.
+const SERVICE: u64 = 0x1a_0001;
+const SLICE: u64 = 0x1a_0002;
+
+#[derive(Clone, Copy, Debug)]
+struct InFlight {
+    request: RequestId,
+    bytes: Bytes,
+}
+
+/// The device.
+#[derive(Clone, Debug)]
+pub struct Lun {
+    description: Description,
+    config: LunConfig,
+    service: Service,
+    /// Root of service draws, and the seed of slice draws.
+    service_seed: u64,
+    seed: u64,
+    slice_start: u64,
+    slice_end: u64,
+    slice_index: u64,
+    tokens: u64,
+    servers: Vec<u64>,
+    done: EventQueue<InFlight>,
+}
+
+impl Lun {
+    /// A LUN of these parameters that introduces itself as `description`.
+    pub fn new(config: LunConfig, description: Description, seed: u64) -> Self {
+        let service = Service::new(Distribution::at(config.distribution), config.service, 250_000);
+        let mut lun = Self {
+            service,
+            service_seed: draw(seed, SERVICE, 0),
+            seed,
+            slice_start: 0,
+            slice_end: 0,
+            slice_index: 0,
+            tokens: 0,
+            servers: vec![0; config.servers as usize],
+            done: EventQueue::with_capacity(config.queue_depth as usize),
+            description,
+            config,
+        };
+        lun.begin_slice(0);
+        lun
+    }
+
+    /// Requests a second that the limiter allows in the long run; `None` without a limit.
+    pub fn limit(config: &LunConfig) -> Option<f64> {
+        (config.slice_requests > 0).then(|| config.slice_requests as f64 * 1e9 / config.slice as f64)
+    }
+
+    fn begin_slice(&mut self, start: u64) {
+        let spread = self.config.slice * self.config.slice_jitter / 1_000_000;
+        let chance = draw(self.seed, SLICE, self.slice_index) >> 32;
+        let stray = ((u128::from(2 * spread) * u128::from(chance)) >> 32) as u64;
+        self.slice_start = start;
+        self.slice_end = start + self.config.slice - spread + stray;
+        self.slice_index += 1;
+        self.tokens = self.config.slice_requests;
+    }
+
+    /// When the limiter lets a request pass that comes at `now`. Requests pass in the order they come.
+    fn admit(&mut self, now: u64) -> u64 {
+        if self.config.slice_requests == 0 {
+            return now;
+        }
+        if self.config.slice_jitter == 0 && now >= self.slice_end {
+            // The grid is regular: leap over the slices that nobody used.
+            self.begin_slice(now - now % self.config.slice);
+        }
+        while now >= self.slice_end || self.tokens == 0 {
+            self.begin_slice(self.slice_end);
+        }
+        self.tokens -= 1;
+        now.max(self.slice_start)
+    }
+}
+
+impl Device for Lun {
+    fn description(&self) -> &Description {
+        &self.description
+    }
+
+    fn submit(&mut self, now: Instant, command: &Command) -> Accept {
+        if self.done.len() as u64 >= self.config.queue_depth {
+            return Accept::DeviceBusy;
+        }
+        let entry = InFlight { request: command.request, bytes: command.bytes };
+        let base = self.config.base_latency;
+        let end = match command.op {
+            // Nothing is cached here: there is nothing to do but to answer.
+            Op::Flush | Op::Discard | Op::SecureErase => now.get() + base,
+            Op::Read | Op::Write | Op::ZoneAppend | Op::WriteZeroes => {
+                let admitted = self.admit(now.get());
+                let chance = (mix64(self.service_seed ^ command.sequence) >> 32) as u32;
+                let first = self.servers.iter_mut().min().expect("there is at least one server");
+                *first = admitted.max(*first) + self.service.draw(chance);
+                *first + base
+            }
+        };
+        self.done.push(Instant::new(end), command.sequence, entry);
+        Accept::Ok
+    }
+
+    fn next_event(&self) -> Option<Instant> {
+        self.done.next_at()
+    }
+
+    fn poll(&mut self, now: Instant) -> Option<Completion> {
+        let (_, entry) = self.done.pop_due(now)?;
+        Some(Completion { request: entry.request, status: Status::Ok, bytes: entry.bytes })
+    }
+
+    fn abort(&mut self, _now: Instant, command: &Command) -> bool {
+        self.done.remove(command.sequence).is_some()
+    }
+}
