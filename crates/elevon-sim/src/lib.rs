@@ -3,4 +3,4 @@
 
 pub mod chance;
 pub mod device;
-pub mod memory;
+pub mod profiles;
