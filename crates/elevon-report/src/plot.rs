@@ -61,7 +61,7 @@ pub const CSS: &str = "\
 figure{margin:0}
 figure svg{display:block;width:100%;height:auto}
 svg text{font:11px system-ui,-apple-system,\"Segoe UI\",Roboto,sans-serif;fill:currentColor}
-@media(max-width:560px){svg text{font-size:13px}}
+@media(max-width:560px){svg text{font-size:12px}}
 svg .grid{stroke:var(--grid);stroke-width:1}
 svg .axis{stroke:var(--axis);stroke-width:1}
 svg .line{fill:none;stroke-width:1.8;stroke-linejoin:round;stroke-linecap:round}
@@ -83,7 +83,7 @@ const BOTTOM: f64 = 42.0;
 /// Room left of the y labels for the axis title.
 const TITLE_ROOM: f64 = 22.0;
 /// Width of a character at the larger of the two text sizes (that of narrow screens), on the generous side.
-const CHARACTER: f64 = 7.4;
+const CHARACTER: f64 = 6.9;
 /// Rows of a plot's table; longer series are thinned.
 const TABLE_ROWS: usize = 40;
 

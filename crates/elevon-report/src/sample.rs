@@ -116,8 +116,27 @@ fn series() -> Series {
 
 /// A device, no jobs' work.
 pub(crate) fn empty_run() -> RunResult {
-    let limits =
-        QueueLimits { max_sectors: Sectors::new(2560), max_hw_sectors: Sectors::new(4096), ..Default::default() };
+    // Every limit that a report prints, so that a change of the drivers' defaults does not change the samples.
+    let limits = QueueLimits {
+        logical_block_size: 512,
+        physical_block_size: 4096,
+        io_min: 4096,
+        io_opt: 0,
+        max_hw_sectors: Sectors::new(4096),
+        max_dev_sectors: Sectors::ZERO,
+        max_sectors: Sectors::new(2560),
+        max_segments: 128,
+        max_segment_size: 65536,
+        virt_boundary_mask: 4095,
+        chunk_sectors: Sectors::ZERO,
+        max_hw_discard_sectors: Sectors::new(4096),
+        max_user_discard_sectors: Sectors::MAX,
+        max_write_zeroes_sectors: Sectors::new(4096),
+        write_cache: true,
+        fua: true,
+        rotational: false,
+        ..QueueLimits::default()
+    };
     RunResult {
         device: DeviceInfo {
             name: "nvme-datacenter".into(),

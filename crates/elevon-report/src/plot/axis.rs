@@ -105,7 +105,7 @@ impl Ticks {
         let usable = values.filter(|v| v.is_finite() && (axis.scale == Scale::Linear || *v > 0.0));
         let (low, high) = usable.fold((f64::INFINITY, f64::NEG_INFINITY), |(l, h), v| (l.min(v), h.max(v)));
         let (low, high) = if low > high { (1.0, 10.0) } else { (low, high) };
-        let room = |label: &str| if vertical { character } else { (label.chars().count() + 2) as f64 * character };
+        let room = |label: &str| if vertical { character } else { (label.chars().count() + 1) as f64 * character };
         match axis.scale {
             Scale::Linear => Self::linear(axis, low, high, length, vertical, room),
             Scale::Log => Self::log(axis, low, high, length, room),
@@ -156,20 +156,17 @@ impl Ticks {
                 _ => values.collect(),
             }
         };
-        let mut ticks: Vec<(f64, String)> = Vec::new();
-        for multiple in [1.0, 2.0, 5.0] {
+        let tick = |value: f64| (fraction(value), axis.unit.exact(value));
+        let mut ticks = spaced(&candidates(1.0), length, tick, &room);
+        for multiple in [2.0, 5.0] {
             let mut more = ticks.clone();
-            more.extend(candidates(multiple).into_iter().map(|value| (fraction(value), axis.unit.exact(value))));
+            more.extend(candidates(multiple).into_iter().map(tick));
             more.sort_by(|a, b| a.0.total_cmp(&b.0));
             // All of a kind or none: ticks at 1, 2, 10 and 100 read as if something were missing.
             if fit(&more, length, &room) {
                 ticks = more;
             }
         }
-        if ticks.is_empty() {
-            ticks = spaced(&candidates(1.0), length, |value| (fraction(value), axis.unit.exact(value)), &room);
-        }
-        ticks.sort_by(|a, b| a.0.total_cmp(&b.0));
         Self { title: axis.title.clone(), scale: Scale::Log, low, high, ticks }
     }
 
