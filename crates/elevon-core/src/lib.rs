@@ -1,7 +1,8 @@
 //! The Linux block layer as a state machine.
 //!
 //! All policy and nothing else: no clock, no chance, no floats, no threads, no I/O. Time comes in as an argument, a device
-//! as a [`driver::Driver`]. Read the modules in this order to walk the path of a bio.
+//! as a [`driver::Driver`]. To walk the path of a bio, read [`build`], [`split`], [`merge`], [`sched`], [`tags`], [`flush`],
+//! [`driver`], [`account`]; [`stack`] is the road that joins them.
 #![no_std]
 #![forbid(unsafe_code)]
 #![warn(clippy::float_arithmetic, clippy::print_stdout, clippy::print_stderr)]
@@ -19,13 +20,16 @@ pub mod units;
 pub mod bio;
 pub mod build;
 pub mod driver;
+pub mod flush;
 pub mod layout;
 pub mod limits;
 pub mod merge;
+mod pool;
 pub mod request;
 pub mod sched;
 pub mod split;
 pub mod stack;
+pub mod tags;
 pub mod tree;
 
 // What is known afterwards.

@@ -8,17 +8,44 @@
 //! 4. drain `poll_done`, `poll_unblocked` and, with tracing on, `drain_events`,
 //!
 //! until none has work, then wait for the earliest of the device, the sources and `next_timer`.
+//!
+//! The path is cut by stage: [`mod@submit`] builds and splits, [`mod@plug`] gathers and merges, [`mod@dispatch`] asks the
+//! scheduler and feeds the driver, [`mod@complete`] ends requests, flushes and timers. Cost per bio beside the scheduler's:
+//! O(1), and O(log runs) to find the place in a scattered buffer. Nothing is allocated per I/O once tables have grown.
 
 extern crate alloc;
+use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
-use crate::driver::{Completion, Driver};
-use crate::event::Event;
+use crate::account::{Accounting, DiskStats};
+use crate::bio::Bio;
+use crate::driver::{Command, Driver, Piece, Pieces};
+use crate::event::{Event, EventKind};
+use crate::flush::FlushMachine;
 use crate::ioprio::IoPrio;
+use crate::kernel::{IoTicksForm, Rules};
 use crate::layout::Layout;
-use crate::op::{Flags, Op};
+use crate::limits::{LimitsError, QueueLimits};
+use crate::op::{Flags, Op, StatGroup};
+use crate::pool::Pool;
+use crate::request::{Request, Requests};
+use crate::sched::{AnyScheduler, Scheduler, SchedulerError, View};
 use crate::status::Status;
-use crate::units::{Bytes, Instant, LayoutId, Sector, TaskId, TenantId};
+use crate::tags::TagMap;
+use crate::units::{BioId, Bytes, HwQueue, Instant, LayoutId, RequestId, Sector, TaskId, TenantId};
+
+mod complete;
+pub mod config;
+mod dispatch;
+mod plug;
+mod submit;
+#[cfg(test)]
+mod tests;
+
+pub use config::{DirectPath, StackConfig};
+
+use plug::Plug;
+use submit::Submission;
 
 /// One call of a source: what becomes one or more bios. Completes as a whole.
 #[derive(Clone, Copy, Debug)]
@@ -27,7 +54,7 @@ pub struct Io {
     pub task: TaskId,
     /// The source's own name for it; comes back in [`Done`] and names its buffer in [`crate::driver::Piece`].
     pub token: u64,
-    /// Read, Write, Discard, WriteZeroes or Flush (an fsync: an empty PREFLUSH).
+    /// Read, Write, Discard, SecureErase, WriteZeroes or Flush (an fsync: an empty PREFLUSH).
     pub op: Op,
     /// SYNC, FUA, NOWAIT ... as the caller's engine sets them.
     pub flags: Flags,
@@ -67,71 +94,439 @@ pub struct Done {
     pub status: Status,
 }
 
-/// A stack for one device. See the module's head for the order of calls.
-pub struct Stack {
-    _private: (),
+/// What the stack counts beside the kernel's statistics.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// Bios that entered the queue.
+    pub bios: u64,
+    /// Cuts made by the split.
+    pub splits: u64,
+    /// Bios appended to a request.
+    pub back_merges: u64,
+    /// Bios put in front of a request, and discards joined by range.
+    pub front_merges: u64,
+    /// Requests swallowed by another.
+    pub request_merges: u64,
+    /// Commands given to the driver, retries included.
+    pub issued: u64,
+    /// Ends of split bios that are smaller than the queue limit: small tails.
+    pub tails: u64,
+    /// Requests that the driver gave back or refused for want of resources.
+    pub requeues: u64,
+    /// Requests tried again after an error.
+    pub retries: u64,
+    /// Requests that passed their timeout.
+    pub timeouts: u64,
+    /// Device flushes sent.
+    pub flushes: u64,
+    /// Submissions that had to wait for a tag.
+    pub tag_waits: u64,
+    /// Commands that read (0) and write data (1) by their length: entry n counts those of n sectors.
+    pub sizes: [Vec<u64>; 2],
 }
 
-/// What the stack is built from.
+/// Why a stack could not be built.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum BuildError {
+    /// The limits are not valid.
+    Limits(LimitsError),
+    /// The scheduler or a tunable is not.
+    Scheduler(SchedulerError),
+}
+
+impl core::fmt::Display for BuildError {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        match self {
+            Self::Limits(error) => error.fmt(f),
+            Self::Scheduler(error) => error.fmt(f),
+        }
+    }
+}
+impl core::error::Error for BuildError {}
+
+/// An I/O that is not yet over.
+#[derive(Clone, Copy, Debug)]
+struct Call {
+    task: TaskId,
+    token: u64,
+    status: Status,
+    /// Bios outstanding, and one more while the submission is under way.
+    parts: u32,
+}
+
+/// What the stack keeps of a task.
+#[derive(Clone, Debug, Default)]
+struct Task {
+    plug: Plug,
+    /// Sleeps for a tag.
+    blocked: bool,
+}
+
+/// Somebody who waits for a tag, with the rest of its submission.
+#[derive(Clone, Copy, Debug)]
+struct Waiter {
+    submission: Submission,
+    bio: BioId,
+}
+
+/// A hardware queue.
 #[derive(Clone, Debug)]
-pub struct StackConfig {
-    /// Limits of the device as its driver reports them.
-    pub limits: crate::limits::QueueLimits,
-    /// Size of the device in sectors.
-    pub size: crate::units::Sectors,
-    /// Hardware queues.
-    pub hw_queues: u16,
-    /// Commands that each hardware queue holds.
-    pub queue_depth: u32,
+struct Queue {
+    /// Driver tags.
+    tags: TagMap,
+    /// Scheduler tags; `None` without a scheduler.
+    sched_tags: Option<TagMap>,
+    /// Requests that the driver refused, and flushes: served before the scheduler is asked.
+    dispatch: VecDeque<RequestId>,
+    /// Run again when any request of the queue is freed.
+    restart: bool,
+    /// How often the driver was busy lately (EWMA in eighths); above 0 requests go out one at a time.
+    busy: u8,
+    /// When to run again without any other cause.
+    rerun_at: Option<Instant>,
+    flush: FlushMachine,
+    /// Who waits for a tag, first come first served.
+    waiters: VecDeque<Waiter>,
+    /// Guards against running a queue from inside its own run.
+    running: bool,
+}
+
+/// A stack for one device. See the module's head for the order of calls.
+pub struct Stack {
+    rules: Rules,
+    config: StackConfig,
+    limits: QueueLimits,
+    has_scheduler: bool,
+    /// Requests of each queue; request id = queue · this + tag, flush requests behind them all.
+    requests_per_queue: u32,
+
+    bios: Pool<Bio>,
+    calls: Pool<Call>,
+    layouts: Vec<Layout>,
+    tasks: Vec<Task>,
+    requests: Requests,
+    queues: Vec<Queue>,
+    scheduler: AnyScheduler,
+
+    accounting: Accounting,
+    counters: Counters,
+    done: VecDeque<Done>,
+    unblocked: VecDeque<TaskId>,
+    tracing: bool,
+    events: Vec<Event>,
+
+    sequence: u64,
+    /// Earliest `rerun_at` of all queues.
+    next_rerun: Option<Instant>,
+    /// When requests in flight are looked through for timeouts.
+    timeout_scan: Option<Instant>,
+    now: Instant,
+    /// Memory used again for each batch.
+    batch: Vec<RequestId>,
+    pulled: VecDeque<RequestId>,
+    over: Vec<RequestId>,
 }
 
 impl Stack {
-    /// Makes a buffer's layout known.
-    pub fn register_layout(&mut self, _layout: Layout) -> LayoutId {
-        todo!()
+    /// Builds a stack, validating limits and scheduler.
+    pub fn new(config: StackConfig) -> Result<Self, BuildError> {
+        let rules = config.kernel.rules();
+        let mut limits = config.limits.clone();
+        limits.validate(&rules).map_err(BuildError::Limits)?;
+        let has_scheduler = !config.scheduler.is_none();
+        let nr_requests = config.nr_requests();
+        let requests = usize::from(config.hw_queues) * (nr_requests as usize + 1);
+        let mut scheduler =
+            AnyScheduler::new(&config.scheduler, rules, config.hz, config.hw_queues, config.cpus, requests)
+                .map_err(BuildError::Scheduler)?;
+        scheduler.on_depth_updated(nr_requests);
+        scheduler.set_discard_ranges(limits.max_discard_segments);
+        let queue = Queue {
+            tags: TagMap::new(if has_scheduler { config.queue_depth } else { nr_requests }),
+            sched_tags: has_scheduler.then(|| TagMap::new(nr_requests)),
+            dispatch: VecDeque::new(),
+            restart: false,
+            busy: 0,
+            rerun_at: None,
+            flush: FlushMachine::default(),
+            waiters: VecDeque::new(),
+            running: false,
+        };
+        let form = config.io_ticks.unwrap_or(rules.io_ticks);
+        let largest = limits.max_sectors.get() as usize;
+        Ok(Self {
+            rules,
+            limits,
+            has_scheduler,
+            requests_per_queue: nr_requests,
+            bios: Pool::new(),
+            calls: Pool::new(),
+            layouts: alloc::vec![Layout::contiguous(u64::MAX >> 1, 1 << 30)],
+            tasks: Vec::new(),
+            requests: Requests::new(requests),
+            queues: alloc::vec![queue; usize::from(config.hw_queues)],
+            scheduler,
+            accounting: Accounting::new(form, config.hz, config.hw_queues, rules.in_flight_from_allocation),
+            counters: Counters { sizes: [(); 2].map(|()| alloc::vec![0; largest + 1]), ..Counters::default() },
+            done: VecDeque::new(),
+            unblocked: VecDeque::new(),
+            tracing: false,
+            events: Vec::new(),
+            sequence: 0,
+            next_rerun: None,
+            timeout_scan: None,
+            now: Instant::ZERO,
+            batch: Vec::new(),
+            pulled: VecDeque::new(),
+            over: Vec::new(),
+            config,
+        })
     }
-    /// Starts a batch: the task's submissions up to `end_batch` share a plug (one io_submit of several).
-    pub fn begin_batch(&mut self, _now: Instant, _task: TaskId) {
-        todo!()
+
+    /// Makes a buffer's layout known. Layout 0 is there from the start: contiguous memory of any length.
+    pub fn register_layout(&mut self, layout: Layout) -> LayoutId {
+        self.layouts.push(layout);
+        LayoutId((self.layouts.len() - 1) as u32)
     }
-    /// Ends a batch and flushes its plug.
-    pub fn end_batch<D: Driver>(&mut self, _now: Instant, _task: TaskId, _driver: &mut D) {
-        todo!()
-    }
-    /// Takes an I/O.
-    pub fn submit<D: Driver>(&mut self, _now: Instant, _io: Io, _driver: &mut D) -> Submitted {
-        todo!()
-    }
-    /// Takes a device's report.
-    pub fn handle_completion<D: Driver>(&mut self, _now: Instant, _completion: Completion, _driver: &mut D) {
-        todo!()
-    }
-    /// When [`Self::handle_timers`] wants to be called.
-    pub fn next_timer(&self) -> Option<Instant> {
-        todo!()
-    }
-    /// Runs every timer that has come.
-    pub fn handle_timers<D: Driver>(&mut self, _now: Instant, _driver: &mut D) {
-        todo!()
-    }
+
     /// The next I/O that is over, in order of completion.
+    #[inline]
     pub fn poll_done(&mut self) -> Option<Done> {
-        todo!()
+        self.done.pop_front()
     }
+
     /// The next task that may submit again.
+    #[inline]
     pub fn poll_unblocked(&mut self) -> Option<TaskId> {
-        todo!()
+        self.unblocked.pop_front()
     }
+
     /// Turns the recording of events on or off (off at first).
-    pub fn set_tracing(&mut self, _on: bool) {
-        todo!()
+    pub fn set_tracing(&mut self, on: bool) {
+        self.tracing = on;
     }
+
     /// Events since the last call, oldest first; the buffer is left empty but keeps its memory.
-    pub fn drain_events(&mut self, _into: &mut Vec<Event>) {
-        todo!()
+    pub fn drain_events(&mut self, into: &mut Vec<Event>) {
+        into.append(&mut self.events);
     }
+
+    /// Whether [`Self::drain_events`] has anything.
+    #[inline]
+    pub fn has_events(&self) -> bool {
+        !self.events.is_empty()
+    }
+
     /// I/Os taken and not yet over.
+    #[inline]
     pub fn ios_in_flight(&self) -> usize {
-        todo!()
+        self.calls.live()
     }
+
+    /// The statistics as `/sys/block/X/stat` shows them when read now.
+    pub fn disk_stats(&mut self, now: Instant) -> DiskStats {
+        self.accounting.read(now)
+    }
+
+    /// The accounting, for latencies by stage.
+    pub fn accounting(&self) -> &Accounting {
+        &self.accounting
+    }
+
+    /// What is counted beside the kernel's statistics.
+    pub fn counters(&self) -> &Counters {
+        &self.counters
+    }
+
+    /// The limits in force.
+    pub fn limits(&self) -> &QueueLimits {
+        &self.limits
+    }
+
+    /// What the stack was built from.
+    pub fn config(&self) -> &StackConfig {
+        &self.config
+    }
+
+    /// The scheduler.
+    pub fn scheduler(&self) -> &AnyScheduler {
+        &self.scheduler
+    }
+
+    /// The form of io_ticks behind field 10.
+    pub fn io_ticks_form(&self) -> IoTicksForm {
+        self.config.io_ticks.unwrap_or(self.rules.io_ticks)
+    }
+
+    /// Changes a scheduler's tunable while I/O is in flight.
+    pub fn set_tunable(&mut self, name: &str, value: i64) -> Result<(), SchedulerError> {
+        self.scheduler.set_tunable(name, value)
+    }
+
+    /// Costly invariants, for tests and the swarm: tags, tables and counters agree. Panics where one does not.
+    pub fn self_check(&self) {
+        use crate::request::State;
+        self.scheduler.self_check(self.view());
+        for (index, queue) in self.queues.iter().enumerate() {
+            let first = index * self.requests_per_queue as usize;
+            let mine = || self.requests.iter().skip(first).take(self.requests_per_queue as usize);
+            let allocated = mine().filter(|(_, r)| r.state != State::Free).count();
+            let flush = self.requests[self.flush_request(HwQueue(index as u16))];
+            let tagged = mine().filter(|(_, r)| r.tag.is_some()).count()
+                + usize::from(self.has_scheduler && flush.state != State::Free && flush.tag.is_some());
+            assert_eq!(queue.tags.used() as usize, tagged, "driver tags taken against requests that hold one");
+            if let Some(sched_tags) = &queue.sched_tags {
+                assert_eq!(sched_tags.used() as usize, allocated, "scheduler tags taken against requests allocated");
+            } else {
+                assert_eq!(queue.tags.used() as usize, allocated, "tags taken against requests allocated");
+            }
+            for (id, request) in mine().filter(|(_, r)| r.state != State::Free) {
+                let sectors = self.bio_ids(request.bio_head).map(|b| self.bios[b.0].sectors().get()).sum::<u64>();
+                assert_eq!(request.sectors.get(), sectors, "request {} against its bios", id.0);
+                assert!(request.op == Op::Discard || request.segments <= self.limits.max_segments);
+            }
+        }
+        if self.calls.live() == 0 {
+            assert_eq!(self.bios.live(), 0, "no I/O outstanding, yet bios are");
+            assert!(self.requests.iter().all(|(_, r)| r.state == State::Free), "no I/O outstanding, yet requests are");
+        }
+    }
+
+    fn bio_ids(&self, head: Option<BioId>) -> impl Iterator<Item = BioId> + '_ {
+        core::iter::successors(head, |id| self.bios[id.0].next)
+    }
+
+    fn view(&self) -> View<'_> {
+        View { requests: &self.requests, rules: &self.rules }
+    }
+
+    /// The hardware queue that a task's I/O goes to.
+    #[inline]
+    fn queue_of(&self, task: TaskId) -> HwQueue {
+        HwQueue(self.cpu_of(task) % self.config.hw_queues)
+    }
+
+    #[inline]
+    fn cpu_of(&self, task: TaskId) -> u16 {
+        if task == TaskId::IDLE { 0 } else { (task.0 % u32::from(self.config.cpus)) as u16 }
+    }
+
+    fn flush_request(&self, queue: HwQueue) -> RequestId {
+        RequestId(u32::from(self.config.hw_queues) * self.requests_per_queue + u32::from(queue.0))
+    }
+
+    fn task_mut(&mut self, task: TaskId) -> &mut Task {
+        if task.index() >= self.tasks.len() {
+            self.tasks.resize_with(task.index() + 1, Task::default);
+        }
+        &mut self.tasks[task.index()]
+    }
+
+    /// Time may stand still but never goes back.
+    #[inline]
+    fn advance(&mut self, now: Instant) {
+        debug_assert!(now >= self.now, "time went backwards");
+        self.now = now;
+    }
+
+    #[inline]
+    fn trace_bio(&mut self, now: Instant, kind: EventKind, bio: &Bio) {
+        if self.tracing {
+            let (task, cpu) = (bio.task, self.cpu_of(bio.task));
+            self.events.push(Event {
+                time: now,
+                kind,
+                task,
+                cpu,
+                op: bio.op,
+                flags: bio.flags,
+                ioprio: bio.ioprio,
+                sector: bio.sector,
+                sectors: bio.sectors().get() as u32,
+                queue: HwQueue(0),
+                tag: None,
+            });
+        }
+    }
+
+    #[inline]
+    fn trace_request(&mut self, now: Instant, kind: EventKind, id: RequestId) {
+        if self.tracing {
+            let request = self.requests[id];
+            self.trace_part(now, kind, &request, request.sector, request.sectors.get() as u32);
+        }
+    }
+
+    /// An event of a request with a place and length that need not be the request's own any more.
+    fn trace_part(&mut self, now: Instant, kind: EventKind, request: &Request, sector: Sector, sectors: u32) {
+        if !self.tracing {
+            return;
+        }
+        let in_completion = matches!(kind, EventKind::Complete { .. } | EventKind::IoDone);
+        let task = if in_completion { TaskId::IDLE } else { request.task };
+        self.events.push(Event {
+            time: now,
+            kind,
+            task,
+            cpu: request.cpu,
+            op: request.op,
+            flags: request.flags,
+            ioprio: request.ioprio,
+            sector,
+            sectors,
+            queue: request.queue,
+            tag: request.tag,
+        });
+    }
+}
+
+/// The pieces of a request's data, found only when a driver asks.
+struct RequestPieces<'a> {
+    bios: &'a Pool<Bio>,
+    calls: &'a Pool<Call>,
+    head: Option<BioId>,
+}
+
+impl Pieces for RequestPieces<'_> {
+    fn for_each(&self, each: &mut dyn FnMut(Piece)) {
+        let mut next = self.head;
+        while let Some(id) = next {
+            let bio = &self.bios[id.0];
+            let call = &self.calls[bio.io];
+            each(Piece { task: call.task, token: call.token, offset: bio.data.offset, len: bio.bytes.get() });
+            next = bio.next;
+        }
+    }
+}
+
+/// The group that a request's statistics count in.
+const fn group_of(request: &Request) -> StatGroup {
+    request.op.stat_group()
+}
+
+/// Commands for a driver from a started request.
+fn command_of(id: RequestId, request: &Request) -> Command {
+    Command {
+        request: id,
+        sequence: request.sequence,
+        queue: request.queue,
+        tag: request.tag.unwrap_or_default(),
+        op: request.op,
+        flags: request.flags,
+        ioprio: request.ioprio,
+        sector: request.sector,
+        bytes: request.sectors.bytes(),
+    }
+}
+
+/// Gives a request to the driver; the one place that calls it.
+fn call_driver<D: Driver>(
+    driver: &mut D,
+    now: Instant,
+    command: &Command,
+    bios: &Pool<Bio>,
+    calls: &Pool<Call>,
+    head: Option<BioId>,
+) -> crate::driver::Accept {
+    driver.queue_command(now, command, &RequestPieces { bios, calls, head })
 }

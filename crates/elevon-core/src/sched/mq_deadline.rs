@@ -1,10 +1,10 @@
 //! `mq-deadline`: sorted batches, with deadlines so that nothing starves for long.
 //!
 //! Each priority class (RT, BE, IDLE; NONE counts as BE, the level is ignored) keeps its reads and its writes (everything
-//! else) both sorted by sector and in order of arrival. Requests leave in batches of `fifo_batch` in one direction, going up
-//! from a position; a batch starts at the oldest request once that has passed its deadline. Reads go first, and writes have to
-//! wait for `writes_starved` batches of reads at the most. A class gets nothing while a higher one has a request anywhere between insert
-//! and completion, but for requests older than `prio_aging_expire`.
+//! else) both sorted by sector and in order of arrival. Requests leave in batches of `fifo_batch` in one direction, going
+//! up from a position; a batch starts at the oldest request once that has passed its deadline. Reads go first, and writes
+//! wait for `writes_starved` batches of reads at the most. A class gets nothing while a higher one has a request anywhere
+//! between insert and completion, but for requests older than `prio_aging_expire`.
 //!
 //! Faithful to Linux down to its quirks: direction, batch and starvation counters belong to the device and are shared by the
 //! classes, and an aging probe that finds nothing old enough has still moved them; arrival is reckoned back from the deadline
@@ -513,19 +513,14 @@ impl Scheduler for MqDeadline {
         }
     }
 
-    /// `async_depth` for everything but reads. Before the whole-map rule the limit holds in each bitmap word, which is
-    /// counted here over all words.
+    /// `async_depth` for everything but reads: tags of the whole map, or before that rule positions in each bitmap word
+    /// (words of 2^shift tags, at most 64, as many that four of them fit), scaled and rounded up.
     fn depth_limit(&self, op: Op, _flags: Flags) -> Option<u32> {
         let (depth, async_depth) = (self.nr_requests, self.settings.async_depth.unwrap_or(self.nr_requests));
         if op == Op::Read || async_depth >= depth {
             return None;
         }
-        if self.rules.whole_map_shallow_depth {
-            return Some(async_depth);
-        }
-        let word = (2..=6).rev().map(|shift| 1 << shift).find(|word| 4 * word <= depth).unwrap_or(4);
-        let in_word = (u64::from(async_depth) * u64::from(word)).div_ceil(u64::from(depth)) as u32;
-        Some(depth / word * in_word + (depth % word).min(in_word))
+        Some(if self.rules.whole_map_shallow_depth { async_depth } else { crate::tags::per_word_limit(async_depth, depth) })
     }
 
     fn on_depth_updated(&mut self, nr_requests: u32) {

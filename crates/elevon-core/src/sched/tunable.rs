@@ -107,7 +107,19 @@ fn find(scheduler: &'static SchedulerInfo, name: &str) -> Result<&'static Tunabl
     scheduler.tunables.iter().find(|t| t.name == name).ok_or_else(unknown)
 }
 
+impl Default for SchedulerConfig {
+    /// `none`.
+    fn default() -> Self {
+        Self { name: super::none::INFO.name, tunables: Vec::new() }
+    }
+}
+
 impl SchedulerConfig {
+    /// Whether requests go to the driver without any scheduler.
+    pub fn is_none(&self) -> bool {
+        self.name == super::none::INFO.name
+    }
+
     /// A scheduler with its defaults.
     pub fn new(name: &str) -> Result<Self, SchedulerError> {
         Self::parse(name)

@@ -1,0 +1,72 @@
+//! A slab: entries by `u32` key, freed keys are used again, last freed first. O(1), no allocation once it has grown.
+
+extern crate alloc;
+use alloc::vec::Vec;
+
+/// Entries of one kind. The entry of a freed key keeps its old value until the key is used again.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Pool<T> {
+    entries: Vec<T>,
+    free: Vec<u32>,
+}
+
+impl<T: Copy> Pool<T> {
+    pub(crate) const fn new() -> Self {
+        Self { entries: Vec::new(), free: Vec::new() }
+    }
+
+    #[inline]
+    pub(crate) fn insert(&mut self, value: T) -> u32 {
+        match self.free.pop() {
+            Some(key) => {
+                self.entries[key as usize] = value;
+                key
+            }
+            None => {
+                self.entries.push(value);
+                (self.entries.len() - 1) as u32
+            }
+        }
+    }
+
+    #[inline]
+    pub(crate) fn remove(&mut self, key: u32) -> T {
+        self.free.push(key);
+        self.entries[key as usize]
+    }
+
+    /// Entries in use.
+    #[inline]
+    pub(crate) fn live(&self) -> usize {
+        self.entries.len() - self.free.len()
+    }
+}
+
+impl<T> core::ops::Index<u32> for Pool<T> {
+    type Output = T;
+    #[inline]
+    fn index(&self, key: u32) -> &T {
+        &self.entries[key as usize]
+    }
+}
+
+impl<T> core::ops::IndexMut<u32> for Pool<T> {
+    #[inline]
+    fn index_mut(&mut self, key: u32) -> &mut T {
+        &mut self.entries[key as usize]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_are_used_again() {
+        let mut pool = Pool::new();
+        let (a, b) = (pool.insert('a'), pool.insert('b'));
+        assert_eq!(pool.remove(a), 'a');
+        assert_eq!(pool.insert('c'), a);
+        assert_eq!((pool[a], pool[b], pool.live()), ('c', 'b', 2));
+    }
+}

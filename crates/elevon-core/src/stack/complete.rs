@@ -1,0 +1,297 @@
+//! Completion: bios end, errors are tried again or passed on, flush sequences advance, tags come back, timers run.
+
+extern crate alloc;
+use alloc::vec::Vec;
+
+use super::{Stack, group_of};
+use crate::account::CompletionFact;
+use crate::driver::{Completion, Driver};
+use crate::event::EventKind;
+use crate::flush::step::{DATA, POST, PRE};
+use crate::ioprio::IoPrio;
+use crate::op::{Flags, Op};
+use crate::request::{Request, State};
+use crate::sched::{Scheduler, View};
+use crate::stack::plug::NO_SECTOR;
+use crate::status::Status;
+use crate::units::{Bytes, HwQueue, Instant, RequestId, Sector, Sectors, TaskId};
+
+/// Flags that forbid another try.
+const NO_RETRY: Flags =
+    Flags::FAILFAST_DEV.with(Flags::FAILFAST_TRANSPORT).with(Flags::FAILFAST_DRIVER).with(Flags::RAHEAD);
+
+impl Stack {
+    /// Takes a device's report. A report of a request that is not in flight (it timed out and was aborted) is ignored.
+    #[inline]
+    pub fn handle_completion<D: Driver>(&mut self, now: Instant, completion: Completion, driver: &mut D) {
+        self.advance(now);
+        let Completion { request: id, status, bytes } = completion;
+        if self.requests[id].state != State::InFlight {
+            return;
+        }
+        self.end_in_driver(now, id, status, bytes, driver);
+    }
+
+    /// When [`Self::handle_timers`] wants to be called.
+    #[inline]
+    pub fn next_timer(&self) -> Option<Instant> {
+        let earlier = |a: Option<Instant>, b: Option<Instant>| match (a, b) {
+            (Some(a), Some(b)) => Some(a.min(b)),
+            (one, other) => one.or(other),
+        };
+        earlier(earlier(self.next_rerun, self.timeout_scan), self.scheduler.next_wakeup())
+    }
+
+    /// Runs every timer that has come.
+    pub fn handle_timers<D: Driver>(&mut self, now: Instant, driver: &mut D) {
+        self.advance(now);
+        let due = |at: Option<Instant>| at.is_some_and(|at| at <= now);
+        if due(self.next_rerun) {
+            self.next_rerun = None;
+            for index in 0..self.queues.len() {
+                match self.queues[index].rerun_at {
+                    Some(at) if at <= now => {
+                        self.queues[index].rerun_at = None;
+                        self.run_queue(now, HwQueue(index as u16), driver);
+                    }
+                    Some(at) => self.next_rerun = Some(self.next_rerun.map_or(at, |old| old.min(at))),
+                    None => {}
+                }
+            }
+        }
+        if due(self.scheduler.next_wakeup()) {
+            self.scheduler.on_wakeup(now);
+            for index in 0..self.queues.len() {
+                self.run_queue(now, HwQueue(index as u16), driver);
+            }
+        }
+        if due(self.timeout_scan) {
+            self.scan_timeouts(now, driver);
+        }
+    }
+
+    /// A request comes back from the driver, whole or in part.
+    #[inline]
+    pub(super) fn end_in_driver<D: Driver>(
+        &mut self,
+        now: Instant,
+        id: RequestId,
+        status: Status,
+        bytes: Bytes,
+        driver: &mut D,
+    ) {
+        let request = self.requests[id];
+        let queue = request.queue;
+        let total = request.sectors.bytes();
+        if request.op == Op::Flush {
+            self.end_flush(now, id, status, driver);
+            return;
+        }
+        if status.is_ok() && bytes < total {
+            self.end_front(now, id, bytes.sectors_floor());
+            return;
+        }
+        if !status.is_ok() {
+            if !bytes.is_zero() && bytes < total {
+                self.end_front(now, id, bytes.sectors_floor());
+            }
+            if self.may_retry(id, status) {
+                self.requests[id].retries += 1;
+                self.counters.retries += 1;
+                self.requeue(now, id, driver);
+                return;
+            }
+        }
+        if request.flush_step & DATA != 0 {
+            self.end_flush_data(now, id, status);
+            self.kick_flush(now, queue);
+            self.run_queue(now, queue, driver);
+        } else {
+            self.end_request(now, id, status);
+        }
+        self.after_free(now, queue, driver);
+    }
+
+    fn may_retry(&self, id: RequestId, status: Status) -> bool {
+        let request = &self.requests[id];
+        status.is_retryable() && request.retries < self.config.max_retries && !request.flags.intersects(NO_RETRY)
+    }
+
+    /// Part of a request is done: whole bios end, the one at the edge moves on, the rest stays in flight.
+    fn end_front(&mut self, now: Instant, id: RequestId, sectors: Sectors) {
+        let request = self.requests[id];
+        self.trace_part(
+            now,
+            EventKind::Complete { status: Status::Ok },
+            &request,
+            request.sector,
+            sectors.get() as u32,
+        );
+        self.account_sectors(&request, sectors);
+        let mut left = sectors;
+        while !left.is_zero() {
+            let Some(bio_id) = self.requests[id].bio_head else { break };
+            let bio = &mut self.bios[bio_id.0];
+            if bio.sectors() <= left {
+                left -= bio.sectors();
+                self.requests[id].bio_head = bio.next;
+                self.end_bio(bio_id, Status::Ok);
+            } else {
+                bio.sector = bio.sector + left;
+                bio.bytes -= left.bytes();
+                bio.data.offset += left.bytes().get();
+                left = Sectors::ZERO;
+            }
+        }
+        let request = &mut self.requests[id];
+        request.sector = request.sector + sectors;
+        request.sectors -= sectors;
+    }
+
+    /// Ends a request with all that is left of it (C), and frees it.
+    #[inline]
+    pub(super) fn end_request(&mut self, now: Instant, id: RequestId, status: Status) {
+        let request = self.requests[id];
+        // The bytes of a flush sequence were counted when its data step ended.
+        let counted_before = request.flush_step != 0;
+        let sectors = if counted_before { Sectors::ZERO } else { request.sectors };
+        self.trace_part(now, EventKind::Complete { status }, &request, request.sector, sectors.get() as u32);
+        if !sectors.is_zero() {
+            self.account_sectors(&request, sectors);
+        }
+        let mut next = request.bio_head;
+        while let Some(bio) = next {
+            next = self.bios[bio.0].next;
+            self.end_bio(bio, status);
+        }
+        if request.accounted {
+            let fact =
+                CompletionFact { group: group_of(&request), start: request.start, issued: request.issued, end: now };
+            self.accounting.on_end(&fact, request.state == State::InFlight);
+            if self.tracing && self.rules.io_start_events {
+                self.trace_part(now, EventKind::IoDone, &request, Sector::ZERO, 0);
+            }
+        }
+        self.release(now, id);
+    }
+
+    #[inline]
+    fn account_sectors(&mut self, request: &Request, sectors: Sectors) {
+        if request.accounted {
+            self.accounting.on_sectors(group_of(request), sectors);
+        }
+    }
+
+    /// Frees a request and its tags.
+    #[inline]
+    pub(super) fn release(&mut self, now: Instant, id: RequestId) {
+        if self.requests[id].in_scheduler {
+            let view = View { requests: &self.requests, rules: &self.rules };
+            self.scheduler.on_finish(now, view, id);
+        }
+        let request = &mut self.requests[id];
+        let entry = &mut self.queues[request.queue.index()];
+        if let Some(tag) = request.tag.take() {
+            entry.tags.free(tag);
+        }
+        if let Some(sched_tags) = &mut entry.sched_tags {
+            let first = u32::from(request.queue.0) * self.requests_per_queue;
+            sched_tags.free(crate::units::Tag(id.0 - first));
+        }
+        request.state = State::Free;
+        request.bio_head = None;
+    }
+
+    /// A tag is free: whoever waits for one goes on, and a queue marked for it runs again.
+    #[inline]
+    pub(super) fn after_free<D: Driver>(&mut self, now: Instant, queue: HwQueue, driver: &mut D) {
+        let entry = &mut self.queues[queue.index()];
+        if entry.restart {
+            entry.restart = false;
+            self.run_queue(now, queue, driver);
+        }
+        if !self.queues[queue.index()].waiters.is_empty() {
+            self.wake_waiters(now, queue, driver);
+        }
+    }
+
+    /// Moves a request of a flush sequence to its next step; an error ends it.
+    pub(super) fn advance_flush(&mut self, now: Instant, id: RequestId, status: Status) {
+        let request = &mut self.requests[id];
+        let (steps, queue) = (request.flush_step, request.queue);
+        if !status.is_ok() || steps & (PRE | DATA | POST) == 0 {
+            self.end_request(now, id, status);
+        } else if steps & PRE != 0 {
+            self.queues[queue.index()].flush.wait(now, id);
+        } else if steps & DATA != 0 {
+            self.queues[queue.index()].flush.data_started();
+            if self.has_scheduler && self.rules.flush_data_through_scheduler {
+                self.insert_request(now, id, false);
+            } else {
+                request.state = State::Dispatch;
+                self.queues[queue.index()].dispatch.push_back(id);
+            }
+        } else {
+            self.queues[queue.index()].flush.wait(now, id);
+        }
+    }
+
+    /// Sends a FLUSH if one is due: it waits at the head of the dispatch list for the queue to run.
+    pub(super) fn kick_flush(&mut self, now: Instant, queue: HwQueue) {
+        let Some(first) = self.queues[queue.index()].flush.start(now) else { return };
+        let id = self.flush_request(queue);
+        let (first_tag, cpu) = (self.requests[first].tag, self.requests[first].cpu);
+        debug_assert_eq!(self.requests[id].state, State::Free);
+        // Without a scheduler the flush borrows the tag of the first who waits; that one is not in the driver now.
+        self.requests.free(id);
+        let request = &mut self.requests[id];
+        request.state = State::Dispatch;
+        request.op = Op::Flush;
+        request.flags = Flags::PREFLUSH;
+        request.ioprio = IoPrio::NONE;
+        request.task = TaskId::IDLE;
+        request.queue = queue;
+        request.cpu = cpu;
+        request.tag = if self.has_scheduler { None } else { first_tag };
+        request.start = now;
+        self.queues[queue.index()].dispatch.push_front(id);
+        self.counters.flushes += 1;
+    }
+
+    /// A FLUSH is over: everybody who shared it moves on.
+    fn end_flush<D: Driver>(&mut self, now: Instant, id: RequestId, status: Status, driver: &mut D) {
+        let request = self.requests[id];
+        let queue = request.queue;
+        self.trace_part(now, EventKind::Complete { status }, &request, NO_SECTOR, 0);
+        self.accounting.on_flush_end(request.start, now);
+        self.give_back_driver_tag(id);
+        self.requests.free(id);
+        let mut over: Vec<RequestId> = core::mem::take(&mut self.over);
+        self.queues[queue.index()].flush.finish(&mut over);
+        for id in over.drain(..) {
+            let steps = &mut self.requests[id].flush_step;
+            *steps &= if *steps & PRE != 0 { !PRE } else { !POST };
+            self.advance_flush(now, id, status);
+        }
+        self.over = over;
+        self.kick_flush(now, queue);
+        self.run_queue(now, queue, driver);
+        self.after_free(now, queue, driver);
+    }
+
+    /// The DATA step of a flush sequence is over; its bios end only with the sequence.
+    fn end_flush_data(&mut self, now: Instant, id: RequestId, status: Status) {
+        let request = self.requests[id];
+        self.trace_request(now, EventKind::Complete { status }, id);
+        self.account_sectors(&request, request.sectors);
+        if request.accounted {
+            self.accounting.on_requeue(now);
+        }
+        self.give_back_driver_tag(id);
+        self.queues[request.queue.index()].flush.data_ended();
+        let request = &mut self.requests[id];
+        request.state = State::Queued;
+        request.flush_step &= !DATA;
+        self.advance_flush(now, id, status);
+    }
+}

@@ -1,0 +1,318 @@
+//! Dispatch: what goes to the driver, when, and what happens when it is busy.
+
+extern crate alloc;
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
+
+use super::{Stack, call_driver, command_of};
+use crate::driver::{Accept, Driver};
+use crate::event::EventKind;
+use crate::op::{Flags, Op};
+use crate::request::State;
+use crate::sched::{Scheduler, View};
+use crate::status::Status;
+use crate::units::{HwQueue, Instant, Nanos, RequestId};
+
+/// A queue that found the driver busy, or the scheduler holding back, is run again after this.
+pub(super) const RERUN_DELAY: Nanos = Nanos::from_millis(3);
+
+/// How giving a request to the driver ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Issue {
+    /// Started, or ended with an error of its own.
+    Gone,
+    /// The driver cannot take it now.
+    Busy {
+        /// Somebody promised to run the queue again.
+        promised: bool,
+    },
+}
+
+impl Stack {
+    /// A request without any plug (kernels before 6.10): straight to the driver where that is allowed.
+    pub(super) fn issue_unplugged<D: Driver>(&mut self, now: Instant, id: RequestId, driver: &mut D) {
+        let request = &self.requests[id];
+        let queue = request.queue;
+        let held_back = self.queues[queue.index()].busy > 0 && (self.config.hw_queues == 1 || !request.is_sync());
+        if self.has_scheduler || held_back {
+            self.insert_request(now, id, false);
+            self.run_queue(now, queue, driver);
+        } else {
+            self.issue_directly(now, id, driver);
+            driver.commit(now);
+        }
+    }
+
+    /// Gives a request that has its driver tag straight to the driver. False where the driver was busy; the request then
+    /// waits on the dispatch list.
+    #[inline]
+    pub(super) fn issue_directly<D: Driver>(&mut self, now: Instant, id: RequestId, driver: &mut D) -> bool {
+        match self.issue(now, id, driver) {
+            Issue::Gone => true,
+            Issue::Busy { promised } => {
+                let queue = self.requests[id].queue;
+                self.queues[queue.index()].dispatch.push_back(id);
+                self.wait_for_driver(now, queue, promised);
+                false
+            }
+        }
+    }
+
+    #[inline]
+    fn issue<D: Driver>(&mut self, now: Instant, id: RequestId, driver: &mut D) -> Issue {
+        let request = &mut self.requests[id];
+        debug_assert!(request.tag.is_some(), "a request reaches the driver without a tag");
+        request.sequence = self.sequence;
+        let command = command_of(id, request);
+        match call_driver(driver, now, &command, &self.bios, &self.calls, request.bio_head) {
+            Accept::Ok => {
+                self.sequence += 1;
+                self.started(now, id);
+                Issue::Gone
+            }
+            Accept::Error(status) => {
+                let queue = request.queue;
+                self.end_request(now, id, status);
+                self.after_free(now, queue, driver);
+                Issue::Gone
+            }
+            answer @ (Accept::Busy | Accept::DeviceBusy) => {
+                self.requests[id].state = State::Dispatch;
+                self.counters.requeues += 1;
+                self.trace_request(now, EventKind::Requeue, id);
+                Issue::Busy { promised: answer == Accept::DeviceBusy }
+            }
+        }
+    }
+
+    /// The driver has taken a request (D).
+    #[inline]
+    fn started(&mut self, now: Instant, id: RequestId) {
+        let request = &mut self.requests[id];
+        request.state = State::InFlight;
+        request.issued = now;
+        request.deadline = now.saturating_add(self.config.io_timeout);
+        if self.timeout_scan.is_none() {
+            // As the kernel's timer: soon enough for the first look, then at the earliest deadline.
+            let first_look = now.saturating_add(Nanos::from_secs(6));
+            self.timeout_scan = Some(request.deadline.min(first_look));
+        }
+        let (op, accounted, sectors) = (request.op, request.accounted, request.sectors.get() as usize);
+        self.counters.issued += 1;
+        if op.has_data() {
+            self.counters.sizes[usize::from(op.is_write())][sectors] += 1;
+        }
+        if accounted && op != Op::Flush {
+            self.accounting.on_issue(now);
+        }
+        self.trace_request(now, EventKind::Issue, id);
+    }
+
+    /// Runs a hardware queue: first what the driver refused before, then the scheduler or the software queues.
+    pub(super) fn run_queue<D: Driver>(&mut self, now: Instant, queue: HwQueue, driver: &mut D) {
+        let entry = &mut self.queues[queue.index()];
+        if entry.running {
+            // Asked for from inside: the outer run looks again.
+            entry.restart = true;
+            return;
+        }
+        if entry.dispatch.is_empty() && !self.scheduler.has_work(queue) {
+            return;
+        }
+        entry.running = true;
+        while self.run_once(now, queue, driver) {}
+        self.queues[queue.index()].running = false;
+        driver.commit(now);
+    }
+
+    /// One round; true where another is called for at once.
+    fn run_once<D: Driver>(&mut self, now: Instant, queue: HwQueue, driver: &mut D) -> bool {
+        if !self.queues[queue.index()].dispatch.is_empty() {
+            self.queues[queue.index()].restart = true;
+            let list = core::mem::take(&mut self.queues[queue.index()].dispatch);
+            return self.send(now, queue, list, driver) && self.has_more(queue);
+        }
+        let most = if self.queues[queue.index()].busy > 0 { 1 } else { self.requests_per_queue as usize };
+        let mut list = core::mem::take(&mut self.pulled);
+        let mut stop = false;
+        while list.len() < most && self.scheduler.has_work(queue) {
+            let view = View { requests: &self.requests, rules: &self.rules };
+            let Some(id) = self.scheduler.dispatch(now, view, queue) else {
+                self.rerun_at(queue, now + RERUN_DELAY);
+                stop = true;
+                break;
+            };
+            self.requests[id].state = State::Dispatch;
+            list.push_back(id);
+            if !self.take_driver_tag(id) {
+                stop = true;
+                break;
+            }
+        }
+        if list.is_empty() {
+            self.pulled = list;
+            return false;
+        }
+        self.send(now, queue, list, driver) && !stop && self.has_more(queue)
+    }
+
+    fn has_more(&self, queue: HwQueue) -> bool {
+        !self.queues[queue.index()].dispatch.is_empty() || self.scheduler.has_work(queue)
+    }
+
+    /// Sends a list to the driver until it is busy or a driver tag is missing. What is left goes to the front of the
+    /// dispatch list of its own queue, in order: a scheduler for the whole device may hand one hardware queue another's
+    /// requests. True where all went out.
+    fn send<D: Driver>(&mut self, now: Instant, queue: HwQueue, mut list: VecDeque<RequestId>, driver: &mut D) -> bool {
+        let mut sent = None;
+        while let Some(&id) = list.front() {
+            let owner = self.requests[id].queue;
+            let refused = if self.take_driver_tag(id) {
+                match self.issue(now, id, driver) {
+                    Issue::Gone => false,
+                    Issue::Busy { promised } => {
+                        self.give_back_driver_tag(id);
+                        self.wait_for_driver(now, owner, promised);
+                        true
+                    }
+                }
+            } else {
+                // Its own tags are all in use: the next request freed runs the queue.
+                self.queues[owner.index()].restart = true;
+                true
+            };
+            if refused {
+                self.update_busy(owner, true);
+                break;
+            }
+            list.pop_front();
+            sent = Some(owner);
+        }
+        let all_out = list.is_empty();
+        if let (true, Some(owner)) = (all_out, sent) {
+            self.update_busy(owner, false);
+        }
+        while let Some(id) = list.pop_back() {
+            let owner = self.requests[id].queue;
+            self.queues[owner.index()].dispatch.push_front(id);
+            if owner != queue {
+                self.rerun_at(owner, now);
+            }
+        }
+        self.pulled = list;
+        all_out
+    }
+
+    /// The driver is busy: run again on a completion, or after a delay where nobody promised one.
+    fn wait_for_driver(&mut self, now: Instant, queue: HwQueue, promised: bool) {
+        let in_flight = self.queues[queue.index()].tags.used();
+        self.queues[queue.index()].restart = true;
+        if !promised || in_flight <= 1 {
+            self.rerun_at(queue, now + RERUN_DELAY);
+        }
+    }
+
+    pub(super) fn rerun_at(&mut self, queue: HwQueue, at: Instant) {
+        let slot = &mut self.queues[queue.index()].rerun_at;
+        *slot = Some(slot.map_or(at, |old| old.min(at)));
+        self.next_rerun = Some(self.next_rerun.map_or(at, |old| old.min(at)));
+    }
+
+    /// How busy the driver was lately: an integer EWMA with weight 1/8 (0, 2, 3, 4 ... 9 while busy, then down to 0).
+    fn update_busy(&mut self, queue: HwQueue, busy: bool) {
+        let entry = &mut self.queues[queue.index()];
+        if busy || entry.busy > 0 {
+            entry.busy = next_busy(entry.busy, busy);
+            let is_busy = entry.busy > 0;
+            self.scheduler.set_busy(queue, is_busy);
+        }
+    }
+
+    /// With a scheduler a request gets its driver tag only now.
+    #[inline]
+    fn take_driver_tag(&mut self, id: RequestId) -> bool {
+        let request = &mut self.requests[id];
+        if request.tag.is_none() {
+            request.tag = self.queues[request.queue.index()].tags.take();
+        }
+        request.tag.is_some()
+    }
+
+    /// Gives a driver tag back that only a scheduler's request can do without.
+    pub(super) fn give_back_driver_tag(&mut self, id: RequestId) {
+        if self.has_scheduler
+            && let Some(tag) = self.requests[id].tag.take()
+        {
+            let queue = self.requests[id].queue;
+            self.queues[queue.index()].tags.free(tag);
+        }
+    }
+
+    /// A started request goes back to the queue to be tried again (R).
+    pub(super) fn requeue<D: Driver>(&mut self, now: Instant, id: RequestId, driver: &mut D) {
+        let request = &mut self.requests[id];
+        request.state = State::Requeued;
+        let queue = request.queue;
+        if request.accounted {
+            self.accounting.on_requeue(now);
+        }
+        self.counters.requeues += 1;
+        self.trace_request(now, EventKind::Requeue, id);
+        if self.requests[id].in_scheduler {
+            let view = View { requests: &self.requests, rules: &self.rules };
+            self.scheduler.on_requeue(now, view, id);
+        }
+        self.give_back_driver_tag(id);
+        if self.requests[id].flush_step != 0 || self.requests[id].op == Op::Flush {
+            self.requests[id].state = State::Dispatch;
+            self.queues[queue.index()].dispatch.push_front(id);
+        } else {
+            self.requests[id].flags |= Flags::NOMERGE;
+            self.insert_request(now, id, true);
+        }
+        self.run_queue(now, queue, driver);
+    }
+
+    /// Looks through the requests in flight for some that are overdue, and sets the next look.
+    pub(super) fn scan_timeouts<D: Driver>(&mut self, now: Instant, driver: &mut D) {
+        let in_flight = |r: &crate::request::Request| r.state == State::InFlight;
+        let overdue: Vec<RequestId> =
+            self.requests.iter().filter(|(_, r)| in_flight(r) && r.deadline <= now).map(|(id, _)| id).collect();
+        for id in overdue {
+            self.counters.timeouts += 1;
+            let command = command_of(id, &self.requests[id]);
+            match driver.handle_timeout(now, &command) {
+                crate::driver::TimeoutAction::Aborted => {
+                    self.end_in_driver(now, id, Status::Timeout, crate::units::Bytes::ZERO, driver);
+                }
+                crate::driver::TimeoutAction::ResetTimer => {
+                    self.requests[id].deadline = now.saturating_add(self.config.io_timeout);
+                }
+            }
+        }
+        self.timeout_scan = self.requests.iter().filter(|(_, r)| in_flight(r)).map(|(_, r)| r.deadline).min();
+    }
+}
+
+/// One step of the busy average.
+const fn next_busy(busy: u8, now_busy: bool) -> u8 {
+    ((7 * busy as u16 + if now_busy { 16 } else { 0 }) / 8) as u8
+}
+
+#[cfg(test)]
+mod tests {
+    use super::next_busy;
+
+    #[test]
+    fn the_busy_average_of_the_kernel() {
+        let mut b = 0;
+        for expected in [2, 3, 4, 5, 6, 7, 8, 9, 9] {
+            b = next_busy(b, true);
+            assert_eq!(b, expected);
+        }
+        for expected in [7, 6, 5, 4, 3, 2, 1, 0] {
+            b = next_busy(b, false);
+            assert_eq!(b, expected);
+        }
+    }
+}

@@ -1,0 +1,345 @@
+//! Plugging and merging: requests of one task gather before they go on, and bios join requests.
+
+extern crate alloc;
+use alloc::vec::Vec;
+
+use super::Stack;
+use crate::driver::Driver;
+use crate::event::EventKind;
+use crate::kernel::PlugOrder;
+use crate::merge::{self, MergeKind};
+use crate::op::{Flags, Op};
+use crate::request::State;
+use crate::sched::{Scheduler, View};
+use crate::split::{has_gap, max_sectors_at};
+use crate::units::{BioId, Instant, RequestId, Sector, TaskId};
+
+/// Requests that a plug gathers before it is flushed (`BLK_MAX_REQUEST_COUNT`).
+const MAX_PLUGGED: usize = 32;
+/// Size of the examined request, in sectors, from which a plug is flushed before the next is added (128 KiB).
+const FLUSH_SECTORS: u64 = 256;
+
+/// Requests that a task has allocated and holds back.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Plug {
+    /// Plugs begun and not ended; only the outermost counts.
+    depth: u32,
+    /// In order of arrival.
+    requests: Vec<RequestId>,
+}
+
+impl Plug {
+    pub(super) fn begin(&mut self) {
+        self.depth += 1;
+    }
+
+    #[inline]
+    pub(super) fn is_open(&self) -> bool {
+        self.depth > 0
+    }
+}
+
+/// Whether a merge was made, and if not, whether it is worth looking further.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Attempt {
+    Merged,
+    /// Did not fit: the request takes no more merges.
+    TooBig,
+}
+
+impl Stack {
+    /// Ends a plug; the outermost end flushes it.
+    pub(super) fn end_plug<D: Driver>(&mut self, now: Instant, task: TaskId, driver: &mut D) {
+        let plug = &mut self.task_mut(task).plug;
+        assert!(plug.depth > 0, "a plug ends that was never begun");
+        plug.depth -= 1;
+        if plug.depth == 0 && !plug.requests.is_empty() {
+            self.flush_plug(now, task, false, driver);
+        }
+    }
+
+    /// A request without a plug: from 6.10 under one of its own, before straight on.
+    #[inline]
+    pub(super) fn issue_alone<D: Driver>(&mut self, now: Instant, id: RequestId, driver: &mut D) {
+        if self.rules.implicit_plug {
+            self.trace_request(now, EventKind::Plug, id);
+            self.unplug_one(now, id, driver);
+        } else {
+            self.issue_unplugged(now, id, driver);
+        }
+    }
+
+    /// Adds a request to its task's plug, which is flushed first where it is full or holds something large.
+    #[inline]
+    pub(super) fn add_to_plug<D: Driver>(&mut self, now: Instant, task: TaskId, id: RequestId, driver: &mut D) {
+        let rules = self.rules;
+        let plug = &self.tasks[task.index()].plug;
+        let examined = match rules.plug_order {
+            PlugOrder::Lifo => plug.requests.last(),
+            PlugOrder::Fifo => plug.requests.first(),
+        };
+        let large =
+            examined.is_some_and(|&r| self.config.nomerges < 2 && self.requests[r].sectors.get() >= FLUSH_SECTORS);
+        if large || plug.requests.len() >= MAX_PLUGGED {
+            self.flush_plug(now, task, false, driver);
+        }
+        if self.tasks[task.index()].plug.requests.is_empty() {
+            self.trace_request(now, EventKind::Plug, id);
+        }
+        self.tasks[task.index()].plug.requests.push(id);
+    }
+
+    /// A lone request under its own plug: as [`Self::flush_plug`] of one, without touching the list.
+    #[inline]
+    fn unplug_one<D: Driver>(&mut self, now: Instant, id: RequestId, driver: &mut D) {
+        if self.has_scheduler {
+            self.batch.clear();
+            self.batch.push(id);
+            self.insert_batch(now, false, driver);
+        } else {
+            if self.rules.unplug_event_on_direct_issue {
+                self.trace_request(now, EventKind::Unplug { requests: 1, from_schedule: false }, id);
+            }
+            self.issue_directly(now, id, driver);
+            driver.commit(now);
+        }
+    }
+
+    /// Sends on everything that a task has plugged. `from_schedule`: because it goes to sleep.
+    pub(super) fn flush_plug<D: Driver>(&mut self, now: Instant, task: TaskId, from_schedule: bool, driver: &mut D) {
+        let mut batch = core::mem::take(&mut self.batch);
+        batch.clear();
+        batch.append(&mut self.task_mut(task).plug.requests);
+        if batch.is_empty() {
+            self.batch = batch;
+            return;
+        }
+        let direct = !self.has_scheduler && !from_schedule;
+        if direct && self.rules.plug_order == PlugOrder::Lifo {
+            batch.reverse();
+        }
+        if !direct {
+            self.batch = batch;
+            self.insert_batch(now, from_schedule, driver);
+            return;
+        }
+        if self.rules.unplug_event_on_direct_issue {
+            let requests = batch.len() as u32;
+            self.trace_request(now, EventKind::Unplug { requests, from_schedule }, batch[0]);
+        }
+        let mut refused = None;
+        for (index, &id) in batch.iter().enumerate() {
+            if !self.issue_directly(now, id, driver) {
+                refused = Some(index + 1);
+                break;
+            }
+        }
+        driver.commit(now);
+        if let Some(rest) = refused {
+            batch.drain(..rest);
+            self.batch = batch;
+            self.insert_batch(now, from_schedule, driver);
+        } else {
+            self.batch = batch;
+        }
+    }
+
+    /// Inserts `self.batch` into the scheduler or the software queues and runs the hardware queues it touched.
+    pub(super) fn insert_batch<D: Driver>(&mut self, now: Instant, from_schedule: bool, driver: &mut D) {
+        let mut batch = core::mem::take(&mut self.batch);
+        let mut first = 0;
+        // A task has one CPU, and so one hardware queue; a batch of a task is one group.
+        while let Some(&id) = batch.get(first) {
+            let queue = self.requests[id].queue;
+            let group = batch[first..].iter().take_while(|&&r| self.requests[r].queue == queue).count();
+            let requests = group as u32;
+            self.trace_request(now, EventKind::Unplug { requests, from_schedule }, id);
+            for &id in &batch[first..first + group] {
+                self.insert_request(now, id, false);
+            }
+            self.run_queue(now, queue, driver);
+            first += group;
+        }
+        batch.clear();
+        self.batch = batch;
+    }
+
+    /// Tries to join a bio to a request that is already there: the newest plugged one, then the scheduler's or the
+    /// software queue's. True where the bio is spoken for.
+    #[inline]
+    pub(super) fn merge_bio(&mut self, now: Instant, task: TaskId, in_worker: bool, id: BioId) -> bool {
+        let bio = self.bios[id.0];
+        if self.config.nomerges == 2 || !merge::bio_is_mergeable(&bio) {
+            return false;
+        }
+        if let Some(&candidate) = self.tasks[task.index()].plug.requests.last().filter(|_| !in_worker) {
+            let request = &self.requests[candidate];
+            if merge::is_compatible(&self.rules, request, &bio)
+                && let Some(kind) = merge::position(request, &bio, self.limits.max_discard_segments)
+                && self.attempt_merge(now, candidate, id, kind) == Attempt::Merged
+            {
+                return true;
+            }
+        }
+        let queue = self.queue_of(task);
+        if !self.scheduler.has_work(queue) {
+            return false;
+        }
+        let cpu = self.cpu_of(task);
+        self.scheduler.set_context(queue, cpu);
+        let view = View { requests: &self.requests, rules: &self.rules };
+        let Some((candidate, kind)) = self.scheduler.find_merge(view, &bio, self.config.nomerges == 1) else {
+            return false;
+        };
+        let before = self.requests[candidate].sector;
+        if self.attempt_merge(now, candidate, id, kind) != Attempt::Merged {
+            return false;
+        }
+        let view = View { requests: &self.requests, rules: &self.rules };
+        self.scheduler.on_bio_merged(view, candidate, kind, before);
+        self.merge_neighbour(now, candidate, kind);
+        true
+    }
+
+    /// Joins a bio to a request if the limits allow; a request that is found too small to grow is closed to merges.
+    fn attempt_merge(&mut self, now: Instant, id: RequestId, bio_id: BioId, kind: MergeKind) -> Attempt {
+        let (bio, request) = (self.bios[bio_id.0], self.requests[id]);
+        let fits = match kind {
+            MergeKind::Discard => request.segments < self.limits.max_discard_segments && self.fits(id, bio_id, kind),
+            MergeKind::Back | MergeKind::Front => self.fits(id, bio_id, kind),
+        };
+        if !fits {
+            self.requests[id].flags |= Flags::NOMERGE;
+            return Attempt::TooBig;
+        }
+        let request = &mut self.requests[id];
+        request.sectors += bio.sectors();
+        request.segments += if kind == MergeKind::Discard { 1 } else { bio.segments };
+        match kind {
+            MergeKind::Back | MergeKind::Discard => {
+                if let Some(tail) = request.bio_tail.replace(bio_id) {
+                    self.bios[tail.0].next = Some(bio_id);
+                }
+                self.counters.back_merges += 1;
+                self.trace_bio(now, EventKind::BackMerge, &bio);
+            }
+            MergeKind::Front => {
+                self.bios[bio_id.0].next = request.bio_head.replace(bio_id);
+                request.sector = bio.sector;
+                self.counters.front_merges += 1;
+                self.trace_bio(now, EventKind::FrontMerge, &bio);
+            }
+        }
+        self.accounting.on_merge(bio.op.stat_group());
+        Attempt::Merged
+    }
+
+    /// Whether a request with a bio added stays within size, segments and the virtual boundary.
+    fn fits(&self, id: RequestId, bio_id: BioId, kind: MergeKind) -> bool {
+        let (bio, request) = (&self.bios[bio_id.0], &self.requests[id]);
+        let start = if kind == MergeKind::Front { bio.sector } else { request.sector };
+        if request.sectors.get() + bio.sectors().get() > max_sectors_at(request.op, start, &self.limits).get() {
+            return false;
+        }
+        if kind == MergeKind::Discard || !bio.op.has_data() {
+            return true;
+        }
+        if u32::from(request.segments) + u32::from(bio.segments) > u32::from(self.limits.max_segments) {
+            return false;
+        }
+        let (earlier, later) = match kind {
+            MergeKind::Front => (Some(bio_id), request.bio_head),
+            MergeKind::Back | MergeKind::Discard => (request.bio_tail, Some(bio_id)),
+        };
+        self.limits.virt_boundary_mask == 0 || !self.gap_between(earlier, later)
+    }
+
+    fn gap_between(&self, earlier: Option<BioId>, later: Option<BioId>) -> bool {
+        let (Some(earlier), Some(later)) = (earlier, later) else { return false };
+        let (a, b) = (&self.bios[earlier.0], &self.bios[later.0]);
+        let last_byte = self.layouts[a.data.layout.index()].physical(a.data.offset + a.bytes.get() - 1);
+        let next_byte = self.layouts[b.data.layout.index()].physical(b.data.offset);
+        has_gap(&self.limits, last_byte + 1, next_byte)
+    }
+
+    /// After a bio merge the request may touch its neighbour: one step of request+request merging.
+    fn merge_neighbour(&mut self, now: Instant, id: RequestId, kind: MergeKind) {
+        let view = View { requests: &self.requests, rules: &self.rules };
+        let Some(other) = self.scheduler.neighbour(view, id, kind) else { return };
+        match kind {
+            MergeKind::Back => self.merge_requests(now, id, other),
+            MergeKind::Front => self.merge_requests(now, other, id),
+            MergeKind::Discard => false,
+        };
+    }
+
+    /// Joins `next` to the end of `survivor` if they touch, agree and fit; true where it did.
+    pub(super) fn merge_requests(&mut self, now: Instant, survivor: RequestId, next: RequestId) -> bool {
+        let (a, b) = (self.requests[survivor], self.requests[next]);
+        let agree = merge::request_is_mergeable(&a)
+            && merge::request_is_mergeable(&b)
+            && a.op == b.op
+            && a.op != Op::Discard
+            && a.tenant == b.tenant
+            && a.ioprio == b.ioprio
+            && (!self.rules.write_hint_blocks_merge || a.write_hint == b.write_hint)
+            && a.end() == b.sector;
+        if !agree
+            || (a.sectors + b.sectors).get() > max_sectors_at(a.op, a.sector, &self.limits).get()
+            || u32::from(a.segments) + u32::from(b.segments) > u32::from(self.limits.max_segments)
+            || (self.limits.virt_boundary_mask != 0 && self.gap_between(a.bio_tail, b.bio_head))
+        {
+            return false;
+        }
+        let view = View { requests: &self.requests, rules: &self.rules };
+        self.scheduler.on_requests_merged(now, view, survivor, next);
+        self.trace_request(now, EventKind::RequestMerge, next);
+        if let (Some(tail), Some(head)) = (a.bio_tail, b.bio_head) {
+            self.bios[tail.0].next = Some(head);
+        }
+        let grown = &mut self.requests[survivor];
+        grown.bio_tail = b.bio_tail;
+        grown.sectors += b.sectors;
+        grown.segments += b.segments;
+        grown.start = grown.start.min(b.start);
+        self.counters.request_merges += 1;
+        if b.accounted {
+            self.accounting.on_request_merged(now, super::group_of(&b));
+        }
+        self.requests[next].bio_head = None;
+        self.requests[next].bio_tail = None;
+        self.requests[next].sectors = crate::units::Sectors::ZERO;
+        self.release(now, next);
+        true
+    }
+
+    /// Puts a request into the scheduler or its software queue (I), unless one already there swallows it whole.
+    pub(super) fn insert_request(&mut self, now: Instant, id: RequestId, at_head: bool) {
+        let request = &mut self.requests[id];
+        request.state = State::Queued;
+        request.in_scheduler = true;
+        if !at_head && self.has_scheduler && self.try_insert_merge(now, id) {
+            return;
+        }
+        self.trace_request(now, EventKind::Insert, id);
+        let view = View { requests: &self.requests, rules: &self.rules };
+        self.scheduler.insert(now, view, id, at_head);
+    }
+
+    /// A request that continues one already queued is swallowed by it whole, and that one perhaps by the one before it.
+    fn try_insert_merge(&mut self, now: Instant, id: RequestId) -> bool {
+        let (mut joined, mut id) = (false, id);
+        while self.config.nomerges < 2 {
+            let view = View { requests: &self.requests, rules: &self.rules };
+            let one_hit_only = self.config.nomerges == 1;
+            match self.scheduler.find_insert_merge(view, id, one_hit_only) {
+                Some(earlier) if self.merge_requests(now, earlier, id) => (joined, id) = (true, earlier),
+                Some(_) | None => break,
+            }
+        }
+        joined
+    }
+}
+
+/// The first sector of nothing: completions of flushes print it.
+pub(super) const NO_SECTOR: Sector = Sector::MAX;

@@ -1,0 +1,424 @@
+//! Submission: an I/O becomes bios, bios are split, fragments merge or take a tag.
+
+use super::{Call, Done, Io, Stack, Submitted, Waiter};
+use crate::bio::{Bio, DataRange};
+use crate::build::{self, Source};
+use crate::driver::Driver;
+use crate::event::EventKind;
+use crate::flush;
+use crate::ioprio::{IoPrio, PrioClass};
+use crate::op::{Flags, Op};
+use crate::request::{Request, State};
+use crate::sched::Scheduler;
+use crate::split::{Split, split};
+use crate::status::Status;
+use crate::tags::Shallow;
+use crate::units::{BioId, Bytes, HwQueue, Instant, PAGE_SIZE, RequestId, Sector, Tag, TaskId};
+
+/// The state of a call between two bios: what is left to build, and the part of a bio that is still to be split.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Submission {
+    io: Io,
+    call: u32,
+    /// Bytes of the I/O already built into bios.
+    built: u64,
+    /// Whether an empty flush is still to be built.
+    flush_to_build: bool,
+    /// Remainder of the last split.
+    remainder: Option<BioId>,
+    /// The call holds a plug of its own.
+    plugged: bool,
+    /// Goes on in a worker, because the task must not sleep: the task's plug is not its own.
+    in_worker: bool,
+}
+
+impl Stack {
+    /// Starts a batch: the task's submissions up to `end_batch` share a plug (one io_submit of several).
+    pub fn begin_batch(&mut self, now: Instant, task: TaskId) {
+        self.advance(now);
+        self.task_mut(task).plug.begin();
+    }
+
+    /// Ends a batch and flushes its plug.
+    pub fn end_batch<D: Driver>(&mut self, now: Instant, task: TaskId, driver: &mut D) {
+        self.advance(now);
+        self.end_plug(now, task, driver);
+    }
+
+    /// Takes an I/O. A call that cannot have a tag at once sleeps (`Blocked`) or, where it may not block, waits in a
+    /// worker; NOWAIT calls fail with [`Status::Again`] instead.
+    pub fn submit<D: Driver>(&mut self, now: Instant, io: Io, driver: &mut D) -> Submitted {
+        self.advance(now);
+        debug_assert!(!self.task_mut(io.task).blocked, "a sleeping task submits");
+        let call = self.calls.insert(Call { task: io.task, token: io.token, status: Status::Ok, parts: 1 });
+        if let Some(status) = self.refuse(&io) {
+            self.end_part(call, status);
+            return Submitted::Accepted;
+        }
+        let plugged = self.call_takes_plug(&io);
+        if plugged {
+            self.task_mut(io.task).plug.begin();
+        }
+        let flush_to_build = io.op == Op::Flush;
+        let submission = Submission { io, call, built: 0, flush_to_build, remainder: None, plugged, in_worker: false };
+        self.run_submission(now, submission, None, driver)
+    }
+
+    /// Errors that a call meets before any bio is built.
+    fn refuse(&self, io: &Io) -> Option<Status> {
+        let sectors = io.bytes.sectors_floor();
+        let supported = match io.op {
+            Op::Read | Op::Write | Op::Flush => true,
+            Op::Discard => !self.limits.max_discard().is_zero(),
+            Op::SecureErase => !self.limits.max_secure_erase_sectors.is_zero(),
+            Op::WriteZeroes => !self.limits.max_write_zeroes_sectors.is_zero(),
+            Op::ZoneAppend => !self.limits.max_zone_append_sectors.is_zero(),
+        };
+        let block = u64::from(self.limits.logical_block_size);
+        if !supported {
+            Some(Status::NotSupported)
+        } else if !io.bytes.get().is_multiple_of(block) || !io.sector.byte_offset().is_multiple_of(block) {
+            Some(Status::Invalid)
+        } else if io.sector.get().saturating_add(sectors.get()) > self.config.size.get() {
+            Some(Status::IoError)
+        } else {
+            None
+        }
+    }
+
+    /// Whether a call runs under one plug: through a file system always, on the device itself when it needs more pages
+    /// than one bio has vectors.
+    fn call_takes_plug(&self, io: &Io) -> bool {
+        match io.op {
+            Op::Read | Op::Write => match self.config.direct_path {
+                super::DirectPath::Iomap => true,
+                super::DirectPath::Blkdev => io.bytes.get().div_ceil(PAGE_SIZE) > crate::bio::BIO_MAX_VECS as u64,
+            },
+            Op::Discard | Op::SecureErase | Op::WriteZeroes => true,
+            Op::Flush | Op::ZoneAppend => false,
+        }
+    }
+
+    /// Builds, splits and places bios until the call is used up or has to wait. `waiting`: a fragment that has just been
+    /// promised a tag.
+    fn run_submission<D: Driver>(
+        &mut self,
+        now: Instant,
+        mut submission: Submission,
+        waiting: Option<BioId>,
+        driver: &mut D,
+    ) -> Submitted {
+        let mut fragment = waiting;
+        let mut may_merge = false;
+        loop {
+            let id = match fragment.take() {
+                Some(id) => id,
+                None => match self.next_fragment(now, &mut submission) {
+                    Some(id) => {
+                        may_merge = true;
+                        id
+                    }
+                    None => break,
+                },
+            };
+            if may_merge && self.merge_bio(now, submission.io.task, submission.in_worker, id) {
+                continue;
+            }
+            let Some(request) = self.allocate_request(id) else {
+                if submission.io.flags.contains(Flags::NOWAIT) {
+                    self.end_bio(id, Status::Again);
+                    continue;
+                }
+                return self.sleep_for_tag(now, submission, id, driver);
+            };
+            self.start_request(now, request, id);
+            self.place_request(now, &submission, request, driver);
+        }
+        if submission.plugged {
+            self.end_plug(now, submission.io.task, driver);
+        }
+        self.end_part(submission.call, Status::Ok);
+        Submitted::Accepted
+    }
+
+    /// The next bio ready to become a request: the front of what is left, cut to the limits.
+    #[inline]
+    fn next_fragment(&mut self, now: Instant, submission: &mut Submission) -> Option<BioId> {
+        loop {
+            let remainder = submission.remainder.take();
+            let id = match remainder {
+                Some(id) => id,
+                None => self.next_bio(now, submission)?,
+            };
+            let bio = self.bios[id.0];
+            let layout = bio.op.has_data().then(|| &self.layouts[bio.data.layout.index()]);
+            match split(&bio, layout, &self.limits, &self.rules) {
+                Split::Whole { segments } => {
+                    self.bios[id.0].segments = segments;
+                    if remainder.is_some() && bio.sectors() < self.limits.max_sectors {
+                        self.counters.tails += 1;
+                    }
+                    return Some(id);
+                }
+                Split::Cut { sectors, segments } => {
+                    let front = Bio {
+                        bytes: sectors.bytes(),
+                        segments,
+                        flags: bio.flags.with(Flags::NOMERGE).without(Flags::POLLED),
+                        ..bio
+                    };
+                    let rest = &mut self.bios[id.0];
+                    rest.sector = rest.sector + sectors;
+                    rest.bytes -= sectors.bytes();
+                    rest.data.offset += sectors.bytes().get();
+                    rest.flags = rest.flags.without(Flags::POLLED);
+                    let new_sector = rest.sector;
+                    submission.remainder = Some(id);
+                    self.calls[bio.io].parts += 1;
+                    self.counters.splits += 1;
+                    self.trace_bio(now, EventKind::Split { new_sector }, &front);
+                    return Some(BioId(self.bios.insert(front)));
+                }
+                Split::Fail(status) => self.end_bio(id, status),
+            }
+        }
+    }
+
+    /// Builds the next bio of a call and takes it into the queue (Q).
+    #[inline]
+    fn next_bio(&mut self, now: Instant, submission: &mut Submission) -> Option<BioId> {
+        let io = submission.io;
+        let left = io.bytes.get() - submission.built;
+        let (op, mut flags, bytes) = match io.op {
+            Op::Flush => {
+                if !core::mem::take(&mut submission.flush_to_build) {
+                    return None;
+                }
+                (Op::Write, io.flags | Flags::PREFLUSH | Flags::SYNC, 0)
+            }
+            _ if left == 0 => return None,
+            Op::Read | Op::Write | Op::ZoneAppend => {
+                let layout = &self.layouts[io.layout.index()];
+                let fill = self.config.fill;
+                let bytes = build::next_bio_bytes(layout, submission.built, left, Source::Direct, fill, &self.limits);
+                (io.op, io.flags, bytes)
+            }
+            Op::Discard | Op::SecureErase => {
+                let sector = io.sector + Bytes::new(submission.built).sectors_floor();
+                let sectors = build::next_discard_sectors(sector, Bytes::new(left).sectors_floor(), &self.limits);
+                (io.op, io.flags, sectors.bytes().get())
+            }
+            Op::WriteZeroes => (io.op, io.flags, left.min(build::BIO_MAX_BYTES)),
+        };
+        if op == Op::Read && self.rules.iomap_reads_are_sync && self.config.direct_path == super::DirectPath::Iomap {
+            flags |= Flags::SYNC;
+        }
+        if !self.limits.write_cache {
+            flags = flags.without(Flags::PREFLUSH | Flags::FUA);
+        }
+        let ioprio = if io.ioprio.class() == PrioClass::None { IoPrio::DEFAULT } else { io.ioprio };
+        let bio = Bio {
+            op,
+            flags,
+            ioprio,
+            write_hint: io.write_hint,
+            segments: 0,
+            sector: if bytes == 0 { Sector::ZERO } else { io.sector + Bytes::new(submission.built).sectors_floor() },
+            bytes: Bytes::new(bytes),
+            data: DataRange { layout: io.layout, offset: submission.built },
+            task: io.task,
+            tenant: io.tenant,
+            io: submission.call,
+            next: None,
+            queued: now,
+        };
+        submission.built += bytes;
+        if bytes == 0 && !flags.contains(Flags::PREFLUSH) {
+            // An empty flush of a device without a volatile cache: durable already.
+            return None;
+        }
+        self.calls[submission.call].parts += 1;
+        self.counters.bios += 1;
+        self.trace_bio(now, EventKind::BioQueue, &bio);
+        Some(BioId(self.bios.insert(bio)))
+    }
+
+    /// Takes a tag for a fragment.
+    #[inline]
+    fn allocate_request(&mut self, bio: BioId) -> Option<RequestId> {
+        let bio = &self.bios[bio.0];
+        let queue = self.queue_of(bio.task);
+        let shallow = if self.rules.whole_map_shallow_depth { Shallow::WholeMap } else { Shallow::PerWord };
+        let limit = if self.has_scheduler { self.scheduler.depth_limit(bio.op, bio.flags) } else { None };
+        let entry = &mut self.queues[queue.index()];
+        let map = entry.sched_tags.as_mut().unwrap_or(&mut entry.tags);
+        let Tag(tag) = match limit {
+            Some(limit) => map.take_shallow(limit, shallow)?,
+            None => map.take()?,
+        };
+        let id = RequestId(u32::from(queue.0) * self.requests_per_queue + tag);
+        let driver_tag = (!self.has_scheduler).then_some(Tag(tag));
+        let request = &mut self.requests[id];
+        debug_assert_eq!(request.state, State::Free);
+        request.queue = queue;
+        request.tag = driver_tag;
+        Some(id)
+    }
+
+    /// Fills a fresh request from its bio (G) and begins its accounting.
+    #[inline]
+    fn start_request(&mut self, now: Instant, id: RequestId, bio_id: BioId) {
+        let bio = &self.bios[bio_id.0];
+        let cpu = self.cpu_of(bio.task);
+        let slot = &mut self.requests[id];
+        *slot = Request {
+            state: State::Queued,
+            op: bio.op,
+            flags: bio.flags,
+            ioprio: bio.ioprio,
+            write_hint: bio.write_hint,
+            flush_step: 0,
+            retries: 0,
+            accounted: self.config.iostats,
+            in_scheduler: false,
+            segments: bio.segments,
+            sector: bio.sector,
+            sectors: bio.sectors(),
+            bio_head: Some(bio_id),
+            bio_tail: Some(bio_id),
+            task: bio.task,
+            tenant: bio.tenant,
+            cpu,
+            queue: slot.queue,
+            tag: slot.tag,
+            start: now,
+            issued: now,
+            deadline: Instant::MAX,
+            sequence: 0,
+        };
+        let queue = slot.queue;
+        self.trace_request(now, EventKind::GetRequest, id);
+        if self.config.iostats {
+            if self.rules.io_start_events {
+                self.trace_request(now, EventKind::IoStart, id);
+            }
+            let entry = &self.queues[queue.index()];
+            let in_use = entry.tags.used() + entry.sched_tags.as_ref().map_or(0, |tags| tags.used());
+            self.accounting.on_start(now, in_use);
+        }
+    }
+
+    /// Sends a request on: through the flush machine, the plug, or straight on.
+    #[inline]
+    fn place_request<D: Driver>(&mut self, now: Instant, submission: &Submission, id: RequestId, driver: &mut D) {
+        let request = &mut self.requests[id];
+        if request.flags.intersects(Flags::PREFLUSH | Flags::FUA) {
+            use flush::step::{DATA, POST, PRE, SEQUENCE};
+            let steps = flush::steps(request.flags, !request.sectors.is_zero(), &self.limits);
+            if !self.limits.fua {
+                request.flags = request.flags.without(Flags::FUA);
+            }
+            let as_ordinary = steps & PRE == 0 && (steps == DATA || self.rules.flush_data_through_scheduler);
+            if steps & (PRE | POST) != 0 {
+                request.flush_step = steps | SEQUENCE;
+            }
+            if !as_ordinary {
+                let queue = request.queue;
+                self.advance_flush(now, id, Status::Ok);
+                self.kick_flush(now, queue);
+                // The flush itself is sent by a kernel worker; a device flush waits on the dispatch list for a run.
+                self.run_queue(now, queue, driver);
+                return;
+            }
+            if steps & POST != 0 {
+                let queue = request.queue;
+                self.queues[queue.index()].flush.data_started();
+            }
+        }
+        if submission.in_worker || !self.tasks[submission.io.task.index()].plug.is_open() {
+            self.issue_alone(now, id, driver);
+        } else {
+            self.add_to_plug(now, submission.io.task, id, driver);
+        }
+    }
+
+    /// The task, or a worker in its place, waits for a tag of its queue.
+    fn sleep_for_tag<D: Driver>(
+        &mut self,
+        now: Instant,
+        submission: Submission,
+        bio: BioId,
+        driver: &mut D,
+    ) -> Submitted {
+        let task = submission.io.task;
+        let queue = self.queue_of(task);
+        self.counters.tag_waits += 1;
+        if submission.io.may_block {
+            // A task that sleeps gives its plug away first: others must not wait for it.
+            self.flush_plug(now, task, true, driver);
+            self.task_mut(task).blocked = true;
+        } else if submission.plugged {
+            self.end_plug(now, task, driver);
+        }
+        let submission = match submission.io.may_block {
+            true => submission,
+            false => Submission { plugged: false, in_worker: true, ..submission },
+        };
+        self.queues[queue.index()].waiters.push_back(Waiter { submission, bio });
+        self.run_queue(now, queue, driver);
+        self.wake_waiters(now, queue, driver);
+        if self.task_mut(task).blocked { Submitted::Blocked } else { Submitted::Accepted }
+    }
+
+    /// Lets those who wait for a tag go on, in order, as far as tags reach.
+    pub(super) fn wake_waiters<D: Driver>(&mut self, now: Instant, queue: HwQueue, driver: &mut D) {
+        while let Some(&waiter) = self.queues[queue.index()].waiters.front() {
+            let Waiter { submission, bio } = waiter;
+            if !self.has_tag_for(queue, bio) {
+                return;
+            }
+            self.queues[queue.index()].waiters.pop_front();
+            let task = submission.io.task;
+            let was_blocked = submission.io.may_block;
+            if was_blocked {
+                self.task_mut(task).blocked = false;
+            }
+            self.run_submission(now, submission, Some(bio), driver);
+            if was_blocked && !self.task_mut(task).blocked {
+                self.unblocked.push_back(task);
+            }
+        }
+    }
+
+    fn has_tag_for(&self, queue: HwQueue, bio: BioId) -> bool {
+        let entry = &self.queues[queue.index()];
+        let map = entry.sched_tags.as_ref().unwrap_or(&entry.tags);
+        let bio = &self.bios[bio.0];
+        match self.has_scheduler.then(|| self.scheduler.depth_limit(bio.op, bio.flags)).flatten() {
+            Some(limit) if self.rules.whole_map_shallow_depth => map.used() < limit.min(map.depth()),
+            Some(limit) => map.clone().take_shallow(limit, Shallow::PerWord).is_some(),
+            None => map.used() < map.depth(),
+        }
+    }
+
+    /// Ends a bio: its part of the call is over.
+    #[inline]
+    pub(super) fn end_bio(&mut self, id: BioId, status: Status) {
+        let bio = self.bios.remove(id.0);
+        self.end_part(bio.io, status);
+    }
+
+    /// One part of a call is over; the last one ends it. The first error is the call's.
+    #[inline]
+    pub(super) fn end_part(&mut self, call: u32, status: Status) {
+        let entry = &mut self.calls[call];
+        if entry.status.is_ok() {
+            entry.status = status;
+        }
+        entry.parts -= 1;
+        if entry.parts == 0 {
+            let Call { task, token, status, .. } = self.calls.remove(call);
+            self.done.push_back(Done { task, token, status });
+        }
+    }
+}

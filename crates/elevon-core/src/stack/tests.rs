@@ -1,0 +1,729 @@
+//! The stack against the kernel's worked examples: order of issue, merges, flushes, errors, timers.
+
+extern crate std;
+use std::collections::BTreeMap;
+use std::format;
+use std::string::{String, ToString};
+use std::vec;
+use std::vec::Vec;
+
+use super::*;
+use crate::driver::{Accept, Completion, TimeoutAction};
+use crate::kernel::Kernel;
+use crate::op::Rwbs;
+use crate::units::{Nanos, Sectors};
+
+/// A driver that notes what it is given and does nothing until told to.
+#[derive(Default)]
+struct Notebook {
+    issued: Vec<Command>,
+    /// Commands it takes before it is busy; `None` for no limit.
+    room: Option<usize>,
+    promise: bool,
+    aborts: bool,
+}
+
+impl Driver for Notebook {
+    fn queue_command(&mut self, _now: Instant, command: &Command, _pieces: &dyn Pieces) -> Accept {
+        match &mut self.room {
+            Some(0) => return if self.promise { Accept::DeviceBusy } else { Accept::Busy },
+            Some(room) => *room -= 1,
+            None => {}
+        }
+        self.issued.push(*command);
+        Accept::Ok
+    }
+
+    fn handle_timeout(&mut self, _now: Instant, _command: &Command) -> TimeoutAction {
+        if self.aborts { TimeoutAction::Aborted } else { TimeoutAction::ResetTimer }
+    }
+}
+
+/// A stack over a [`Notebook`] with a clock that tests move.
+struct Rig {
+    stack: Stack,
+    driver: Notebook,
+    now: Instant,
+    token: u64,
+}
+
+const MIB_512: Sectors = Sectors::new(1 << 30);
+
+fn config(kernel: Kernel) -> StackConfig {
+    let limits = QueueLimits {
+        max_hw_sectors: Sectors::new(1024),
+        max_segments: 512,
+        max_hw_discard_sectors: Sectors::new(1 << 20),
+        discard_granularity: 512,
+        ..QueueLimits::default()
+    };
+    StackConfig { kernel, ..StackConfig::new(limits, MIB_512, 1, 128) }
+}
+
+fn with_scheduler(kernel: Kernel) -> StackConfig {
+    StackConfig { scheduler: SchedulerConfig::parse("mq-deadline").expect("a scheduler that exists"), ..config(kernel) }
+}
+
+use crate::sched::SchedulerConfig;
+
+impl Rig {
+    fn new(config: StackConfig) -> Self {
+        let mut stack = Stack::new(config).expect("a valid configuration");
+        stack.set_tracing(true);
+        Self { stack, driver: Notebook::default(), now: Instant::ZERO, token: 0 }
+    }
+
+    fn io(&mut self, op: Op, flags: Flags, sector: u64, sectors: u64) -> Io {
+        self.token += 1;
+        Io {
+            task: TaskId(0),
+            token: self.token,
+            op,
+            flags,
+            sector: Sector::new(sector),
+            bytes: Sectors::new(sectors).bytes(),
+            ioprio: IoPrio::NONE,
+            write_hint: 0,
+            tenant: TenantId(0),
+            layout: LayoutId(0),
+            may_block: true,
+        }
+    }
+
+    fn submit(&mut self, op: Op, flags: Flags, sector: u64, sectors: u64) -> Submitted {
+        let io = self.io(op, flags, sector, sectors);
+        self.stack.submit(self.now, io, &mut self.driver)
+    }
+
+    /// One call over a buffer with these runs (in pages), through a file system: everything under one plug.
+    fn submit_runs(&mut self, sector: u64, runs: Vec<u64>) {
+        let pages: u64 = runs.iter().sum();
+        let layout = self.stack.register_layout(Layout::from_run_pages(runs));
+        let io = Io { layout, ..self.io(Op::Read, Flags::NONE, sector, pages * 8) };
+        self.stack.submit(self.now, io, &mut self.driver);
+        self.stack.self_check();
+    }
+
+    fn batch(&mut self, sectors: &[(u64, u64)]) {
+        self.stack.begin_batch(self.now, TaskId(0));
+        for &(sector, len) in sectors {
+            self.submit(Op::Read, Flags::NONE, sector, len);
+        }
+        self.stack.end_batch(self.now, TaskId(0), &mut self.driver);
+        self.stack.self_check();
+    }
+
+    fn complete(&mut self, command: Command) {
+        self.complete_with(command, Status::Ok, command.bytes);
+    }
+
+    fn complete_with(&mut self, command: Command, status: Status, bytes: Bytes) {
+        self.driver.issued.retain(|c| c.sequence != command.sequence);
+        let completion = Completion { request: command.request, status, bytes };
+        self.stack.handle_completion(self.now, completion, &mut self.driver);
+        self.stack.self_check();
+    }
+
+    fn complete_first(&mut self) -> Command {
+        let command = self.driver.issued[0];
+        self.complete(command);
+        command
+    }
+
+    fn complete_all(&mut self) {
+        while !self.driver.issued.is_empty() {
+            self.complete_first();
+        }
+    }
+
+    fn issued(&self) -> Vec<String> {
+        self.driver.issued.iter().map(|c| format!("{}+{}", c.sector.get(), c.bytes.get() / 512)).collect()
+    }
+
+    fn done(&mut self) -> Vec<(u64, Status)> {
+        core::iter::from_fn(|| self.stack.poll_done()).map(|d| (d.token, d.status)).collect()
+    }
+
+    /// Events as `LETTER rwbs sector+n`, one a line item.
+    fn events(&mut self) -> Vec<String> {
+        let mut events = Vec::new();
+        self.stack.drain_events(&mut events);
+        events.iter().map(letter).collect()
+    }
+}
+
+fn letter(event: &Event) -> String {
+    let place = format!("{} {}+{}", Rwbs(event.op, event.flags), event.sector.get(), event.sectors);
+    match event.kind {
+        EventKind::BioQueue => format!("Q {place}"),
+        EventKind::Split { new_sector } => format!("X {}/{}", event.sector.get(), new_sector.get()),
+        EventKind::GetRequest => format!("G {place}"),
+        EventKind::IoStart => "S".to_string(),
+        EventKind::Plug => "P".to_string(),
+        EventKind::Unplug { requests, from_schedule } => {
+            format!("U{} {requests}", if from_schedule { "T" } else { "" })
+        }
+        EventKind::BackMerge => format!("M {place}"),
+        EventKind::FrontMerge => format!("F {place}"),
+        EventKind::RequestMerge => format!("MR {place}"),
+        EventKind::Insert => format!("I {place}"),
+        EventKind::Issue => format!("D {place}"),
+        EventKind::Requeue => format!("R {place}"),
+        EventKind::Complete { status } => match status {
+            Status::Ok => format!("C {place}"),
+            error => format!("C {place} [{}]", -error.errno()),
+        },
+        EventKind::IoDone => "E".to_string(),
+    }
+}
+
+/// Runs of a full bio of `sectors`: e runs of two pages, the rest single, the last single (facts on order-0 memory).
+fn full_bio(sectors: u64) -> Vec<u64> {
+    let doubles = ((sectors - 2048) / 8) as usize;
+    (0..256).map(|i| if i < doubles { 2 } else { 1 }).collect()
+}
+
+fn iomap(kernel: Kernel) -> StackConfig {
+    StackConfig { direct_path: DirectPath::Iomap, ..config(kernel) }
+}
+
+#[test]
+fn seed_001_trace_of_a_lifo_plug() {
+    for kernel in [Kernel::V6_1, Kernel::V6_6] {
+        let mut rig = Rig::new(iomap(kernel));
+        let runs = [2144, 2144, 2112, 2096].into_iter().flat_map(full_bio).collect();
+        rig.submit_runs(86925864, runs);
+        assert_eq!(
+            rig.issued(),
+            [
+                "86925864+1024",
+                "86926888+1024",
+                "86928008+1024",
+                "86927912+96",
+                "86929032+1024",
+                "86930152+1024",
+                "86930056+96",
+                "86931176+1024",
+                "86932264+1024",
+                "86932200+64",
+                "86933288+1024",
+                "86934312+48",
+            ]
+        );
+        assert_eq!(rig.stack.counters().tails, 4);
+    }
+}
+
+#[test]
+fn the_same_bios_under_a_fifo_plug() {
+    for kernel in [Kernel::V6_12, Kernel::V6_18] {
+        let mut rig = Rig::new(iomap(kernel));
+        rig.submit_runs(86925864, [2144, 2144, 2112, 2096].into_iter().flat_map(full_bio).collect());
+        assert_eq!(
+            rig.issued(),
+            [
+                "86925864+1024",
+                "86926888+1024",
+                "86927912+96",
+                "86928008+1024",
+                "86929032+1024",
+                "86930056+96",
+                "86930152+1024",
+                "86931176+1024",
+                "86932200+64",
+                "86932264+1024",
+                "86933288+1024",
+                "86934312+48",
+            ]
+        );
+        let unplugs: Vec<String> = rig.events().into_iter().filter(|e| e.starts_with('U')).collect();
+        assert_eq!(unplugs, ["U 1", "U 1", "U 10"]);
+    }
+}
+
+#[test]
+fn three_bios_of_1028_kib_in_both_eras() {
+    let runs = || [2056, 2056, 2056].into_iter().flat_map(full_bio).collect();
+    let mut rig = Rig::new(iomap(Kernel::V6_1));
+    rig.submit_runs(0, runs());
+    assert_eq!(
+        rig.issued(),
+        ["0+1024", "1024+1024", "2056+1024", "2048+8", "3080+1024", "4112+1024", "4104+8", "5136+1024", "6160+8"]
+    );
+    let mut rig = Rig::new(iomap(Kernel::V6_18));
+    rig.submit_runs(0, runs());
+    assert_eq!(
+        rig.issued(),
+        ["0+1024", "1024+1024", "2048+8", "2056+1024", "3080+1024", "4104+8", "4112+1024", "5136+1024", "6160+8"]
+    );
+}
+
+#[test]
+fn aligned_bios_issue_alike_under_either_rule() {
+    for kernel in Kernel::ALL {
+        let mut rig = Rig::new(iomap(kernel));
+        rig.submit_runs(0, [2048, 2048].into_iter().flat_map(full_bio).collect());
+        assert_eq!(rig.issued(), ["0+1024", "1024+1024", "2048+1024", "3072+1024"], "{}", kernel.name());
+        assert_eq!(rig.stack.counters().tails, 0);
+    }
+}
+
+#[test]
+fn seed_001_fill_leaves_no_split() {
+    let mut rig = Rig::new(StackConfig { fill: crate::build::Fill::MaxSectors, ..iomap(Kernel::V6_18) });
+    rig.submit_runs(0, [2144, 2144].into_iter().flat_map(full_bio).collect());
+    assert_eq!(rig.issued(), ["0+1024", "1024+1024", "2048+1024", "3072+1024", "4096+192"]);
+    assert_eq!(rig.stack.counters().splits, 0);
+}
+
+#[test]
+fn forty_scattered_reads_flush_as_32_and_8() {
+    let mut rig = Rig::new(config(Kernel::V6_18));
+    rig.batch(&(0..40).map(|i| (i * 1000, 8)).collect::<Vec<_>>());
+    let unplugs: Vec<String> = rig.events().into_iter().filter(|e| e.starts_with('U')).collect();
+    assert_eq!(unplugs, ["U 32", "U 8"]);
+}
+
+#[test]
+fn neighbours_under_one_plug_merge_forwards_and_backwards() {
+    for order in [[0, 8, 16, 24], [24, 16, 8, 0]] {
+        let mut rig = Rig::new(config(Kernel::V6_18));
+        rig.batch(&order.map(|s| (s, 8)));
+        assert_eq!(rig.issued(), ["0+32"]);
+        rig.complete_all();
+        let read = rig.stack.disk_stats(rig.now).groups[0];
+        assert_eq!((read.ios, read.merges, read.sectors), (1, 3, 32));
+        assert_eq!(rig.done().len(), 4);
+    }
+}
+
+#[test]
+fn a_plug_tries_only_its_newest_request() {
+    let mut rig = Rig::new(config(Kernel::V6_18));
+    rig.batch(&[(0, 8), (2000, 8), (8, 8), (2008, 8)]);
+    assert_eq!(rig.issued(), ["0+8", "2000+8", "8+8", "2008+8"]);
+}
+
+#[test]
+fn nomerges_2_stops_plug_merging() {
+    let mut rig = Rig::new(StackConfig { nomerges: 2, ..config(Kernel::V6_18) });
+    rig.batch(&[(0, 8), (8, 8)]);
+    assert_eq!(rig.issued(), ["0+8", "8+8"]);
+}
+
+#[test]
+fn a_request_found_too_small_takes_no_more() {
+    let mut config = with_scheduler(Kernel::V6_18);
+    config.limits.max_hw_sectors = Sectors::new(16);
+    (config.queue_depth, config.nr_requests) = (1, Some(8));
+    let mut rig = Rig::new(config);
+    rig.submit(Op::Read, Flags::NONE, 5000, 8);
+    // The driver's only tag is in use: what follows stays in the scheduler.
+    rig.submit(Op::Read, Flags::NONE, 0, 8);
+    rig.submit(Op::Read, Flags::NONE, 8, 16);
+    rig.submit(Op::Read, Flags::NONE, 8, 8);
+    rig.complete_all();
+    assert_eq!(rig.stack.counters().back_merges, 0);
+    assert_eq!(rig.stack.counters().issued, 4);
+}
+
+#[test]
+fn a_chunk_boundary_is_not_merged_across() {
+    let mut config = config(Kernel::V6_18);
+    config.limits.chunk_sectors = Sectors::new(32);
+    let mut rig = Rig::new(config);
+    rig.batch(&[(24, 8), (32, 8)]);
+    assert_eq!(rig.issued(), ["24+8", "32+8"]);
+}
+
+#[test]
+fn priority_tenant_and_hint_keep_bios_apart() {
+    for change in 0..4 {
+        let mut rig = Rig::new(config(Kernel::V6_18));
+        rig.stack.begin_batch(rig.now, TaskId(0));
+        rig.submit(Op::Write, Flags::NONE, 0, 8);
+        let mut io = rig.io(Op::Write, Flags::NONE, 8, 8);
+        match change {
+            0 => {}
+            1 => io.ioprio = IoPrio::new(crate::ioprio::PrioClass::Rt, 0),
+            2 => io.tenant = TenantId(7),
+            _ => io.write_hint = 3,
+        }
+        rig.stack.submit(rig.now, io, &mut rig.driver);
+        rig.stack.end_batch(rig.now, TaskId(0), &mut rig.driver);
+        assert_eq!(rig.driver.issued.len(), if change == 0 { 1 } else { 2 }, "change {change}");
+    }
+}
+
+#[test]
+fn nowait_is_not_split() {
+    let mut rig = Rig::new(config(Kernel::V6_18));
+    rig.submit(Op::Read, Flags::NOWAIT, 0, 2056);
+    rig.submit(Op::Read, Flags::NOWAIT, 0, 1024);
+    assert_eq!(rig.issued(), ["0+1024"]);
+    assert_eq!(rig.done(), [(1, Status::Again)]);
+}
+
+#[test]
+fn event_order_without_a_scheduler() {
+    let mut rig = Rig::new(iomap(Kernel::V6_6));
+    rig.submit(Op::Read, Flags::NONE, 0, 1032);
+    rig.complete_all();
+    assert_eq!(
+        rig.events(),
+        [
+            "Q R 0+1032",
+            "X 0/1024",
+            "G R 0+1024",
+            "S",
+            "P",
+            "G R 1024+8",
+            "S",
+            "D R 0+1024",
+            "P",
+            "D R 1024+8",
+            "C R 0+1024",
+            "E",
+            "C R 1024+8",
+            "E"
+        ]
+    );
+}
+
+#[test]
+fn event_order_with_a_scheduler() {
+    let mut rig = Rig::new(with_scheduler(Kernel::V6_18));
+    rig.submit(Op::Read, Flags::NONE, 0, 8);
+    rig.complete_all();
+    assert_eq!(rig.events(), ["Q R 0+8", "G R 0+8", "S", "P", "U 1", "I R 0+8", "D R 0+8", "C R 0+8", "E"]);
+}
+
+fn cached(fua: bool) -> StackConfig {
+    let mut config = config(Kernel::V6_18);
+    config.limits.write_cache = true;
+    config.limits.fua = fua;
+    config
+}
+
+#[test]
+fn an_empty_flush_as_measured() {
+    let mut rig = Rig::new(cached(false));
+    rig.submit(Op::Flush, Flags::NONE, 0, 0);
+    rig.complete_all();
+    assert_eq!(
+        rig.events(),
+        ["Q FWS 0+0", "G FWS 0+0", "S", "D FF 0+0", "C FF 18446744073709551615+0", "C FWS 0+0", "E"]
+    );
+    let stats = rig.stack.disk_stats(rig.now);
+    assert_eq!((stats.groups[1].ios, stats.groups[1].sectors, stats.flushes), (1, 0, 1));
+    assert_eq!(rig.done(), [(1, Status::Ok)]);
+}
+
+#[test]
+fn without_a_cache_a_flush_is_over_at_once() {
+    let mut rig = Rig::new(config(Kernel::V6_18));
+    rig.submit(Op::Flush, Flags::NONE, 0, 0);
+    assert_eq!(rig.done(), [(1, Status::Ok)]);
+    assert!(rig.events().is_empty());
+}
+
+#[test]
+fn a_fua_write_on_a_cache_without_fua_is_followed_by_a_flush() {
+    let mut rig = Rig::new(cached(false));
+    rig.submit(Op::Write, Flags::SYNC | Flags::FUA, 0, 8);
+    assert_eq!(rig.issued(), ["0+8"]);
+    rig.complete_first();
+    assert!(rig.done().is_empty(), "not durable before the flush");
+    rig.complete_first();
+    assert_eq!(rig.done(), [(1, Status::Ok)]);
+    assert_eq!(
+        rig.events(),
+        [
+            "Q WFS 0+8",
+            "G WFS 0+8",
+            "S",
+            "P",
+            "U 1",
+            "D WS 0+8",
+            "C WS 0+8",
+            "D FF 0+0",
+            "C FF 18446744073709551615+0",
+            "C WS 0+0",
+            "E"
+        ]
+    );
+}
+
+#[test]
+fn sequences_by_device() {
+    for (write_cache, fua, expected) in
+        [(false, false, vec!["W"]), (true, false, vec!["FF", "W", "FF"]), (true, true, vec!["FF", "WF"])]
+    {
+        let mut config = config(Kernel::V6_18);
+        (config.limits.write_cache, config.limits.fua) = (write_cache, fua);
+        let mut rig = Rig::new(config);
+        rig.submit(Op::Write, Flags::PREFLUSH | Flags::FUA, 0, 8);
+        let mut seen = Vec::new();
+        while !rig.driver.issued.is_empty() {
+            let command = rig.complete_first();
+            seen.push(
+                Rwbs(
+                    command.op,
+                    command.flags.without(if command.op == Op::Flush { Flags::NONE } else { Flags::PREFLUSH }),
+                )
+                .to_string(),
+            );
+        }
+        assert_eq!(seen, expected);
+        assert_eq!(rig.done(), [(1, Status::Ok)]);
+    }
+}
+
+#[test]
+fn four_fsyncs_share_two_flushes_and_are_four_writes() {
+    let mut rig = Rig::new(cached(false));
+    for _ in 0..4 {
+        rig.submit(Op::Flush, Flags::NONE, 0, 0);
+    }
+    rig.complete_all();
+    let stats = rig.stack.disk_stats(rig.now);
+    assert_eq!((stats.groups[1].ios, stats.groups[1].sectors, stats.flushes), (4, 0, 2));
+    assert_eq!(rig.done().len(), 4);
+}
+
+#[test]
+fn a_failed_preflush_writes_nothing() {
+    let mut rig = Rig::new(StackConfig { max_retries: 0, ..cached(true) });
+    rig.submit(Op::Write, Flags::PREFLUSH, 0, 8);
+    let flush = rig.driver.issued[0];
+    assert_eq!(flush.op, Op::Flush);
+    rig.complete_with(flush, Status::IoError, Bytes::ZERO);
+    assert!(rig.driver.issued.is_empty());
+    assert_eq!(rig.done(), [(1, Status::IoError)]);
+}
+
+#[test]
+fn partial_completion_and_error() {
+    let mut rig = Rig::new(config(Kernel::V6_18));
+    rig.batch(&[(0, 8), (8, 8), (16, 8)]);
+    let command = rig.driver.issued[0];
+    let first = Sectors::new(12).bytes();
+    rig.driver.issued.clear();
+    let part = |status, bytes| Completion { request: command.request, status, bytes };
+    rig.stack.handle_completion(rig.now, part(Status::Ok, first), &mut rig.driver);
+    assert_eq!(rig.done(), [(1, Status::Ok)]);
+    rig.stack.handle_completion(rig.now, part(Status::Medium, Bytes::ZERO), &mut rig.driver);
+    assert_eq!(rig.done(), [(2, Status::Medium), (3, Status::Medium)]);
+    let read = rig.stack.disk_stats(rig.now).groups[0];
+    assert_eq!((read.ios, read.sectors), (1, 24));
+    rig.stack.self_check();
+}
+
+#[test]
+fn a_retryable_error_is_tried_again_and_a_final_one_is_not() {
+    for (status, failfast, tries) in
+        [(Status::Transport, false, 6), (Status::Transport, true, 1), (Status::Medium, false, 1)]
+    {
+        for config in [config(Kernel::V6_18), with_scheduler(Kernel::V6_18)] {
+            let mut rig = Rig::new(config);
+            let flags = if failfast { Flags::FAILFAST_DEV } else { Flags::NONE };
+            rig.submit(Op::Read, flags, 0, 8);
+            let mut seen = 0;
+            while let Some(&command) = rig.driver.issued.first() {
+                seen += 1;
+                rig.complete_with(command, status, Bytes::ZERO);
+            }
+            assert_eq!(seen, tries);
+            assert_eq!(rig.done(), [(1, status)]);
+        }
+    }
+}
+
+#[test]
+fn a_lost_command_times_out_after_30_seconds() {
+    let mut rig = Rig::new(config(Kernel::V6_18));
+    rig.driver.aborts = true;
+    rig.stack.config.max_retries = 0;
+    rig.submit(Op::Read, Flags::NONE, 0, 8);
+    let mut looks = Vec::new();
+    while let Some(at) = rig.stack.next_timer() {
+        looks.push(at.get() / 1_000_000_000);
+        rig.now = at;
+        rig.stack.handle_timers(at, &mut rig.driver);
+    }
+    assert_eq!(looks, [6, 30]);
+    assert_eq!(rig.done(), [(1, Status::Timeout)]);
+    // The device's late answer finds nothing.
+    let late = rig.driver.issued[0];
+    rig.complete(late);
+    assert!(rig.done().is_empty());
+}
+
+#[test]
+fn a_busy_driver_is_asked_again_after_3_ms() {
+    for config in [config(Kernel::V6_18), with_scheduler(Kernel::V6_18)] {
+        let mut rig = Rig::new(config);
+        rig.driver.room = Some(1);
+        rig.batch(&[(0, 8), (1000, 8), (2000, 8)]);
+        assert_eq!(rig.issued(), ["0+8"]);
+        assert!(rig.events().iter().any(|e| e == "R R 1000+8"));
+        rig.driver.room = None;
+        let at = rig.stack.next_timer().expect("a rerun");
+        assert_eq!(at, Instant::ZERO + Nanos::from_millis(3));
+        rig.now = at;
+        rig.stack.handle_timers(at, &mut rig.driver);
+        assert_eq!(rig.issued(), ["0+8", "1000+8", "2000+8"]);
+        rig.complete_all();
+        assert_eq!(rig.done().len(), 3);
+    }
+}
+
+#[test]
+fn a_completion_restarts_a_busy_driver() {
+    let mut rig = Rig::new(config(Kernel::V6_18));
+    (rig.driver.room, rig.driver.promise) = (Some(2), true);
+    rig.batch(&[(0, 8), (1000, 8), (2000, 8)]);
+    rig.driver.room = None;
+    rig.complete_first();
+    assert_eq!(rig.issued(), ["1000+8", "2000+8"]);
+}
+
+#[test]
+fn a_task_without_a_tag_sleeps_and_goes_on_in_order() {
+    let mut config = config(Kernel::V6_18);
+    config.queue_depth = 2;
+    let mut rig = Rig::new(config);
+    assert_eq!(rig.submit(Op::Read, Flags::NONE, 0, 8), Submitted::Accepted);
+    // Three fragments, one tag.
+    assert_eq!(rig.submit(Op::Read, Flags::NONE, 8000, 3072), Submitted::Blocked);
+    assert_eq!(rig.issued(), ["0+8", "8000+1024"]);
+    rig.complete_first();
+    assert_eq!(rig.stack.poll_unblocked(), None, "one fragment still waits");
+    rig.complete_first();
+    assert_eq!(rig.stack.poll_unblocked(), Some(TaskId(0)));
+    rig.complete_all();
+    assert_eq!(rig.done(), [(1, Status::Ok), (2, Status::Ok)]);
+    assert_eq!(rig.stack.counters().tag_waits, 2);
+}
+
+#[test]
+fn io_uring_waits_in_a_worker() {
+    let mut config = config(Kernel::V6_18);
+    config.queue_depth = 1;
+    let mut rig = Rig::new(config);
+    for sector in [0, 1000, 2000] {
+        let io = Io { may_block: false, ..rig.io(Op::Read, Flags::NONE, sector, 8) };
+        assert_eq!(rig.stack.submit(rig.now, io, &mut rig.driver), Submitted::Accepted);
+    }
+    assert_eq!(rig.issued(), ["0+8"]);
+    rig.complete_all();
+    assert_eq!(rig.done().len(), 3);
+}
+
+#[test]
+fn bad_calls_fail_before_any_bio() {
+    let mut rig = Rig::new(config(Kernel::V6_18));
+    rig.submit(Op::Read, Flags::NONE, MIB_512.get() - 4, 8);
+    rig.submit(Op::WriteZeroes, Flags::NONE, 0, 8);
+    let io = Io { bytes: Bytes::new(100), ..rig.io(Op::Read, Flags::NONE, 0, 0) };
+    rig.stack.submit(rig.now, io, &mut rig.driver);
+    assert_eq!(rig.done(), [(1, Status::IoError), (2, Status::NotSupported), (3, Status::Invalid)]);
+    assert!(rig.events().is_empty());
+}
+
+#[test]
+fn discards_merge_by_range_where_the_device_takes_several() {
+    let mut config = config(Kernel::V6_18);
+    config.limits.max_discard_segments = 4;
+    let mut rig = Rig::new(config);
+    rig.stack.begin_batch(rig.now, TaskId(0));
+    for sector in [0, 5000, 100] {
+        rig.submit(Op::Discard, Flags::NONE, sector, 8);
+    }
+    rig.stack.end_batch(rig.now, TaskId(0), &mut rig.driver);
+    assert_eq!(rig.driver.issued.len(), 1);
+    rig.complete_all();
+    assert_eq!(rig.stack.disk_stats(rig.now).groups[2].ios, 1);
+    assert_eq!(rig.done().len(), 3);
+}
+
+/// Random calls, completions, errors and busy spells against the simplest possible model: every call ends exactly once,
+/// what reaches the driver covers exactly what was asked, and all invariants hold at every step.
+#[test]
+fn random_walks_end_every_call_once() {
+    for seed in 0..60u64 {
+        let kernel = Kernel::ALL[(seed % 4) as usize];
+        let mut config = if seed % 2 == 0 { config(kernel) } else { with_scheduler(kernel) };
+        config.queue_depth = 1 + (seed % 7) as u32;
+        config.hw_queues = 1 + (seed % 3) as u16;
+        config.nomerges = (seed % 5 == 0) as u8;
+        config.limits.write_cache = seed % 3 == 0;
+        config.limits.fua = seed % 6 == 0;
+        let mut rig = Rig::new(config);
+        let mut random = Walk(seed);
+        let (mut asked, mut ended) = (BTreeMap::new(), BTreeMap::new());
+        for _ in 0..400 {
+            rig.now = rig.now + Nanos::new(random.below(100_000));
+            let task = TaskId(random.below(3) as u32);
+            if random.below(10) < 6 && !rig.stack.task_mut(task).blocked {
+                let (op, flags) = match random.below(8) {
+                    0 => (Op::Flush, Flags::NONE),
+                    1 => (Op::Write, Flags::SYNC | Flags::FUA),
+                    2 => (Op::Write, Flags::PREFLUSH),
+                    3 => (Op::Discard, Flags::NONE),
+                    4 | 5 => (Op::Write, Flags::SYNC),
+                    _ => (Op::Read, Flags::NONE),
+                };
+                let sectors = if op == Op::Flush { 0 } else { 8 * (1 + random.below(4) * random.below(100)) };
+                let io =
+                    Io { task, may_block: random.below(2) == 0, ..rig.io(op, flags, 8 * random.below(4000), sectors) };
+                asked.insert(io.token, (op, sectors));
+                rig.stack.submit(rig.now, io, &mut rig.driver);
+            } else if !rig.driver.issued.is_empty() {
+                let command = rig.driver.issued[random.below(rig.driver.issued.len() as u64) as usize];
+                match random.below(12) {
+                    0 => rig.complete_with(command, Status::Transport, Bytes::ZERO),
+                    1 => rig.complete_with(command, Status::Medium, Bytes::ZERO),
+                    _ => rig.complete(command),
+                }
+            }
+            rig.driver.room = (random.below(6) == 0).then(|| random.below(3) as usize);
+            if rig.stack.next_timer().is_some_and(|at| at <= rig.now) {
+                rig.stack.handle_timers(rig.now, &mut rig.driver);
+            }
+            rig.stack.self_check();
+            for (token, status) in rig.done() {
+                assert!(ended.insert(token, status).is_none(), "seed {seed}: call {token} ended twice");
+            }
+        }
+        rig.driver.room = None;
+        for _ in 0..100_000 {
+            if rig.stack.ios_in_flight() == 0 {
+                break;
+            }
+            match rig.driver.issued.first() {
+                Some(&command) => rig.complete(command),
+                None => {
+                    rig.now = rig.stack.next_timer().expect("nothing in the driver, so a timer").max(rig.now);
+                    rig.stack.handle_timers(rig.now, &mut rig.driver);
+                }
+            }
+        }
+        for (token, status) in rig.done() {
+            assert!(ended.insert(token, status).is_none(), "seed {seed}: call {token} ended twice");
+        }
+        assert_eq!(ended.len(), asked.len(), "seed {seed}: calls that never ended");
+        rig.stack.self_check();
+        assert_eq!(rig.stack.disk_stats(rig.now).in_flight, 0, "seed {seed}");
+    }
+}
+
+/// A small generator for walks: constants of Knuth's MMIX.
+struct Walk(u64);
+
+impl Walk {
+    fn below(&mut self, bound: u64) -> u64 {
+        self.0 = self.0.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+        (self.0 >> 33) % bound.max(1)
+    }
+}

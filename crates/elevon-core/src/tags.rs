@@ -1,0 +1,181 @@
+//! Tags: small numbers that name what is in flight, and bound how much may be.
+//!
+//! The kernel picks a tag by a per-CPU hint that starts at random; here the lowest free one is taken, so that a run repeats.
+//! Taking and freeing cost O(depth / 64).
+
+extern crate alloc;
+use alloc::vec::Vec;
+
+use crate::units::Tag;
+
+/// Largest depth of a tag set (`BLK_MQ_MAX_DEPTH`).
+pub const MAX_DEPTH: u32 = 10240;
+
+/// How a shallow depth is read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shallow {
+    /// The first positions of every word of the bitmap (up to 6.16). Words have 2^shift bits, as many that four fit.
+    PerWord,
+    /// A number out of the whole map (6.17 and later).
+    WholeMap,
+}
+
+/// The tags of one hardware queue.
+#[derive(Clone, Debug)]
+pub struct TagMap {
+    words: Vec<u64>,
+    depth: u32,
+    used: u32,
+    /// Words before this one are full.
+    first_free_word: usize,
+}
+
+impl TagMap {
+    /// `depth` free tags, `0..depth`.
+    pub fn new(depth: u32) -> Self {
+        assert!((1..=MAX_DEPTH).contains(&depth), "a tag set holds 1 to {MAX_DEPTH} tags");
+        Self { words: alloc::vec![0; depth.div_ceil(64) as usize], depth, used: 0, first_free_word: 0 }
+    }
+
+    /// Tags in all.
+    pub const fn depth(&self) -> u32 {
+        self.depth
+    }
+
+    /// Tags taken.
+    #[inline]
+    pub const fn used(&self) -> u32 {
+        self.used
+    }
+
+    /// Takes the lowest free tag.
+    #[inline]
+    pub fn take(&mut self) -> Option<Tag> {
+        if self.used == self.depth {
+            return None;
+        }
+        while self.words[self.first_free_word] == u64::MAX {
+            self.first_free_word += 1;
+        }
+        let bit = (!self.words[self.first_free_word]).trailing_zeros();
+        let tag = self.first_free_word as u32 * 64 + bit;
+        // The last word may have fewer tags than bits, but then `used == depth` was caught above.
+        self.words[self.first_free_word] |= 1 << bit;
+        self.used += 1;
+        Some(Tag(tag))
+    }
+
+    /// Takes the lowest tag that a shallow depth allows.
+    pub fn take_shallow(&mut self, limit: u32, shallow: Shallow) -> Option<Tag> {
+        match shallow {
+            Shallow::WholeMap => (self.used < limit).then(|| self.take()).flatten(),
+            Shallow::PerWord => {
+                let word_bits = 1u32 << word_shift(self.depth);
+                let tag =
+                    (0..self.depth).filter(|tag| tag % word_bits < limit).find(|&tag| !self.is_taken(Tag(tag)))?;
+                self.words[(tag / 64) as usize] |= 1 << (tag % 64);
+                self.used += 1;
+                Some(Tag(tag))
+            }
+        }
+    }
+
+    /// Whether a tag is taken.
+    #[inline]
+    pub fn is_taken(&self, tag: Tag) -> bool {
+        self.words[(tag.0 / 64) as usize] >> (tag.0 % 64) & 1 == 1
+    }
+
+    /// Frees a tag, which must be taken.
+    #[inline]
+    pub fn free(&mut self, tag: Tag) {
+        assert!(self.is_taken(tag), "tag {} is freed twice", tag.0);
+        let word = (tag.0 / 64) as usize;
+        self.words[word] &= !(1 << (tag.0 % 64));
+        self.first_free_word = self.first_free_word.min(word);
+        self.used -= 1;
+    }
+}
+
+/// log2 of the bits in a bitmap word of a set this deep: 6, less where four words would not fill.
+pub const fn word_shift(depth: u32) -> u32 {
+    let mut shift = 6;
+    while shift > 0 && (4u32 << shift) > depth {
+        shift -= 1;
+    }
+    shift
+}
+
+/// The async depth of a scheduler in the terms of a per-word limit: `async_depth` of `nr_requests`, scaled to one word and
+/// rounded up.
+pub const fn per_word_limit(async_depth: u32, nr_requests: u32) -> u32 {
+    let bits = 1u64 << word_shift(nr_requests);
+    (async_depth as u64 * bits).div_ceil(nr_requests as u64) as u32
+}
+
+/// The share of a shared tag set that each of `users` active queues may hold: at least 4; a depth of 1 is not divided.
+pub const fn fair_share(depth: u32, users: u32) -> u32 {
+    if depth <= 1 || users <= 1 {
+        return depth;
+    }
+    let share = depth.div_ceil(users);
+    if share < 4 { 4 } else { share }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::collections::BTreeSet;
+
+    #[test]
+    fn lowest_free_tag_against_a_naive_set() {
+        for depth in [1, 31, 64, 65, 128, 1000] {
+            let (mut map, mut naive) = (TagMap::new(depth), (0..depth).collect::<BTreeSet<_>>());
+            let mut taken = Vec::new();
+            let mut random = 1u64;
+            for _ in 0..5000 {
+                random = random.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+                if random >> 63 == 0 {
+                    let tag = map.take().map(|t| t.0);
+                    assert_eq!(tag, naive.pop_first());
+                    taken.extend(tag);
+                } else if !taken.is_empty() {
+                    let tag = taken.swap_remove((random >> 33) as usize % taken.len());
+                    map.free(Tag(tag));
+                    naive.insert(tag);
+                }
+                assert_eq!(map.used() as usize, taken.len());
+            }
+        }
+    }
+
+    #[test]
+    fn word_sizes_of_the_kernel() {
+        assert_eq!((word_shift(64), word_shift(256), word_shift(31)), (4, 6, 2));
+        assert_eq!(per_word_limit(48, 64), 12);
+    }
+
+    #[test]
+    fn shallow_depth_by_version() {
+        let mut map = TagMap::new(64);
+        // 16-bit words, two positions of each.
+        let tags: Vec<u32> = core::iter::from_fn(|| map.take_shallow(2, Shallow::PerWord)).map(|t| t.0).collect();
+        assert_eq!(tags, [0, 1, 16, 17, 32, 33, 48, 49]);
+        let mut map = TagMap::new(64);
+        assert_eq!(core::iter::from_fn(|| map.take_shallow(2, Shallow::WholeMap)).count(), 2);
+    }
+
+    #[test]
+    fn shared_sets_are_divided() {
+        assert_eq!([fair_share(32, 1), fair_share(32, 3), fair_share(32, 16), fair_share(5, 4)], [32, 11, 4, 4]);
+    }
+
+    #[test]
+    #[should_panic(expected = "freed twice")]
+    fn freeing_twice_is_loud() {
+        let mut map = TagMap::new(4);
+        let tag = map.take().expect("empty map");
+        map.free(tag);
+        map.free(tag);
+    }
+}
