@@ -1,1 +1,134 @@
-//! See the workspace's ARCHITECTURE.md.
+//! Real time: files and block devices as the back end of a run, by io_uring or a pool of threads.
+//!
+//! The only crate with `unsafe`: buffers whose bytes the kernel moves, and system calls. Nothing is ever opened that the
+//! caller did not name.
+
+mod buffers;
+pub mod file;
+pub mod interrupt;
+mod threads;
+mod uring;
+
+pub use file::{HostFile, OpenError, OpenOptions};
+
+use elevon_core::driver::{Accept, Command, Completion, Driver, Pieces};
+use elevon_core::units::{Instant, TaskId};
+use elevon_workload::backend::Backend;
+
+use buffers::Buffers;
+use interrupt::Interrupt;
+
+/// How I/O reaches the kernel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Method {
+    /// io_uring, with registered buffers where the memory lock limit allows.
+    IoUring,
+    /// System calls on a pool of threads.
+    Threads,
+}
+
+/// A real file or block device with the machine's clock.
+pub struct Host {
+    file: HostFile,
+    epoch: std::time::Instant,
+    interrupt: Interrupt,
+    buffers: Buffers,
+    engine: Engine,
+    warnings: Vec<String>,
+}
+
+enum Engine {
+    Uring(Box<uring::Uring>),
+    Threads(threads::Threads),
+}
+
+impl Host {
+    /// Starts the clock. `method` `None` takes io_uring, or threads with a warning where the kernel denies it.
+    pub fn new(file: HostFile, depth: u32, method: Option<Method>, interrupt: Interrupt) -> std::io::Result<Self> {
+        let mut warnings = file.notes.clone();
+        let engine = match method {
+            Some(Method::IoUring) => Engine::Uring(Box::new(uring::Uring::new(depth)?)),
+            Some(Method::Threads) => Engine::Threads(threads::Threads::new(&file, depth)),
+            None => match uring::Uring::new(depth) {
+                Ok(ring) => Engine::Uring(Box::new(ring)),
+                Err(error) => {
+                    warnings.push(format!("io_uring is not available ({error}): using a pool of threads"));
+                    Engine::Threads(threads::Threads::new(&file, depth))
+                }
+            },
+        };
+        let buffers = Buffers::default();
+        Ok(Self { file, epoch: std::time::Instant::now(), interrupt, buffers, engine, warnings })
+    }
+
+    /// What the user should know about how this run was made.
+    pub fn warnings(&self) -> &[String] {
+        &self.warnings
+    }
+
+    /// How I/O reaches the kernel.
+    pub const fn method(&self) -> Method {
+        match self.engine {
+            Engine::Uring(_) => Method::IoUring,
+            Engine::Threads(_) => Method::Threads,
+        }
+    }
+
+    /// The file.
+    pub const fn file(&self) -> &HostFile {
+        &self.file
+    }
+
+    fn clock(&self) -> Instant {
+        Instant::new(self.epoch.elapsed().as_nanos() as u64)
+    }
+}
+
+impl Driver for Host {
+    #[inline]
+    fn queue_command(&mut self, _now: Instant, command: &Command, pieces: &dyn Pieces) -> Accept {
+        match &mut self.engine {
+            Engine::Uring(ring) => ring.queue(&self.file, &mut self.buffers, command, pieces),
+            Engine::Threads(threads) => threads.queue(&mut self.buffers, command, pieces),
+        }
+    }
+}
+
+impl Backend for Host {
+    #[inline]
+    fn now(&mut self) -> Instant {
+        self.clock()
+    }
+
+    #[inline]
+    fn poll_completion(&mut self) -> Option<Completion> {
+        match &mut self.engine {
+            Engine::Uring(ring) => ring.poll(&self.file, &mut self.buffers),
+            Engine::Threads(threads) => threads.poll(&mut self.buffers),
+        }
+    }
+
+    fn wait(&mut self, until: Option<Instant>) -> bool {
+        let limit = until.map(|at| std::time::Duration::from_nanos(at.since(self.clock()).get()));
+        let waited = match &mut self.engine {
+            Engine::Uring(ring) => ring.wait(limit),
+            Engine::Threads(threads) => threads.wait(limit),
+        };
+        waited && !self.interrupt.is_set()
+    }
+
+    fn interrupted(&self) -> bool {
+        self.interrupt.is_set()
+    }
+
+    fn prepare_buffers(&mut self, task: TaskId, slots: u32, bytes: u64) {
+        self.buffers.prepare(task, slots, bytes);
+        if let Engine::Uring(ring) = &mut self.engine {
+            ring.forget_registration();
+        }
+    }
+
+    fn buffer(&mut self, task: TaskId, token: u64) -> Option<&mut [u8]> {
+        self.buffers.slot(task, token)
+    }
+}

@@ -1,0 +1,156 @@
+//! The bytes of I/O: for every task one aligned slab, cut into slots of equal size.
+//!
+//! The kernel writes into a slot while a command is in flight. Every slot counts its commands, and a slot is handed out as
+//! a slice only while none is, so no Rust reference ever covers memory that the kernel may be changing.
+
+use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
+
+use elevon_core::driver::Piece;
+use elevon_core::units::TaskId;
+
+/// Alignment of slabs and slots: enough for every O_DIRECT file system.
+const ALIGN: usize = 4096;
+
+/// A task's slab.
+struct Slab {
+    memory: *mut u8,
+    layout: Layout,
+    slot_bytes: usize,
+    /// Commands in flight on each slot.
+    in_flight: Vec<u32>,
+}
+
+// SAFETY: the slab owns its memory; nothing about it is bound to a thread.
+unsafe impl Send for Slab {}
+
+impl Drop for Slab {
+    fn drop(&mut self) {
+        if self.in_flight.iter().any(|&n| n > 0) {
+            // A command was abandoned: the kernel may still write here, so the memory is never used again.
+            return;
+        }
+        // SAFETY: allocated in `Slab::new` with this layout, freed once.
+        unsafe { dealloc(self.memory, self.layout) };
+    }
+}
+
+impl Slab {
+    fn new(slots: u32, bytes: u64) -> Self {
+        let slot_bytes = (bytes.max(1) as usize).next_multiple_of(ALIGN);
+        let size = slot_bytes * slots.max(1) as usize;
+        let layout = Layout::from_size_align(size, ALIGN).expect("a slab is smaller than half the address space");
+        // SAFETY: the layout has a size above zero.
+        let memory = unsafe { alloc_zeroed(layout) };
+        if memory.is_null() {
+            handle_alloc_error(layout);
+        }
+        Self { memory, layout, slot_bytes, in_flight: vec![0; slots.max(1) as usize] }
+    }
+}
+
+/// Memory that a piece of a command lies in.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Span {
+    pub(crate) address: *mut u8,
+    pub(crate) len: usize,
+    /// Index of the slab, for registered buffers.
+    pub(crate) slab: u16,
+    slot: u32,
+}
+
+// SAFETY: a span is an address and a length; whoever dereferences it answers for that.
+unsafe impl Send for Span {}
+
+/// All slabs, by task.
+#[derive(Default)]
+pub(crate) struct Buffers {
+    slabs: Vec<Option<Slab>>,
+}
+
+impl Buffers {
+    pub(crate) fn prepare(&mut self, task: TaskId, slots: u32, bytes: u64) {
+        if task.index() >= self.slabs.len() {
+            self.slabs.resize_with(task.index() + 1, || None);
+        }
+        self.slabs[task.index()] = Some(Slab::new(slots, bytes));
+    }
+
+    /// The bytes of a slot that no command is in flight on.
+    pub(crate) fn slot(&mut self, task: TaskId, token: u64) -> Option<&mut [u8]> {
+        let slab = self.slabs.get_mut(task.index())?.as_mut()?;
+        let index = usize::try_from(token).ok()?;
+        assert_eq!(*slab.in_flight.get(index)?, 0, "the buffer of an I/O in flight is asked for");
+        // SAFETY: the slot lies inside the slab (its counter exists), no command is in flight on it, and the slice
+        // borrows `self`, so no command can start while it lives.
+        Some(unsafe { std::slice::from_raw_parts_mut(slab.memory.add(index * slab.slot_bytes), slab.slot_bytes) })
+    }
+
+    /// Marks a piece as in flight and says where it lies. Panics where the piece leaves its slot.
+    pub(crate) fn start(&mut self, piece: &Piece) -> Span {
+        let slab = self.slabs[piece.task.index()].as_mut().expect("buffers are prepared before I/O");
+        let (slot, offset, len) = (piece.token as usize, piece.offset as usize, piece.len as usize);
+        assert!(slot < slab.in_flight.len() && offset + len <= slab.slot_bytes, "a piece lies outside its buffer");
+        slab.in_flight[slot] += 1;
+        // SAFETY: inside the slab by the assertion above.
+        let address = unsafe { slab.memory.add(slot * slab.slot_bytes + offset) };
+        Span { address, len, slab: piece.task.0 as u16, slot: slot as u32 }
+    }
+
+    /// The command of a span is over.
+    pub(crate) fn finish(&mut self, span: &Span) {
+        if let Some(Some(slab)) = self.slabs.get_mut(usize::from(span.slab)) {
+            slab.in_flight[span.slot as usize] -= 1;
+        }
+    }
+
+    /// Every slab as an iovec, in order, for registration; `None` where one is missing or too large to register.
+    pub(crate) fn iovecs(&self) -> Option<Vec<libc::iovec>> {
+        const LARGEST: usize = 1 << 30;
+        self.slabs
+            .iter()
+            .map(|slab| {
+                let slab = slab.as_ref().filter(|s| s.layout.size() <= LARGEST)?;
+                Some(libc::iovec { iov_base: slab.memory.cast(), iov_len: slab.layout.size() })
+            })
+            .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn piece(offset: u64, len: u64) -> Piece {
+        Piece { task: TaskId(0), token: 1, offset, len }
+    }
+
+    #[test]
+    fn slots_are_aligned_and_apart() {
+        let mut buffers = Buffers::default();
+        buffers.prepare(TaskId(0), 2, 5000);
+        let span = buffers.start(&piece(0, 5000));
+        assert_eq!(span.address as usize % ALIGN, 0);
+        buffers.finish(&span);
+        buffers.slot(TaskId(0), 0).expect("slot 0").fill(1);
+        buffers.slot(TaskId(0), 1).expect("slot 1").fill(2);
+        assert!(buffers.slot(TaskId(0), 0).expect("slot 0").iter().all(|&b| b == 1));
+        assert!(buffers.slot(TaskId(0), 2).is_none());
+    }
+
+    #[test]
+    #[should_panic(expected = "in flight")]
+    fn a_slot_in_flight_is_not_handed_out() {
+        let mut buffers = Buffers::default();
+        buffers.prepare(TaskId(0), 2, 4096);
+        buffers.start(&piece(0, 4096));
+        buffers.slot(TaskId(0), 1);
+    }
+
+    #[test]
+    #[should_panic(expected = "outside its buffer")]
+    fn a_piece_cannot_leave_its_slot() {
+        let mut buffers = Buffers::default();
+        buffers.prepare(TaskId(0), 2, 4096);
+        buffers.start(&piece(1, 4096));
+    }
+}

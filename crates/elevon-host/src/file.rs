@@ -1,0 +1,228 @@
+//! Opening what a user named, and what its kind says of limits.
+
+use std::fs::File;
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use elevon_core::limits::QueueLimits;
+use elevon_core::units::{Bytes, Sectors};
+
+/// How to open.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct OpenOptions {
+    /// Writes will come.
+    pub write: bool,
+    /// Bypass the page cache (O_DIRECT) where the file system allows.
+    pub direct: bool,
+    /// Create a regular file of this size, or grow one to it; 0 leaves the size as it is.
+    pub grow_to: u64,
+}
+
+/// An open file or block device.
+#[derive(Debug)]
+pub struct HostFile {
+    pub(crate) file: File,
+    /// The path as it was named.
+    pub path: PathBuf,
+    /// Size.
+    pub size: Sectors,
+    /// Whether it is a block device.
+    pub is_block_device: bool,
+    /// Whether O_DIRECT is in force.
+    pub is_direct: bool,
+    /// Limits: of the block device as sysfs says, or generous ones for a file.
+    pub limits: QueueLimits,
+    /// What the user should know.
+    pub notes: Vec<String>,
+}
+
+/// Why something named cannot be used.
+#[derive(Debug)]
+pub enum OpenError {
+    /// It is a directory, socket, terminal ...
+    Kind {
+        /// The path.
+        path: PathBuf,
+        /// What it is.
+        what: &'static str,
+    },
+    /// It has no byte.
+    Empty {
+        /// The path.
+        path: PathBuf,
+    },
+    /// A system call failed.
+    Io {
+        /// The path.
+        path: PathBuf,
+        /// What was tried.
+        action: &'static str,
+        /// The error.
+        error: std::io::Error,
+    },
+}
+
+impl std::fmt::Display for OpenError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Kind { path, what } => {
+                write!(f, "{}: is {what}; a regular file or a block device is needed", path.display())
+            }
+            Self::Empty { path } => write!(
+                f,
+                "{}: has size 0; give the job size= (a job that writes then creates the file), or name a file with content",
+                path.display()
+            ),
+            Self::Io { path, action, error } => write!(f, "{}: cannot {action}: {error}", path.display()),
+        }
+    }
+}
+impl std::error::Error for OpenError {}
+
+impl HostFile {
+    /// Opens a path. A regular file is created or grown only if the caller writes and says how large.
+    pub fn open(path: &Path, options: OpenOptions) -> Result<Self, OpenError> {
+        let io = |action| move |error| OpenError::Io { path: path.to_owned(), action, error };
+        let existing = match std::fs::metadata(path) {
+            Ok(meta) => Some(meta),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound && options.write && options.grow_to > 0 => None,
+            Err(error) => return Err(io("open it")(error)),
+        };
+        let is_block_device = existing.as_ref().is_some_and(|meta| meta.file_type().is_block_device());
+        if let Some(what) = existing.as_ref().and_then(|meta| unusable(meta.file_type())) {
+            return Err(OpenError::Kind { path: path.to_owned(), what });
+        }
+        let created = existing.is_none();
+        let mut notes = Vec::new();
+        let (file, is_direct) = open_as(path, options, created, &mut notes).map_err(io("open it"))?;
+        let mut bytes = size_of(&file, is_block_device).map_err(io("find its size"))?;
+        if !is_block_device && options.write && bytes < options.grow_to {
+            grow(&file, options.grow_to).map_err(|error| {
+                if created {
+                    // Nothing half-made stays behind.
+                    let _ = std::fs::remove_file(path);
+                } else {
+                    let _ = file.set_len(bytes);
+                }
+                OpenError::Io { path: path.to_owned(), action: "make room for it", error }
+            })?;
+            bytes = options.grow_to;
+        }
+        let limits = limits_of(&file, is_block_device, is_direct);
+        let size = Bytes::new(bytes - bytes % u64::from(limits.logical_block_size)).sectors_floor();
+        if size.is_zero() {
+            return Err(OpenError::Empty { path: path.to_owned() });
+        }
+        Ok(Self { file, path: path.to_owned(), size, is_block_device, is_direct, limits, notes })
+    }
+}
+
+fn unusable(kind: std::fs::FileType) -> Option<&'static str> {
+    if kind.is_file() || kind.is_block_device() {
+        None
+    } else if kind.is_dir() {
+        Some("a directory")
+    } else if kind.is_char_device() {
+        Some("a character device")
+    } else if kind.is_fifo() {
+        Some("a pipe")
+    } else {
+        Some("a socket")
+    }
+}
+
+fn open_as(path: &Path, options: OpenOptions, create: bool, notes: &mut Vec<String>) -> std::io::Result<(File, bool)> {
+    let open = |direct: bool| {
+        let flags = libc::O_CLOEXEC | if direct { libc::O_DIRECT } else { 0 };
+        // Not `create_new`: an open with O_DIRECT that fails may have made the file already.
+        let create = create && options.write;
+        File::options().read(true).write(options.write).create(create).truncate(false).custom_flags(flags).open(path)
+    };
+    if !options.direct {
+        return Ok((open(false)?, false));
+    }
+    match open(true) {
+        Ok(file) => Ok((file, true)),
+        Err(error) if error.raw_os_error() == Some(libc::EINVAL) => {
+            notes.push(format!("{}: the file system has no O_DIRECT; I/O goes through the page cache", path.display()));
+            Ok((open(false)?, false))
+        }
+        Err(error) => Err(error),
+    }
+}
+
+fn size_of(file: &File, is_block_device: bool) -> std::io::Result<u64> {
+    if !is_block_device {
+        return Ok(file.metadata()?.len());
+    }
+    let mut file = file;
+    std::io::Seek::seek(&mut file, std::io::SeekFrom::End(0))
+}
+
+/// Reserves the blocks, so that a full disk is found now and not in the middle of the run.
+fn grow(file: &File, bytes: u64) -> std::io::Result<()> {
+    let len = libc::off_t::try_from(bytes).map_err(|_| std::io::Error::from_raw_os_error(libc::EFBIG))?;
+    // SAFETY: a valid descriptor and plain numbers.
+    match unsafe { libc::posix_fallocate(file.as_raw_fd(), 0, len) } {
+        0 => Ok(()),
+        errno => Err(std::io::Error::from_raw_os_error(errno)),
+    }
+}
+
+/// A block device's limits from sysfs; for a file what io_uring takes in one call.
+fn limits_of(file: &File, is_block_device: bool, is_direct: bool) -> QueueLimits {
+    let mut limits = QueueLimits {
+        logical_block_size: if is_direct { 4096 } else { 512 },
+        max_hw_sectors: Sectors::new(8192),
+        max_segments: 1024,
+        max_segment_size: u32::MAX,
+        seg_boundary_mask: u64::MAX,
+        max_hw_discard_sectors: Sectors::new(1 << 22),
+        discard_granularity: 4096,
+        max_write_zeroes_sectors: Sectors::new(1 << 22),
+        write_cache: true,
+        fua: true,
+        nowait: false,
+        ..QueueLimits::default()
+    };
+    let Ok(meta) = file.metadata() else { return limits };
+    if is_block_device {
+        let dev = meta.rdev();
+        let base = format!("/sys/dev/block/{}:{}", libc::major(dev), libc::minor(dev));
+        // A partition's queue is its disk's.
+        let queue = [format!("{base}/queue"), format!("{base}/../queue")].into_iter().find(|p| Path::new(p).is_dir());
+        let number = |name: &str| {
+            let text = std::fs::read_to_string(format!("{}/{name}", queue.as_ref()?)).ok()?;
+            text.trim().parse::<u64>().ok()
+        };
+        if let Some(lbs) = number("logical_block_size") {
+            limits.logical_block_size = lbs as u32;
+        }
+        if let Some(pbs) = number("physical_block_size") {
+            limits.physical_block_size = pbs as u32;
+        }
+        if let Some(kb) = number("max_sectors_kb") {
+            limits.max_hw_sectors = Sectors::new(kb * 2);
+        }
+        limits.rotational = number("rotational") == Some(1);
+        limits.max_hw_discard_sectors = Sectors::new(number("discard_max_bytes").unwrap_or(0) / 512);
+    } else if is_direct {
+        limits.logical_block_size = direct_alignment(file).unwrap_or(4096);
+    }
+    limits
+}
+
+/// The alignment that direct I/O on this file needs (statx, 6.1 and later).
+fn direct_alignment(file: &File) -> Option<u32> {
+    const EMPTY: &std::ffi::CStr = c"";
+    // SAFETY: all-zero bytes are a valid `statx` value.
+    let mut answer: libc::statx = unsafe { std::mem::zeroed() };
+    // SAFETY: a valid descriptor, an empty path with AT_EMPTY_PATH, and memory for the answer.
+    let result = unsafe {
+        libc::statx(file.as_raw_fd(), EMPTY.as_ptr(), libc::AT_EMPTY_PATH, libc::STATX_DIOALIGN, &mut answer)
+    };
+    let align = answer.stx_dio_offset_align.max(answer.stx_dio_mem_align);
+    (result == 0 && answer.stx_mask & libc::STATX_DIOALIGN != 0 && align.is_power_of_two() && align <= 4096)
+        .then(|| align.max(512))
+}
