@@ -1,0 +1,68 @@
+//! A device in virtual time as the back end of a run: the clock jumps from event to event.
+
+use elevon_core::driver::{Accept, Command, Completion, Driver, Pieces, TimeoutAction};
+use elevon_core::units::Instant;
+use elevon_workload::backend::Backend;
+
+use crate::device::Device;
+
+/// A simulated device with its clock. The clock moves only in [`Backend::wait`].
+#[derive(Debug)]
+pub struct Simulation<D> {
+    device: D,
+    now: Instant,
+}
+
+impl<D: Device> Simulation<D> {
+    /// Starts at time zero.
+    pub const fn new(device: D) -> Self {
+        Self { device, now: Instant::ZERO }
+    }
+
+    /// The device.
+    pub const fn device(&self) -> &D {
+        &self.device
+    }
+
+    /// The device, to be changed between steps (faults).
+    pub const fn device_mut(&mut self) -> &mut D {
+        &mut self.device
+    }
+}
+
+impl<D: Device> Driver for Simulation<D> {
+    #[inline]
+    fn queue_command(&mut self, now: Instant, command: &Command, _pieces: &dyn Pieces) -> Accept {
+        self.device.submit(now, command)
+    }
+
+    fn handle_timeout(&mut self, now: Instant, command: &Command) -> TimeoutAction {
+        // As an NVMe driver does: abort the command; what the device says of it later is dropped.
+        self.device.abort(now, command);
+        TimeoutAction::Aborted
+    }
+}
+
+impl<D: Device> Backend for Simulation<D> {
+    #[inline]
+    fn now(&mut self) -> Instant {
+        self.now
+    }
+
+    #[inline]
+    fn poll_completion(&mut self) -> Option<Completion> {
+        self.device.poll(self.now)
+    }
+
+    #[inline]
+    fn wait(&mut self, until: Option<Instant>) -> bool {
+        let next = match (self.device.next_event(), until) {
+            (Some(device), Some(until)) => device.min(until),
+            (Some(at), None) | (None, Some(at)) => at,
+            (None, None) => return false,
+        };
+        // An event may be overdue (its inner step was not asked for yet), but time never goes back.
+        self.now = self.now.max(next);
+        true
+    }
+}
