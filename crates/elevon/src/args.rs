@@ -1,0 +1,222 @@
+//! The command line as it was typed; `plan` makes a checked run of it.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+/// The Linux block layer as a user-space system.
+///
+/// A fio job file runs through bio building, queue limits, splitting, plugging, an I/O scheduler, tags and a device: in
+/// virtual time over a simulated device, or in real time over a file or block device that you name.
+#[derive(Debug, Parser)]
+#[command(name = "elevon", version, max_term_width = 100)]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Run a fio job file and report as fio and iostat do
+    #[command(after_help = RUN_EXAMPLES)]
+    Run(RunArgs),
+    /// Run one job file under several stacks and put them side by side
+    #[command(after_help = COMPARE_EXAMPLES)]
+    Compare(CompareArgs),
+    /// Repeat a published experiment: the figures then and ours, and why they differ
+    Reproduce(ReproduceArgs),
+    /// List the simulated devices, or show one: parameters, sources, predictions beside what the model does
+    Devices(NameArgs),
+    /// List the I/O schedulers and queue settings, or show one scheduler with its tunables
+    Schedulers(NameArgs),
+}
+
+const RUN_EXAMPLES: &str = "\
+Examples:
+  elevon run job.fio                                     on the default simulated device
+  elevon run job.fio --device hdd-7200 --scheduler mq-deadline:read_expire=100
+  elevon run job.fio --device ./disk.img                 really reads and writes ./disk.img
+  elevon run job.fio --kernel 6.1 --trace run.ftrace     what an old kernel would have done, event by event
+  elevon run job.fio --output-format json | jq '.jobs[0].read.iops'
+
+Exit status: 0 done, 1 the run failed (I/O errors that the job does not ignore), 2 bad input.";
+
+const COMPARE_EXAMPLES: &str = "\
+Examples:
+  elevon compare job.fio --vs '--scheduler mq-deadline' --vs '--set fill=max-sectors'
+  elevon compare job.fio --device ufs-4.0 --vs '--kernel 6.1' --html compare.html";
+
+/// What decides how I/O travels: device, kernel, scheduler, settings.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct StackArgs {
+    /// Device: a profile (`elevon devices` lists them), a model with parameters, or the path of a file or block device,
+    /// which is then really read and written. Paths without a slash must exist
+    #[arg(long, value_name = "D", default_value = "nvme-datacenter")]
+    pub(crate) device: String,
+    /// I/O scheduler with tunables: NAME[:tunable=value,...]; the kernel's default for the device is not applied
+    #[arg(long, value_name = "S", default_value = "none")]
+    pub(crate) scheduler: String,
+    /// Kernel version whose rules are followed: 6.1, 6.6, 6.12 or 6.18
+    #[arg(long, value_name = "VERSION", default_value = "6.18")]
+    pub(crate) kernel: String,
+    /// Queue setting by its sysfs name, or a variant (fill=, io_ticks=, hz=); `elevon schedulers` lists them
+    #[arg(long, value_name = "KEY=VALUE")]
+    pub(crate) set: Vec<String>,
+    /// Seed of every random choice: same seed, same bytes out, on every machine, in simulation
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub(crate) seed: u64,
+    /// Physical memory behind user buffers in simulation: contiguous, fragmented[:...] or buddy[:...]
+    #[arg(long, value_name = "MODEL", default_value = "fragmented")]
+    pub(crate) buffers: String,
+    /// CPU time that a process spends on every I/O in simulation
+    #[arg(long, value_name = "submit=T,complete=T", default_value = crate::plan::DEFAULT_CPU_COST)]
+    pub(crate) cpu_cost: String,
+    /// Fault of a simulated device, such as error:sectors=1000-2000,status=medium (repeatable)
+    #[arg(long, value_name = "FAULT")]
+    pub(crate) fault: Vec<String>,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct RunArgs {
+    /// fio job files; the jobs of each file start when those of the one before are over
+    #[arg(required = true, value_name = "JOB.fio")]
+    pub(crate) jobs: Vec<PathBuf>,
+    #[command(flatten)]
+    pub(crate) stack: StackArgs,
+    /// Print the device's statistics as iostat does, each time this many seconds of the run have passed
+    #[arg(long, value_name = "SECS")]
+    pub(crate) iostat: Option<f64>,
+    /// Write the events of every request: .ftrace text, .blktrace binary (base name of per-CPU files), .perfetto or .json
+    #[arg(long, value_name = "FILE")]
+    pub(crate) trace: Option<PathBuf>,
+    /// Report as text, or in fio's JSON schema with one more object, `elevon`
+    #[arg(long, value_enum, default_value_t = OutputFormat::Normal)]
+    pub(crate) output_format: OutputFormat,
+    /// Also write the report as one self-contained HTML page
+    #[arg(long, value_name = "FILE")]
+    pub(crate) html: Option<PathBuf>,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct CompareArgs {
+    /// fio job file
+    #[arg(value_name = "JOB.fio")]
+    pub(crate) job: PathBuf,
+    /// The first stack, which the others are compared with
+    #[command(flatten)]
+    pub(crate) stack: StackArgs,
+    /// Another stack: options that replace or add to those of the first (repeatable)
+    #[arg(long, value_name = "OPTIONS", required = true, allow_hyphen_values = true)]
+    pub(crate) vs: Vec<String>,
+    /// Also write one self-contained page with plots
+    #[arg(long, value_name = "FILE")]
+    pub(crate) html: Option<PathBuf>,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct ReproduceArgs {
+    /// Which experiment; without a name they are listed
+    pub(crate) name: Option<String>,
+    /// Also write the figures as one self-contained page
+    #[arg(long, value_name = "FILE")]
+    pub(crate) html: Option<PathBuf>,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct NameArgs {
+    /// Which one; without a name they are listed
+    pub(crate) name: Option<String>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum OutputFormat {
+    /// Text as fio and iostat print it
+    Normal,
+    /// fio's JSON schema
+    Json,
+}
+
+/// Options of a `--vs`, by themselves.
+#[derive(Debug, Parser)]
+#[command(no_binary_name = true)]
+struct VsCli {
+    #[command(flatten)]
+    stack: StackArgs,
+}
+
+impl StackArgs {
+    /// These options with those of a `--vs` text in place of or beside them. A scalar that the text gives replaces; `--set`
+    /// and `--fault` are added.
+    pub(crate) fn with(&self, text: &str) -> Result<Self, String> {
+        let words = split_words(text)?;
+        let parsed = VsCli::try_parse_from(&words).map_err(|error| {
+            let line = error.to_string();
+            let line = line.lines().next().unwrap_or_default().trim_start_matches("error: ");
+            format!("--vs '{text}': {line}")
+        })?;
+        let given = |name: &str| words.iter().any(|w| w == name || w.starts_with(&format!("{name}=")));
+        let new = parsed.stack;
+        let mut all = self.clone();
+        for (name, from, to) in [
+            ("--device", &new.device, &mut all.device),
+            ("--scheduler", &new.scheduler, &mut all.scheduler),
+            ("--kernel", &new.kernel, &mut all.kernel),
+            ("--buffers", &new.buffers, &mut all.buffers),
+            ("--cpu-cost", &new.cpu_cost, &mut all.cpu_cost),
+        ] {
+            if given(name) {
+                to.clone_from(from);
+            }
+        }
+        if given("--seed") {
+            all.seed = new.seed;
+        }
+        all.set.extend(new.set);
+        all.fault.extend(new.fault);
+        Ok(all)
+    }
+}
+
+/// Words as a shell splits them: spaces apart, single or double quotes together.
+fn split_words(text: &str) -> Result<Vec<String>, String> {
+    let (mut words, mut word, mut quote) = (Vec::new(), None::<String>, None);
+    for c in text.chars() {
+        match quote {
+            Some(q) if c == q => quote = None,
+            None if c == '\'' || c == '"' => {
+                quote = Some(c);
+                word.get_or_insert_default();
+            }
+            None if c.is_whitespace() => words.extend(word.take()),
+            Some(_) | None => word.get_or_insert_default().push(c),
+        }
+    }
+    words.extend(word);
+    match quote {
+        Some(q) => Err(format!("--vs '{text}': a {q} is not closed")),
+        None => Ok(words),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn base() -> StackArgs {
+        VsCli::try_parse_from(["--device", "hdd-7200", "--set", "hz=1000"]).expect("good options").stack
+    }
+
+    #[test]
+    fn a_variant_replaces_scalars_and_adds_settings() {
+        let vs = base().with("--scheduler 'mq-deadline:fifo_batch=1' --set fill=trim").expect("good options");
+        assert_eq!((vs.device.as_str(), vs.scheduler.as_str()), ("hdd-7200", "mq-deadline:fifo_batch=1"));
+        assert_eq!(vs.set, ["hz=1000", "fill=trim"]);
+    }
+
+    #[test]
+    fn a_bad_variant_is_one_line() {
+        let error = base().with("--sheduler none").expect_err("a misspelt option");
+        assert!(error.starts_with("--vs '--sheduler none': ") && !error.contains('\n'), "{error}");
+        assert!(base().with("--scheduler 'none").is_err());
+    }
+}
