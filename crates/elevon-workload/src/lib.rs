@@ -1,4 +1,29 @@
 //! Sources of I/O as state machines, and the one loop that drives them against a stack and a back end.
+//!
+//! Nothing here reads a clock or touches a device: time comes in as an argument, I/O goes out as values. Read in this order.
 #![forbid(unsafe_code)]
+// Until the loop is in.
+#![allow(dead_code)]
 
+// What a process does next.
+pub mod chance;
+mod distribution;
+mod math;
+mod pace;
+pub mod pattern;
+pub mod region;
+
+// One process, and what it keeps of its I/O.
+pub mod logs;
+mod measure;
+pub mod process;
+pub mod verify;
+
+// All of them, and the loop.
 pub mod backend;
+pub mod jobs;
+pub mod series;
+mod wakeups;
+
+mod error;
+pub use error::WorkloadError;

@@ -1,0 +1,210 @@
+//! Chance without surprises: one independent stream of numbers for each purpose of each process, so that what one part
+//! of a run draws never changes what another part sees.
+//!
+//! The generator is xoshiro256++ seeded by SplitMix64, both as published by Blackman and Vigna. A draw costs about a
+//! nanosecond; no floats here.
+
+/// The next output of SplitMix64; `state` moves on.
+pub fn split_mix(state: &mut u64) -> u64 {
+    *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let mut z = *state;
+    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ (z >> 31)
+}
+
+/// What a stream is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Purpose {
+    /// Random offsets; the only stream that `randrepeat` fixes.
+    Offset = 1,
+    /// Read or write.
+    Mix = 2,
+    /// Block sizes.
+    BlockSize = 3,
+    /// Which file.
+    File = 4,
+    /// `percentage_random`.
+    Sequential = 5,
+    /// `rate_process=poisson`.
+    Rate = 6,
+    /// `cmdprio_percentage`.
+    Priority = 7,
+    /// `startdelay` ranges.
+    StartDelay = 8,
+    /// Sizes of files from a `filesize` range.
+    FileSize = 9,
+    /// Contents of buffers.
+    Buffer = 10,
+}
+
+/// xoshiro256++.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Rng {
+    state: [u64; 4],
+}
+
+impl Rng {
+    /// A generator whose state is drawn from a seed by SplitMix64.
+    pub fn new(mut seed: u64) -> Self {
+        Self { state: std::array::from_fn(|_| split_mix(&mut seed)) }
+    }
+
+    /// The stream of one purpose of one clone of one job.
+    pub fn stream(base: u64, job: u32, clone: u32, purpose: Purpose) -> Self {
+        let mut state = base;
+        let mut mixed = split_mix(&mut state);
+        for word in [u64::from(job), u64::from(clone), purpose as u64] {
+            state = mixed ^ word.wrapping_mul(0xd134_2543_de82_ef95);
+            mixed = split_mix(&mut state);
+        }
+        Self::new(mixed)
+    }
+
+    /// 64 random bits.
+    #[inline]
+    pub fn next_u64(&mut self) -> u64 {
+        let s = &mut self.state;
+        let result = s[0].wrapping_add(s[3]).rotate_left(23).wrapping_add(s[0]);
+        let t = s[1] << 17;
+        s[2] ^= s[0];
+        s[3] ^= s[1];
+        s[1] ^= s[2];
+        s[0] ^= s[3];
+        s[2] ^= t;
+        s[3] = s[3].rotate_left(45);
+        result
+    }
+
+    /// A number in `0..bound` without bias worth a name (below 2^-64 times `bound`): the high half of a product. `bound` > 0.
+    #[inline]
+    pub fn below(&mut self, bound: u64) -> u64 {
+        ((u128::from(self.next_u64()) * u128::from(bound)) >> 64) as u64
+    }
+
+    /// True in `percent` of a hundred draws.
+    #[inline]
+    pub fn percent(&mut self, percent: u8) -> bool {
+        self.below(100) < u64::from(percent)
+    }
+
+    /// A float in [0, 1), a multiple of 2^-53.
+    pub fn unit(&mut self) -> f64 {
+        (self.next_u64() >> 11) as f64 * (1.0 / (1u64 << 53) as f64)
+    }
+}
+
+/// A keyed permutation of `0..len`: visits every block once in random order without a map of what was visited.
+///
+/// A bijection on the next power of two (odd multiplications and xor-shifts), walked until it lands inside; fewer than two
+/// rounds on average. Memory O(1).
+#[derive(Clone, Debug)]
+pub struct Permutation {
+    len: u64,
+    bits: u32,
+    mask: u64,
+    keys: [u64; 3],
+}
+
+impl Permutation {
+    /// A permutation of `0..len` (at least 1) drawn from `rng`.
+    pub fn new(len: u64, rng: &mut Rng) -> Self {
+        assert!(len > 0, "a permutation of nothing");
+        let bits = (64 - (len - 1).leading_zeros()).max(2);
+        let mask = u64::MAX >> (64 - bits);
+        Self { len, bits, mask, keys: std::array::from_fn(|_| rng.next_u64()) }
+    }
+
+    /// Elements.
+    pub const fn len(&self) -> u64 {
+        self.len
+    }
+
+    /// Never; a permutation has at least one element.
+    pub const fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Where `index` (below `len`) goes.
+    #[inline]
+    pub fn at(&self, index: u64) -> u64 {
+        debug_assert!(index < self.len);
+        let mut x = index;
+        loop {
+            x = self.mix(x);
+            if x < self.len {
+                return x;
+            }
+        }
+    }
+
+    #[inline]
+    fn mix(&self, mut x: u64) -> u64 {
+        let half = self.bits.div_ceil(2);
+        for key in self.keys {
+            x = (x ^ key) & self.mask;
+            x = x.wrapping_mul(0x9e37_79b9_7f4a_7c15 ^ (key & !1)) & self.mask;
+            x ^= x >> half;
+        }
+        x
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn published_outputs() {
+        let mut state = 1234567;
+        let split: [u64; 3] = std::array::from_fn(|_| split_mix(&mut state));
+        assert_eq!(split, [6457827717110365317, 3203168211198807973, 9817491932198370423]);
+        let mut rng = Rng { state: [1, 2, 3, 4] };
+        let first: [u64; 5] = std::array::from_fn(|_| rng.next_u64());
+        assert_eq!(first, [41943041, 58720359, 3588806011781223, 3591011842654386, 9228616714210784205]);
+    }
+
+    #[test]
+    fn streams_are_their_own() {
+        let draw = |base, job, clone, purpose| Rng::stream(base, job, clone, purpose).next_u64();
+        let mut seen: Vec<u64> = Vec::new();
+        for base in 0..3 {
+            for job in 0..3 {
+                for clone in 0..3 {
+                    seen.extend([Purpose::Offset, Purpose::Mix].map(|p| draw(base, job, clone, p)));
+                }
+            }
+        }
+        assert_eq!(draw(2, 2, 2, Purpose::Mix), *seen.last().expect("not empty"));
+        seen.sort_unstable();
+        seen.dedup();
+        assert_eq!(seen.len(), 54);
+    }
+
+    #[test]
+    fn permutations_hit_everything_once() {
+        let mut rng = Rng::new(7);
+        for len in (1..70).chain([255, 256, 257, 1000, 4097, 10_000]) {
+            let permutation = Permutation::new(len, &mut rng);
+            let mut hit = vec![false; len as usize];
+            for i in 0..len {
+                let at = permutation.at(i) as usize;
+                assert!(!std::mem::replace(&mut hit[at], true), "{at} twice of {len}");
+            }
+        }
+    }
+
+    #[test]
+    fn permutations_look_random() {
+        // Neighbours must not stay neighbours, and a prefix must cover the range evenly.
+        let permutation = Permutation::new(100_000, &mut Rng::new(1));
+        let places: Vec<u64> = (0..10_000).map(|i| permutation.at(i)).collect();
+        let near = places.windows(2).filter(|w| w[0].abs_diff(w[1]) < 1000).count();
+        assert!((100..320).contains(&near), "{near} of about 200");
+        for tenth in 0..10 {
+            let inside = places.iter().filter(|&&p| p / 10_000 == tenth).count();
+            assert!((850..1150).contains(&inside), "tenth {tenth}: {inside}");
+        }
+    }
+}

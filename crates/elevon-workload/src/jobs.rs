@@ -1,0 +1,220 @@
+//! A whole job file: clones, the order that `stonewall` and `wait_for` ask for, groups, `exitall`.
+
+use elevon_core::units::{Instant, LayoutId, Nanos, TaskId, TenantId};
+use elevon_formats::fio::spec::JobSpec;
+
+use crate::WorkloadError;
+use crate::chance::{Purpose, Rng};
+use crate::pattern::Seeds;
+use crate::process::{CpuCost, Identity, Process};
+use crate::region::Placement;
+
+/// What the jobs of a run have in common.
+#[derive(Clone, Debug)]
+pub struct JobsOptions {
+    /// Size of the device.
+    pub device_bytes: u64,
+    /// Its logical block size.
+    pub logical_block: u64,
+    /// Its name on the command line, where it is a path; see [`crate::region`].
+    pub device_path: Option<String>,
+    /// Seed of the run.
+    pub seed: u64,
+    /// CPU time of an I/O; zero on a real clock.
+    pub cpu: CpuCost,
+}
+
+/// Where a process stands among the jobs.
+#[derive(Clone, Debug)]
+pub struct Member {
+    /// Index of its section.
+    pub spec: usize,
+    /// Index among the section's clones.
+    pub clone: u32,
+    /// Reporting group, from 0.
+    pub group: u32,
+    /// A number like a process id, from 1001.
+    pub number: u32,
+    /// Its stage: begins when every process of the stages before is over.
+    stage: u32,
+    /// Section that must be over first.
+    wait_for: Option<usize>,
+    delay: Nanos,
+    state: State,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    Waiting,
+    /// Its turn has come; it starts then.
+    Delayed(Instant),
+    Running,
+    Over,
+    /// Ended before it started.
+    Never,
+}
+
+/// The processes of a run.
+#[derive(Debug)]
+pub struct Jobs {
+    pub(crate) specs: Vec<JobSpec>,
+    pub(crate) members: Vec<Member>,
+    pub(crate) processes: Vec<Process>,
+}
+
+const FIRST_NUMBER: u32 = 1001;
+
+impl Jobs {
+    /// Builds every clone of every job. `layouts` makes the buffer of a task's slot (task, slot, bytes) known to the stack.
+    ///
+    /// # Errors
+    /// A job that does not fit on the device, or a `wait_for` that names no earlier, single job.
+    pub fn new(
+        specs: &[JobSpec],
+        options: &JobsOptions,
+        layouts: &mut dyn FnMut(TaskId, u32, u64) -> LayoutId,
+    ) -> Result<Self, WorkloadError> {
+        let mut placement = Placement::new(options.device_bytes, options.device_path.clone(), options.logical_block);
+        let (mut members, mut processes) = (Vec::new(), Vec::new());
+        let (mut group, mut stage) = (0, 0);
+        for (index, spec) in specs.iter().enumerate() {
+            if index > 0 {
+                stage += u32::from(spec.stonewall);
+                group += u32::from(spec.stonewall || spec.new_group);
+            }
+            let wait_for = wait_for(specs, index)?;
+            for clone in 0..spec.numjobs.max(1) {
+                let task = TaskId(processes.len() as u32);
+                let seeds = Seeds::new(spec, options.seed, index as u32, clone);
+                let extent = placement.place(spec, clone, seeds.base(Purpose::FileSize))?;
+                let bytes = crate::region::largest_block(spec);
+                let slots: Vec<LayoutId> =
+                    (0..Process::depth_of(spec)).map(|slot| layouts(task, slot as u32, bytes)).collect();
+                let identity = Identity { task, tenant: TenantId(0), job: index as u32, clone, seed: options.seed };
+                processes.push(Process::new(spec, &extent, identity, options.cpu, &slots));
+                members.push(Member {
+                    spec: index,
+                    clone,
+                    group,
+                    number: FIRST_NUMBER + task.0,
+                    stage,
+                    wait_for,
+                    delay: delay(spec, seeds.stream(Purpose::StartDelay)),
+                    state: State::Waiting,
+                });
+            }
+        }
+        Ok(Self { specs: specs.to_vec(), members, processes })
+    }
+
+    /// The sections.
+    pub fn specs(&self) -> &[JobSpec] {
+        &self.specs
+    }
+
+    /// Where each process stands, by task.
+    pub fn members(&self) -> &[Member] {
+        &self.members
+    }
+
+    /// The processes, by task.
+    pub fn processes(&self) -> &[Process] {
+        &self.processes
+    }
+
+    /// Processes that are not over.
+    pub fn left(&self) -> usize {
+        self.members.iter().filter(|m| !matches!(m.state, State::Over | State::Never)).count()
+    }
+
+    /// Lets every process whose turn it is start, now or after its delay; calls `due(task, when)` for each. O(processes);
+    /// called at the start and whenever a process ends.
+    pub(crate) fn release(&mut self, now: Instant, mut due: impl FnMut(usize, Instant)) {
+        let is_over = |m: &Member| matches!(m.state, State::Over | State::Never);
+        let stage = self.members.iter().filter(|m| !is_over(m)).map(|m| m.stage).min();
+        let mut open = vec![0usize; self.specs.len()];
+        for member in self.members.iter().filter(|m| !is_over(m)) {
+            open[member.spec] += 1;
+        }
+        for (task, member) in self.members.iter_mut().enumerate() {
+            let turn = Some(member.stage) == stage && member.wait_for.is_none_or(|spec| open[spec] == 0);
+            if member.state == State::Waiting && turn {
+                let at = now.saturating_add(member.delay);
+                member.state = State::Delayed(at);
+                due(task, at);
+            }
+        }
+    }
+
+    /// A process is polled: it starts if its delay is over. False while it may not run.
+    pub(crate) fn may_run(&mut self, task: usize, now: Instant) -> bool {
+        let member = &mut self.members[task];
+        match member.state {
+            State::Running => true,
+            State::Delayed(at) if at <= now => {
+                member.state = State::Running;
+                self.processes[task].start(now);
+                true
+            }
+            State::Waiting | State::Delayed(_) | State::Over | State::Never => false,
+        }
+    }
+
+    /// When a released process starts, while it has not.
+    pub(crate) fn start_of(&self, task: usize) -> Option<Instant> {
+        match self.members[task].state {
+            State::Delayed(at) => Some(at),
+            State::Waiting | State::Running | State::Over | State::Never => None,
+        }
+    }
+
+    /// A process is over. Calls `poll(task)` for every process that `exitall` ends with it.
+    pub(crate) fn on_over(&mut self, task: usize, mut poll: impl FnMut(usize)) {
+        self.members[task].state = State::Over;
+        if self.specs[self.members[task].spec].exitall {
+            let group = self.members[task].group;
+            for other in 0..self.members.len() {
+                if self.members[other].group == group {
+                    self.terminate(other, &mut poll);
+                }
+            }
+        }
+    }
+
+    /// Ends everything: what runs stops issuing, what has not started never will.
+    pub(crate) fn terminate_all(&mut self, mut poll: impl FnMut(usize)) {
+        for task in 0..self.members.len() {
+            self.terminate(task, &mut poll);
+        }
+    }
+
+    fn terminate(&mut self, task: usize, poll: &mut impl FnMut(usize)) {
+        match self.members[task].state {
+            State::Waiting | State::Delayed(_) => self.members[task].state = State::Never,
+            State::Running => {
+                self.processes[task].terminate();
+                poll(task);
+            }
+            State::Over | State::Never => {}
+        }
+    }
+}
+
+fn delay(spec: &JobSpec, mut rng: Rng) -> Nanos {
+    let (low, high) = (spec.start_delay.0.get(), spec.start_delay.1.get());
+    Nanos::new(if high > low { low + rng.below(high - low + 1) } else { low })
+}
+
+/// The section that `wait_for` names: defined before, and the only one of that name.
+fn wait_for(specs: &[JobSpec], index: usize) -> Result<Option<usize>, WorkloadError> {
+    let spec = &specs[index];
+    let Some(name) = &spec.wait_for else { return Ok(None) };
+    let bad = |message| Err(WorkloadError::new(&spec.origin, "wait_for", message));
+    let mut named = specs.iter().enumerate().filter(|(_, s)| s.name == *name).map(|(i, _)| i);
+    match (named.next(), named.next()) {
+        (Some(i), None) if i < index => Ok(Some(i)),
+        (Some(_), Some(_)) => bad(format!("{name} is the name of several jobs; give it to one only")),
+        (Some(_), None) => bad(format!("{name} must be defined before the job that waits for it")),
+        (None, _) => bad(format!("no job is called {name}")),
+    }
+}

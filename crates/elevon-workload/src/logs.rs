@@ -1,0 +1,361 @@
+//! fio's logs (`write_bw_log`, `write_iops_log`, `write_lat_log`, `write_hist_log`): gathered as values, written in fio's line
+//! format. Windows (`log_avg_msec`, `log_hist_msec`) are aligned to the start of the job; a window without I/O has no line.
+
+use std::io::{self, Write};
+
+use elevon_core::histogram::{BINS, bin_of};
+use elevon_core::ioprio::{IoPrio, PrioClass};
+use elevon_core::stats::Direction;
+use elevon_core::units::Instant;
+use elevon_formats::fio::spec::Logs;
+
+const MS: u64 = 1_000_000;
+
+/// Which log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LogKind {
+    /// Bandwidth, KiB/s.
+    Bandwidth,
+    /// I/Os a second; 1 for each I/O without windows.
+    Iops,
+    /// Submission latency, ns.
+    SubmissionLatency,
+    /// Completion latency, ns.
+    CompletionLatency,
+    /// Whole latency, ns.
+    Latency,
+}
+
+impl LogKind {
+    /// The part of the file name that says which log it is: `PREFIX_bw.1.log`.
+    pub const fn suffix(self) -> &'static str {
+        match self {
+            Self::Bandwidth => "bw",
+            Self::Iops => "iops",
+            Self::SubmissionLatency => "slat",
+            Self::CompletionLatency => "clat",
+            Self::Latency => "lat",
+        }
+    }
+}
+
+/// A line of a log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LogEntry {
+    /// Milliseconds since the job's start.
+    pub time_ms: u64,
+    /// KiB/s, IOPS or ns.
+    pub value: u64,
+    /// Read, write or trim.
+    pub direction: Direction,
+    /// Bytes; 0 in a window.
+    pub block_size: u64,
+    /// Bytes from the device's start; 0 in a window or without `log_offset`.
+    pub offset: u64,
+    /// Priority of the I/O.
+    pub ioprio: IoPrio,
+}
+
+/// A line of a histogram log: what a window counted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HistogramEntry {
+    /// Milliseconds since the job's start, at the window's end.
+    pub time_ms: u64,
+    /// Read, write or trim.
+    pub direction: Direction,
+    /// Largest block seen.
+    pub block_size: u64,
+    /// Counts of completion latencies by fio's bins.
+    pub bins: Box<[u32; BINS]>,
+}
+
+/// One log of one process.
+#[derive(Clone, Debug)]
+pub struct Log {
+    /// Which.
+    pub kind: LogKind,
+    /// File name prefix from the job.
+    pub prefix: String,
+    /// Its lines, in order of time.
+    pub entries: Vec<LogEntry>,
+    windows: [Window; 3],
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Window {
+    sum: u128,
+    count: u64,
+    max: u64,
+}
+
+/// What a log learns of an I/O.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Sample {
+    pub(crate) end: Instant,
+    pub(crate) direction: Direction,
+    pub(crate) len: u64,
+    pub(crate) offset: u64,
+    pub(crate) ioprio: IoPrio,
+    pub(crate) slat: Option<u64>,
+    pub(crate) clat: u64,
+    pub(crate) lat: u64,
+}
+
+/// The logs of one process.
+#[derive(Clone, Debug)]
+pub struct Logger {
+    /// bw, iops, slat, clat and lat logs, as the job asked.
+    pub logs: Vec<Log>,
+    /// Lines of the histogram log.
+    pub histograms: Vec<HistogramEntry>,
+    /// Prefix of the histogram log, where the job asked for one.
+    pub histogram_prefix: Option<String>,
+    start: Instant,
+    average: u64,
+    window_end: u64,
+    histogram_window: u64,
+    histogram_end: u64,
+    bins: [Option<(u64, Box<[u32; BINS]>)>; 3],
+    with_offset: bool,
+    with_prio: bool,
+    maximum: bool,
+}
+
+impl Logger {
+    /// `None` where the job keeps no log.
+    pub(crate) fn new(logs: &Logs, asynchronous: bool) -> Option<Self> {
+        let log = |kind, prefix: &String| Log {
+            kind,
+            prefix: prefix.clone(),
+            entries: Vec::new(),
+            windows: [Window::default(); 3],
+        };
+        let mut kept: Vec<Log> = logs.bandwidth.iter().map(|p| log(LogKind::Bandwidth, p)).collect();
+        kept.extend(logs.iops.iter().map(|p| log(LogKind::Iops, p)));
+        if let Some(prefix) = &logs.latency {
+            kept.extend(asynchronous.then(|| log(LogKind::SubmissionLatency, prefix)));
+            kept.push(log(LogKind::CompletionLatency, prefix));
+            kept.push(log(LogKind::Latency, prefix));
+        }
+        if kept.is_empty() && logs.histogram.is_none() {
+            return None;
+        }
+        Some(Self {
+            logs: kept,
+            histograms: Vec::new(),
+            histogram_prefix: logs.histogram.clone(),
+            start: Instant::ZERO,
+            average: logs.average_ms * MS,
+            window_end: logs.average_ms * MS,
+            // As fio: the histogram log stays empty without `log_hist_msec`.
+            histogram_window: if logs.histogram.is_some() { logs.histogram_ms * MS } else { 0 },
+            histogram_end: logs.histogram_ms * MS,
+            bins: [None, None, None],
+            with_offset: logs.offset,
+            with_prio: logs.prio,
+            maximum: logs.maximum,
+        })
+    }
+
+    pub(crate) fn start(&mut self, now: Instant) {
+        *self = Self {
+            start: now,
+            window_end: self.average,
+            histogram_end: self.histogram_window,
+            bins: [None, None, None],
+            histograms: Vec::new(),
+            logs: std::mem::take(&mut self.logs)
+                .into_iter()
+                .map(|log| Log { entries: Vec::new(), windows: [Window::default(); 3], ..log })
+                .collect(),
+            ..self.clone()
+        };
+    }
+
+    pub(crate) fn add(&mut self, sample: &Sample) {
+        let time = sample.end.since(self.start).get();
+        if self.average > 0 && time >= self.window_end {
+            self.close_windows();
+            self.window_end = time - time % self.average + self.average;
+        }
+        if self.histogram_window > 0 {
+            if time >= self.histogram_end {
+                self.close_histograms();
+                self.histogram_end = time - time % self.histogram_window + self.histogram_window;
+            }
+            let new = || (0, Box::new([0; BINS]));
+            let (size, bins) = self.bins[sample.direction as usize].get_or_insert_with(new);
+            *size = sample.len.max(*size);
+            bins[bin_of(sample.clat)] += 1;
+        }
+        let (average, with_offset) = (self.average, self.with_offset);
+        for log in &mut self.logs {
+            let value = match log.kind {
+                LogKind::Bandwidth if average > 0 => sample.len,
+                // The rate that this one I/O had: its bytes over its latency.
+                LogKind::Bandwidth => {
+                    (u128::from(sample.len) * 1_000_000_000 / 1024 / u128::from(sample.lat.max(1))) as u64
+                }
+                LogKind::Iops => 1,
+                LogKind::SubmissionLatency => sample.slat.unwrap_or(0),
+                LogKind::CompletionLatency => sample.clat,
+                LogKind::Latency => sample.lat,
+            };
+            if average == 0 {
+                log.entries.push(LogEntry {
+                    time_ms: time / MS,
+                    value,
+                    direction: sample.direction,
+                    block_size: sample.len,
+                    offset: if with_offset { sample.offset } else { 0 },
+                    ioprio: sample.ioprio,
+                });
+            } else {
+                let window = &mut log.windows[sample.direction as usize];
+                window.sum += u128::from(value);
+                window.count += 1;
+                window.max = window.max.max(value);
+            }
+        }
+    }
+
+    fn close_windows(&mut self) {
+        let time_ms = self.window_end / MS;
+        let span_ms = u128::from((self.average / MS).max(1));
+        let maximum = self.maximum;
+        for log in &mut self.logs {
+            for direction in Direction::ALL {
+                let window = std::mem::take(&mut log.windows[direction as usize]);
+                if window.count == 0 {
+                    continue;
+                }
+                let value = match log.kind {
+                    LogKind::Bandwidth => window.sum * 1000 / 1024 / span_ms,
+                    LogKind::Iops => window.sum * 1000 / span_ms,
+                    _ if maximum => u128::from(window.max),
+                    _ => window.sum / u128::from(window.count),
+                };
+                let value = value as u64;
+                let ioprio = IoPrio::NONE;
+                log.entries.push(LogEntry { time_ms, value, direction, block_size: 0, offset: 0, ioprio });
+            }
+        }
+    }
+
+    fn close_histograms(&mut self) {
+        for direction in Direction::ALL {
+            if let Some((block_size, bins)) = self.bins[direction as usize].take() {
+                let time_ms = self.histogram_end / MS;
+                self.histograms.push(HistogramEntry { time_ms, direction, block_size, bins });
+            }
+        }
+    }
+
+    /// The job is over: closes what is open.
+    pub(crate) fn finish(&mut self) {
+        if self.average > 0 {
+            self.close_windows();
+        }
+        self.close_histograms();
+    }
+
+    /// Writes one log in fio's format: `time_ms, value, ddir, bs, offset, prio`.
+    pub fn write(&self, log: &Log, out: &mut dyn Write) -> io::Result<()> {
+        for e in &log.entries {
+            let ddir = e.direction as u8;
+            write!(out, "{}, {}, {ddir}, {}, {}, ", e.time_ms, e.value, e.block_size, e.offset)?;
+            if self.with_prio {
+                writeln!(out, "0x{:04x}", e.ioprio.bits())?;
+            } else {
+                writeln!(out, "{}", u8::from(e.ioprio.class() == PrioClass::Rt))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes the histogram log: `time_ms, ddir, bs, b0, ..., b1855`.
+    pub fn write_histograms(&self, out: &mut dyn Write) -> io::Result<()> {
+        for e in &self.histograms {
+            write!(out, "{}, {}, {}", e.time_ms, e.direction as u8, e.block_size)?;
+            for bin in e.bins.iter() {
+                write!(out, ", {bin}")?;
+            }
+            writeln!(out)?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sample(ms: u64, clat: u64, direction: Direction) -> Sample {
+        let end = Instant::new(5 * MS + ms * MS);
+        let ioprio = IoPrio::new(PrioClass::Rt, 3);
+        Sample { end, direction, len: 4096, offset: 8192, ioprio, slat: Some(10), clat, lat: clat + 10 }
+    }
+    fn logger(edit: impl FnOnce(&mut Logs)) -> Logger {
+        let mut logs =
+            Logs { bandwidth: Some("b".into()), iops: Some("i".into()), latency: Some("l".into()), ..Logs::default() };
+        edit(&mut logs);
+        let mut logger = Logger::new(&logs, true).expect("logs");
+        logger.start(Instant::new(5 * MS));
+        logger
+    }
+    fn text(logger: &Logger, kind: LogKind) -> String {
+        let mut out = Vec::new();
+        let log = logger.logs.iter().find(|l| l.kind == kind).expect("kept");
+        logger.write(log, &mut out).expect("memory");
+        String::from_utf8(out).expect("ascii")
+    }
+
+    #[test]
+    fn a_line_an_io() {
+        let mut logger = logger(|l| l.offset = true);
+        logger.add(&sample(3, 1_000_000 - 10, Direction::Write));
+        logger.finish();
+        assert_eq!(text(&logger, LogKind::Bandwidth), "3, 4000, 1, 4096, 8192, 1\n");
+        assert_eq!(text(&logger, LogKind::Iops), "3, 1, 1, 4096, 8192, 1\n");
+        assert_eq!(text(&logger, LogKind::CompletionLatency), "3, 999990, 1, 4096, 8192, 1\n");
+        assert_eq!(text(&logger, LogKind::SubmissionLatency), "3, 10, 1, 4096, 8192, 1\n");
+    }
+
+    #[test]
+    fn windows_average_or_take_the_largest() {
+        for (maximum, clat) in [(false, 200), (true, 300)] {
+            let mut logger = logger(|l| {
+                l.average_ms = 100;
+                l.maximum = maximum;
+                l.prio = true;
+            });
+            logger.add(&sample(10, 100, Direction::Read));
+            logger.add(&sample(20, 300, Direction::Read));
+            logger.add(&sample(30, 7, Direction::Write));
+            logger.add(&sample(350, 5, Direction::Read));
+            logger.finish();
+            let expected = format!("100, {clat}, 0, 0, 0, 0x0000\n100, 7, 1, 0, 0, 0x0000\n400, 5, 0, 0, 0, 0x0000\n");
+            assert_eq!(text(&logger, LogKind::CompletionLatency), expected);
+            assert_eq!(text(&logger, LogKind::Iops).lines().next(), Some("100, 20, 0, 0, 0, 0x0000"));
+            assert_eq!(text(&logger, LogKind::Bandwidth).lines().next(), Some("100, 80, 0, 0, 0, 0x0000"));
+        }
+    }
+
+    #[test]
+    fn histograms_have_all_bins() {
+        let mut logger = logger(|l| {
+            l.histogram = Some("h".into());
+            l.histogram_ms = 50;
+        });
+        logger.add(&sample(10, 3, Direction::Read));
+        logger.add(&sample(60, 130, Direction::Read));
+        logger.finish();
+        let mut out = Vec::new();
+        logger.write_histograms(&mut out).expect("memory");
+        let text = String::from_utf8(out).expect("ascii");
+        let lines: Vec<Vec<&str>> = text.lines().map(|l| l.split(", ").collect()).collect();
+        assert_eq!(lines.len(), 2);
+        assert!(lines.iter().all(|l| l.len() == 3 + BINS));
+        assert_eq!((lines[0][0], lines[0][3 + 3], lines[1][0], lines[1][3 + 129]), ("50", "1", "100", "1"));
+    }
+}

@@ -1,0 +1,302 @@
+//! When the next I/O may start: `rate`, `rate_iops`, `rate_min` and the thinktime family. All in integers but the Poisson
+//! process.
+
+use elevon_core::stats::Direction;
+use elevon_core::units::{Instant, Nanos};
+use elevon_formats::fio::spec::JobSpec;
+
+use crate::chance::{Purpose, Rng};
+use crate::math::ln;
+use crate::pattern::Seeds;
+use crate::region::smallest;
+
+const SECOND: u64 = 1_000_000_000;
+
+/// An absolute schedule: I/O number k may start when what went before has used up its time at the rate. Never drifts: the
+/// remainder of every division is carried. A process that fell behind catches up.
+#[derive(Clone, Copy, Debug)]
+struct Schedule {
+    rate: u64,
+    next: Instant,
+    remainder: u64,
+}
+
+impl Schedule {
+    fn advance(&mut self, units: u64) {
+        let total = u128::from(units) * u128::from(SECOND) + u128::from(self.remainder);
+        let rate = u128::from(self.rate);
+        self.next = self.next.saturating_add(Nanos::new((total / rate) as u64));
+        self.remainder = (total % rate) as u64;
+    }
+}
+
+#[derive(Clone, Debug, Default)]
+struct Limit {
+    bytes: Option<Schedule>,
+    ios: Option<Schedule>,
+    minimum_bytes: Option<u64>,
+    minimum_ios: Option<u64>,
+    done_bytes: u64,
+    done_ios: u64,
+}
+
+/// The rates of a process.
+#[derive(Clone, Debug)]
+pub(crate) struct Pace {
+    limits: [Limit; 3],
+    poisson: Option<Rng>,
+    ignore_think: bool,
+    any: bool,
+    has_minimum: bool,
+    cycle: Nanos,
+    cycle_start: Instant,
+}
+
+impl Pace {
+    pub(crate) fn new(spec: &JobSpec, seeds: &Seeds) -> Self {
+        let schedule = |rate: Option<u64>| {
+            rate.filter(|&rate| rate > 0).map(|rate| Schedule { rate, next: Instant::ZERO, remainder: 0 })
+        };
+        let limits: [Limit; 3] = std::array::from_fn(|d| {
+            // A Poisson process counts I/Os; a rate in bytes becomes one of smallest blocks.
+            let block = smallest(&spec.block_sizes[d]).max(1);
+            let poisson_ios = spec.rate[d].filter(|_| spec.rate_poisson).map(|rate| (rate / block).max(1));
+            Limit {
+                bytes: schedule(spec.rate[d].filter(|_| !spec.rate_poisson)),
+                ios: schedule(spec.rate_iops[d].or(poisson_ios)),
+                minimum_bytes: spec.rate_min[d].filter(|&rate| rate > 0),
+                minimum_ios: spec.rate_iops_min[d].filter(|&rate| rate > 0),
+                ..Limit::default()
+            }
+        });
+        Self {
+            any: limits.iter().any(|l| l.bytes.is_some() || l.ios.is_some()),
+            has_minimum: limits.iter().any(|l| l.minimum_bytes.is_some() || l.minimum_ios.is_some()),
+            limits,
+            poisson: spec.rate_poisson.then(|| seeds.stream(Purpose::Rate)),
+            ignore_think: spec.rate_ignore_think_time,
+            cycle: spec.rate_cycle,
+            cycle_start: Instant::ZERO,
+        }
+    }
+
+    pub(crate) fn start(&mut self, now: Instant) {
+        self.cycle_start = now;
+        for limit in &mut self.limits {
+            for schedule in [&mut limit.bytes, &mut limit.ios].into_iter().flatten() {
+                schedule.next = now;
+            }
+        }
+    }
+
+    /// When the direction may start its next I/O; `None` where it has no rate.
+    #[inline]
+    pub(crate) fn due(&self, direction: Direction) -> Option<Instant> {
+        if !self.any {
+            return None;
+        }
+        let limit = &self.limits[direction as usize];
+        limit.bytes.map(|s| s.next).max(limit.ios.map(|s| s.next))
+    }
+
+    #[inline]
+    pub(crate) fn on_issue(&mut self, direction: Direction, len: u64) {
+        if !self.any {
+            return;
+        }
+        let limit = &mut self.limits[direction as usize];
+        if let Some(bytes) = &mut limit.bytes {
+            bytes.advance(len);
+        }
+        if let Some(ios) = &mut limit.ios {
+            match &mut self.poisson {
+                None => ios.advance(1),
+                Some(rng) => {
+                    let mean = SECOND as f64 / ios.rate as f64;
+                    let gap = -ln(1.0 - rng.unit()) * mean;
+                    ios.next = ios.next.saturating_add(Nanos::new(gap as u64));
+                }
+            }
+        }
+    }
+
+    /// After a thought: with `rate_ignore_thinktime` the schedule moves by as much, else the process catches up.
+    pub(crate) fn on_thought(&mut self, span: Nanos) {
+        if self.ignore_think {
+            for limit in &mut self.limits {
+                for schedule in [&mut limit.bytes, &mut limit.ios].into_iter().flatten() {
+                    schedule.next = schedule.next.saturating_add(span);
+                }
+            }
+        }
+    }
+
+    /// Counts a completion, and once a `rate_cycle` says whether every minimum was met.
+    #[inline]
+    pub(crate) fn on_done(&mut self, now: Instant, direction: Direction, len: u64) -> bool {
+        if !self.has_minimum {
+            return true;
+        }
+        let limit = &mut self.limits[direction as usize];
+        limit.done_bytes += len;
+        limit.done_ios += 1;
+        let elapsed = now.since(self.cycle_start);
+        if elapsed < self.cycle || elapsed.is_zero() {
+            return true;
+        }
+        self.cycle_start = now;
+        let met = |done: u64, minimum: Option<u64>| {
+            minimum.is_none_or(|minimum| {
+                u128::from(done) * u128::from(SECOND) >= u128::from(minimum) * u128::from(elapsed.get())
+            })
+        };
+        self.limits.iter_mut().all(|l| {
+            let (bytes, ios) = (std::mem::take(&mut l.done_bytes), std::mem::take(&mut l.done_ios));
+            met(bytes, l.minimum_bytes) && met(ios, l.minimum_ios)
+        })
+    }
+}
+
+/// The thinktime family.
+///
+/// fio's manual: the job stalls for `thinktime` after `thinktime_blocks` I/Os, which "effectively caps the queue depth".
+/// So: once that many were issued nothing more is issued; when the last of them has completed, the process thinks. With
+/// `thinktime_blocks_type=issue` it thinks right after issuing the last. `thinktime_iotime` does the same after a time of I/O.
+#[derive(Clone, Debug)]
+pub(crate) struct Think {
+    span: Nanos,
+    spin: Nanos,
+    blocks: u32,
+    at_issue: bool,
+    io_time: Nanos,
+    issued: u32,
+    since: Instant,
+    until: Option<Instant>,
+}
+
+/// What thinking lets a process do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Hold {
+    /// Go on.
+    No,
+    /// Issue nothing until all that is in flight has completed.
+    Quiesce,
+    /// A thought begins: so much of it burns CPU.
+    Begin { spin: Nanos, span: Nanos },
+    /// It lasts until then.
+    Until(Instant),
+}
+
+impl Think {
+    pub(crate) fn new(spec: &JobSpec) -> Self {
+        Self {
+            span: spec.think_time,
+            spin: spec.think_time_spin.min(spec.think_time),
+            blocks: spec.think_time_blocks,
+            at_issue: spec.think_time_counts_issued,
+            io_time: spec.think_time_io_time,
+            issued: 0,
+            since: Instant::ZERO,
+            until: None,
+        }
+    }
+
+    pub(crate) const fn start(&mut self, now: Instant) {
+        self.since = now;
+    }
+
+    #[inline]
+    pub(crate) fn hold(&mut self, now: Instant, in_use: usize, staged: usize) -> Hold {
+        if self.span.is_zero() {
+            return Hold::No;
+        }
+        if let Some(until) = self.until {
+            if now < until {
+                return Hold::Until(until);
+            }
+            self.until = None;
+            self.since = now;
+            self.issued = 0;
+        }
+        let by_blocks = self.blocks > 0 && self.issued >= self.blocks;
+        let by_time = !self.io_time.is_zero() && now.since(self.since) >= self.io_time;
+        if !by_blocks && !by_time {
+            return Hold::No;
+        }
+        if staged > 0 || (in_use > 0 && !self.at_issue) {
+            return Hold::Quiesce;
+        }
+        self.until = Some(now.saturating_add(self.span));
+        Hold::Begin { spin: self.spin, span: self.span }
+    }
+
+    #[inline]
+    pub(crate) const fn on_issue(&mut self) {
+        self.issued = self.issued.saturating_add(1);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pace(edit: impl FnOnce(&mut JobSpec)) -> Pace {
+        let mut spec = JobSpec::default_job("r");
+        edit(&mut spec);
+        let mut pace = Pace::new(&spec, &Seeds::new(&spec, 1, 0, 0));
+        pace.start(Instant::new(1000));
+        pace
+    }
+
+    #[test]
+    fn the_schedule_does_not_drift() {
+        let mut pace = pace(|s| s.rate_iops[0] = Some(3));
+        for k in 0..3000u64 {
+            let due = pace.due(Direction::Read).expect("a rate").get() - 1000;
+            assert_eq!(due, k * 1_000_000_000 / 3);
+            pace.on_issue(Direction::Read, 4096);
+        }
+        assert_eq!(pace.due(Direction::Write), None);
+    }
+
+    #[test]
+    fn bytes_and_ios_the_later_wins() {
+        let mut pace = pace(|s| {
+            s.rate[0] = Some(4096);
+            s.rate_iops[0] = Some(2);
+        });
+        pace.on_issue(Direction::Read, 4096);
+        assert_eq!(pace.due(Direction::Read), Some(Instant::new(1_000_001_000)));
+    }
+
+    #[test]
+    fn poisson_keeps_the_mean() {
+        let mut pace = pace(|s| {
+            s.rate[0] = Some(4096 * 1000);
+            s.rate_poisson = true;
+        });
+        let mut gaps = Vec::new();
+        let mut last = 1000;
+        for _ in 0..20_000 {
+            pace.on_issue(Direction::Read, 4096);
+            let due = pace.due(Direction::Read).expect("a rate").get();
+            gaps.push((due - last) as f64);
+            last = due;
+        }
+        let mean = gaps.iter().sum::<f64>() / gaps.len() as f64;
+        let variance = gaps.iter().map(|g| (g - mean).powi(2)).sum::<f64>() / gaps.len() as f64;
+        assert!((mean / 1e6 - 1.0).abs() < 0.03, "{mean}");
+        assert!((variance.sqrt() / mean - 1.0).abs() < 0.05, "exponential: deviation equals mean");
+    }
+
+    #[test]
+    fn minimum_is_judged_once_a_cycle() {
+        let mut pace = pace(|s| s.rate_iops_min[0] = Some(10));
+        let at = |ms: u64| Instant::new(1000 + ms * 1_000_000);
+        for i in 0..20 {
+            assert!(pace.on_done(at(i * 50), Direction::Read, 4096));
+        }
+        assert!(pace.on_done(at(1000), Direction::Read, 4096), "21 a second is enough");
+        assert!(!pace.on_done(at(2000), Direction::Read, 4096), "1 a second is not");
+    }
+}

@@ -1,0 +1,370 @@
+//! Which I/O comes next: direction, file, offset and length, by `rw`, `bs` and `random_distribution`.
+//!
+//! Random offsets without `norandommap` visit every block once in each pass over a file, by a permutation rather than a map
+//! (as fio's `random_generator=lfsr`, without its limit to one block size). With several block sizes a pass visits every
+//! smallest block once as a *start* and ends when the bytes of the file have been asked for, so the tails of larger I/Os may
+//! overlap. Cost per I/O: O(1); O(files) when a file is finished, O(parts) for `bssplit`.
+
+use elevon_core::stats::Direction;
+use elevon_formats::fio::spec::{BlockSizes, Distribution, FileService, JobSpec};
+
+use crate::chance::{Permutation, Purpose, Rng};
+use crate::distribution::Sampler;
+use crate::region::{Extent, Region, directions, smallest};
+
+/// An I/O to come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Access {
+    /// Read, write or trim.
+    pub direction: Direction,
+    /// Index of the file.
+    pub file: u32,
+    /// First byte on the device.
+    pub offset: u64,
+    /// Bytes.
+    pub len: u64,
+}
+
+/// Draws the streams of a process from one seed; see [`crate::chance::Purpose`].
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Seeds {
+    run: u64,
+    job: u32,
+    clone: u32,
+    randrepeat: bool,
+    all: bool,
+    own: Option<u64>,
+}
+
+/// What `randrepeat` starts from, whatever the run's seed.
+const REPEATED: u64 = 0x1234_5678;
+
+impl Seeds {
+    pub(crate) fn new(spec: &JobSpec, run: u64, job: u32, clone: u32) -> Self {
+        Self { run, job, clone, randrepeat: spec.randrepeat, all: spec.allrandrepeat, own: spec.randseed }
+    }
+    /// `randseed` if given; a constant for what `randrepeat` or `allrandrepeat` repeat; the run's seed for the rest.
+    pub(crate) fn base(&self, purpose: Purpose) -> u64 {
+        match self.own {
+            Some(seed) => seed,
+            None if self.all || (self.randrepeat && purpose == Purpose::Offset) => REPEATED,
+            None => self.run,
+        }
+    }
+    pub(crate) fn stream(&self, purpose: Purpose) -> Rng {
+        Rng::stream(self.base(purpose), self.job, self.clone, purpose)
+    }
+}
+
+#[derive(Clone, Debug)]
+enum Source {
+    /// Each unit once per pass.
+    Once { order: Permutation, next: u64 },
+    /// Any unit at any time.
+    Any(Sampler),
+}
+
+#[derive(Clone, Debug)]
+struct File {
+    region: Region,
+    /// Next sequential offset from the region's start, by direction.
+    position: [u64; 3],
+    /// Bytes asked for in this pass.
+    asked: u64,
+    /// By direction; a direction may use another's (`Pattern::source_of`).
+    sources: [Option<Source>; 3],
+    /// Random offsets with I/Os left to do from there (`rw=randread:N`): I/Os left, next offset.
+    run: (u32, u64),
+}
+
+/// A process's accesses.
+#[derive(Clone, Debug)]
+pub struct Pattern {
+    files: Vec<File>,
+    current: usize,
+    left_on_file: u32,
+    service: FileService,
+    used: [bool; 3],
+    only: Option<Direction>,
+    mix_read: u8,
+    random: bool,
+    percentage_random: [u8; 3],
+    skip: i64,
+    per_offset: u32,
+    identical: bool,
+    sizes: [BlockSizes; 3],
+    fixed: [Option<u64>; 3],
+    smallest: [u64; 3],
+    smallest_used: u64,
+    align: [u64; 3],
+    unaligned: bool,
+    source_of: [usize; 3],
+    mix: Rng,
+    size: Rng,
+    file: Rng,
+    sequential: Rng,
+    offset: Rng,
+}
+
+impl Pattern {
+    pub(crate) fn new(spec: &JobSpec, extent: &Extent, seeds: &Seeds) -> Self {
+        let used = directions(spec);
+        let only = match used {
+            _ if spec.rw.trim_then_write => Some(Direction::Trim),
+            [true, false, false] => Some(Direction::Read),
+            [false, true, false] => Some(Direction::Write),
+            [false, false, true] => Some(Direction::Trim),
+            _ => None,
+        };
+        let smallest: [u64; 3] = std::array::from_fn(|d| smallest(&spec.block_sizes[d]).max(1));
+        let align: [u64; 3] =
+            std::array::from_fn(|d| if spec.block_align[d] > 0 { spec.block_align[d] } else { smallest[d] });
+        let fixed = std::array::from_fn(|d| match spec.block_sizes[d] {
+            BlockSizes::Range(low, high) if low == high => Some(low),
+            BlockSizes::Range(..) | BlockSizes::Split(_) => None,
+        });
+        let first = (0..3).find(|&d| used[d]).unwrap_or(0);
+        let alike = |d: usize| align[d] == align[first] && spec.distribution[d] == spec.distribution[first];
+        let mut pattern = Self {
+            files: Vec::with_capacity(extent.regions.len()),
+            current: 0,
+            left_on_file: 0,
+            service: spec.file_service,
+            used,
+            only,
+            mix_read: spec.rw.mix_read,
+            random: spec.rw.random,
+            percentage_random: spec.percentage_random,
+            skip: if spec.rw.random { 0 } else { spec.rw.sequential_skip },
+            per_offset: spec.rw.ios_per_offset.max(1),
+            identical: spec.rw.sequencer_identical,
+            sizes: spec.block_sizes.clone(),
+            fixed,
+            smallest,
+            smallest_used: (0..3).filter(|&d| used[d]).map(|d| smallest[d]).min().unwrap_or(1),
+            align,
+            unaligned: spec.bs_unaligned,
+            source_of: std::array::from_fn(|d| if alike(d) { first } else { d }),
+            mix: seeds.stream(Purpose::Mix),
+            size: seeds.stream(Purpose::BlockSize),
+            file: seeds.stream(Purpose::File),
+            sequential: seeds.stream(Purpose::Sequential),
+            offset: seeds.stream(Purpose::Offset),
+        };
+        for &region in &extent.regions {
+            let file = pattern.new_file(spec, region);
+            pattern.files.push(file);
+        }
+        pattern.rewind();
+        pattern
+    }
+
+    fn new_file(&mut self, spec: &JobSpec, region: Region) -> File {
+        let mut sources = [None, None, None];
+        for d in (0..3).filter(|&d| self.random && self.used[d] && self.source_of[d] == d) {
+            let align = self.align[d];
+            // The last start must leave room for the smallest block.
+            let starts = (region.len - self.smallest[d].min(region.len)) / align + 1;
+            let mapped = spec.distribution[d] == Distribution::Random && !spec.norandommap && spec.block_align[d] == 0;
+            sources[d] = Some(if mapped {
+                let unit = if self.identical { 1 } else { u64::from(self.per_offset) };
+                Source::Once { order: Permutation::new(starts.div_ceil(unit), &mut self.offset), next: 0 }
+            } else {
+                Source::Any(Sampler::new(&spec.distribution[d], starts, align, &mut self.offset))
+            });
+        }
+        File { region, position: [0; 3], asked: 0, sources, run: (0, 0) }
+    }
+
+    /// Starts over, as every loop does: sequential positions at the start, random orders drawn anew.
+    pub fn rewind(&mut self) {
+        for index in 0..self.files.len() {
+            self.rewind_file(index);
+        }
+        self.current = 0;
+        self.left_on_file = 0;
+    }
+
+    fn rewind_file(&mut self, index: usize) {
+        let (skip, smallest) = (self.skip, self.smallest);
+        let file = &mut self.files[index];
+        file.asked = 0;
+        file.run = (0, 0);
+        // Backwards starts with the last block.
+        let last = |d: usize| (file.region.len - smallest[d].min(file.region.len)) / smallest[d] * smallest[d];
+        file.position = std::array::from_fn(|d| if skip < 0 { last(d) } else { 0 });
+        for source in file.sources.iter_mut().flatten() {
+            if let Source::Once { order, next } = source {
+                *order = Permutation::new(order.len(), &mut self.offset);
+                *next = 0;
+            }
+        }
+    }
+
+    /// Bytes of all files.
+    pub fn bytes(&self) -> u64 {
+        self.files.iter().map(|f| f.region.len).sum()
+    }
+
+    /// The smallest block of any direction in use.
+    pub const fn smallest_block(&self) -> u64 {
+        self.smallest_used
+    }
+
+    /// The next access, at most `limit` bytes (at least the smallest block).
+    #[inline]
+    pub fn next_access(&mut self, limit: u64) -> Access {
+        let direction = match self.only {
+            Some(direction) => direction,
+            None => self.draw_direction(),
+        };
+        self.access_in(direction, limit)
+    }
+
+    /// The next access in a direction that the pattern has.
+    #[inline]
+    pub fn access_in(&mut self, direction: Direction, limit: u64) -> Access {
+        let d = direction as usize;
+        let index = if self.files.len() == 1 { 0 } else { self.draw_file() };
+        if self.files[index].asked + self.smallest_used > self.files[index].region.len {
+            self.rewind_pass(index);
+        }
+        let len = match self.fixed[d] {
+            Some(len) => len,
+            None => self.draw_size(d),
+        };
+        let at = self.draw_offset(d, index);
+        let file = &mut self.files[index];
+        let room = (file.region.len - at).min(limit);
+        let len = if len <= room { len } else { (room / self.smallest[d]).max(1) * self.smallest[d] };
+        let next = at + len;
+        file.position[d] = match self.skip {
+            0 => next,
+            skip => next.checked_add_signed(skip).unwrap_or(u64::MAX),
+        };
+        file.asked += len;
+        Access { direction, file: index as u32, offset: file.region.start + at, len }
+    }
+
+    fn draw_direction(&mut self) -> Direction {
+        match self.used {
+            [true, true, _] => {
+                if self.mix.percent(self.mix_read) {
+                    Direction::Read
+                } else {
+                    Direction::Write
+                }
+            }
+            [true, false, _] if self.mix.percent(self.mix_read) => Direction::Read,
+            [_, true, _] => Direction::Write,
+            [_, false, _] => Direction::Trim,
+        }
+    }
+
+    fn draw_size(&mut self, d: usize) -> u64 {
+        match &self.sizes[d] {
+            BlockSizes::Range(low, high) if self.unaligned => ((low + self.size.below(high - low + 1)) & !511).max(512),
+            BlockSizes::Range(low, high) => low * (1 + self.size.below(high / low)),
+            BlockSizes::Split(parts) => {
+                let mut share = self.size.below(100);
+                for &(bytes, percent) in parts {
+                    if share < u64::from(percent) {
+                        return bytes;
+                    }
+                    share -= u64::from(percent);
+                }
+                parts.last().map_or(self.smallest[d], |p| p.0)
+            }
+        }
+    }
+
+    fn is_finished(&self, index: usize) -> bool {
+        let file = &self.files[index];
+        file.asked + self.smallest_used > file.region.len
+    }
+
+    /// A file that still has something to do in this pass; a new pass when none has.
+    fn draw_file(&mut self) -> usize {
+        if self.left_on_file > 0 && !self.is_finished(self.current) {
+            self.left_on_file -= 1;
+            return self.current;
+        }
+        if (0..self.files.len()).all(|i| self.is_finished(i)) {
+            self.rewind();
+        }
+        let count = self.files.len();
+        let (from, ios) = match self.service {
+            FileService::Random => (self.file.below(count as u64) as usize, 1),
+            FileService::RoundRobin(ios) if self.files.iter().all(|f| f.asked == 0) => (0, ios.max(1)),
+            FileService::RoundRobin(ios) => (self.current + 1, ios.max(1)),
+            FileService::Sequential => (self.current, u32::MAX),
+        };
+        self.current = (0..count).map(|i| (from + i) % count).find(|&i| !self.is_finished(i)).unwrap_or(0);
+        self.left_on_file = ios - 1;
+        self.current
+    }
+
+    /// A new pass over one file: only the count and the random order; sequential positions wrap by themselves.
+    fn rewind_pass(&mut self, index: usize) {
+        let file = &mut self.files[index];
+        file.asked = 0;
+        for source in file.sources.iter_mut().flatten() {
+            if let Source::Once { next, order } = source
+                && *next >= order.len()
+            {
+                *order = Permutation::new(order.len(), &mut self.offset);
+                *next = 0;
+            }
+        }
+    }
+
+    /// An offset in the file with room for the direction's smallest block.
+    #[inline]
+    fn draw_offset(&mut self, d: usize, index: usize) -> u64 {
+        let random =
+            self.random && (self.percentage_random[d] >= 100 || self.sequential.percent(self.percentage_random[d]));
+        if random { self.random_offset(d, index) } else { self.sequential_offset(d, index) }
+    }
+
+    fn sequential_offset(&mut self, d: usize, index: usize) -> u64 {
+        let file = &mut self.files[index];
+        let smallest = self.smallest[d];
+        let at = file.position[d];
+        if at.saturating_add(smallest) <= file.region.len {
+            at
+        } else if self.skip < 0 {
+            (file.region.len - smallest) / smallest * smallest
+        } else {
+            0
+        }
+    }
+
+    #[inline]
+    fn random_offset(&mut self, d: usize, index: usize) -> u64 {
+        let file = &mut self.files[index];
+        let step = if self.identical { 0 } else { self.align[d] };
+        if file.run.0 > 0 && file.run.1 + self.smallest[d] <= file.region.len {
+            let at = file.run.1;
+            file.run = (file.run.0 - 1, at + step);
+            return at;
+        }
+        let unit = if self.identical { 1 } else { u64::from(self.per_offset) };
+        let at = match &mut file.sources[self.source_of[d]] {
+            Some(Source::Once { order, next }) => {
+                if *next >= order.len() {
+                    *order = Permutation::new(order.len(), &mut self.offset);
+                    *next = 0;
+                }
+                *next += 1;
+                order.at(*next - 1) * unit * self.align[d]
+            }
+            Some(Source::Any(sampler)) => sampler.draw(&mut self.offset) * self.align[d],
+            None => 0,
+        };
+        file.run = (self.per_offset - 1, at + step);
+        at
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,177 @@
+use super::*;
+use elevon_formats::fio::spec::Rw;
+use std::collections::BTreeMap;
+
+const BLOCK: u64 = 4096;
+
+fn job(blocks: u64, random: bool) -> (JobSpec, Extent) {
+    let mut spec = JobSpec::default_job("p");
+    spec.rw.random = random;
+    let len = blocks * BLOCK;
+    (spec, Extent { regions: vec![Region { start: BLOCK, len }], bytes: len })
+}
+fn pattern(spec: &JobSpec, extent: &Extent, clone: u32) -> Pattern {
+    Pattern::new(spec, extent, &Seeds::new(spec, 1, 0, clone))
+}
+fn take(pattern: &mut Pattern, count: usize) -> Vec<Access> {
+    (0..count).map(|_| pattern.next_access(u64::MAX)).collect()
+}
+fn offsets(accesses: &[Access]) -> Vec<u64> {
+    accesses.iter().map(|a| a.offset / BLOCK - 1).collect()
+}
+fn is_permutation(mut blocks: Vec<u64>, len: u64) -> bool {
+    blocks.sort_unstable();
+    blocks.into_iter().eq(0..len)
+}
+
+#[test]
+fn sequential_wraps() {
+    let (spec, extent) = job(5, false);
+    assert_eq!(offsets(&take(&mut pattern(&spec, &extent, 0), 7)), [0, 1, 2, 3, 4, 0, 1]);
+}
+
+#[test]
+fn sequential_with_holes_and_backwards() {
+    let (mut spec, extent) = job(8, false);
+    spec.rw.sequential_skip = BLOCK as i64;
+    assert_eq!(offsets(&take(&mut pattern(&spec, &extent, 0), 6)), [0, 2, 4, 6, 0, 2]);
+    spec.rw.sequential_skip = -2 * BLOCK as i64;
+    assert_eq!(offsets(&take(&mut pattern(&spec, &extent, 0), 10)), [7, 6, 5, 4, 3, 2, 1, 0, 7, 6]);
+}
+
+#[test]
+fn random_map_covers_each_pass_once_and_differently() {
+    let (spec, extent) = job(1000, true);
+    let mut pattern = pattern(&spec, &extent, 0);
+    let first = offsets(&take(&mut pattern, 1000));
+    let second = offsets(&take(&mut pattern, 1000));
+    assert_ne!(first, second);
+    assert!(is_permutation(first, 1000));
+    assert!(is_permutation(second, 1000));
+}
+
+#[test]
+fn mixed_directions_share_the_map() {
+    let (mut spec, extent) = job(1000, true);
+    spec.rw = Rw { write: true, mix_read: 70, ..spec.rw };
+    let all = take(&mut pattern(&spec, &extent, 0), 1000);
+    let reads = all.iter().filter(|a| a.direction == Direction::Read).count();
+    assert!((650..750).contains(&reads), "{reads}");
+    assert!(is_permutation(offsets(&all), 1000));
+}
+
+#[test]
+fn norandommap_repeats() {
+    let (mut spec, extent) = job(1000, true);
+    spec.norandommap = true;
+    let mut seen = offsets(&take(&mut pattern(&spec, &extent, 0), 1000));
+    seen.sort_unstable();
+    seen.dedup();
+    // 1 - 1/e of the blocks.
+    assert!((590..675).contains(&seen.len()), "{}", seen.len());
+}
+
+#[test]
+fn several_ios_per_offset() {
+    let (mut spec, extent) = job(803, true);
+    spec.rw.ios_per_offset = 8;
+    let mut one = pattern(&spec, &extent, 0);
+    let all = offsets(&take(&mut one, 803));
+    let seeks = all.windows(2).filter(|w| w[1] != w[0] + 1).count();
+    assert!((98..=101).contains(&seeks), "{seeks}");
+    assert!(is_permutation(all, 803));
+    spec.rw.sequencer_identical = true;
+    let all = offsets(&take(&mut pattern(&spec, &extent, 0), 80));
+    assert!(all.chunks(8).all(|c| c.iter().all(|b| *b == c[0])));
+}
+
+#[test]
+fn percentage_random() {
+    let (mut spec, extent) = job(100_000, true);
+    spec.percentage_random = [25; 3];
+    let all = offsets(&take(&mut pattern(&spec, &extent, 0), 10_000));
+    let jumps = all.windows(2).filter(|w| w[1] != w[0] + 1).count();
+    assert!((2300..2700).contains(&jumps), "{jumps}");
+}
+
+#[test]
+fn block_sizes() {
+    let (mut spec, extent) = job(1_000_000, false);
+    spec.block_sizes[0] = BlockSizes::Split(vec![(4096, 10), (65536, 50), (32768, 40)]);
+    let mut counts = BTreeMap::new();
+    for access in take(&mut pattern(&spec, &extent, 0), 10_000) {
+        *counts.entry(access.len).or_insert(0u32) += 1;
+    }
+    assert_eq!(counts.len(), 3);
+    for (size, percent) in [(4096, 10), (65536, 50), (32768, 40)] {
+        assert!(counts[&size].abs_diff(percent * 100) < 200, "{size}: {}", counts[&size]);
+    }
+    spec.block_sizes[0] = BlockSizes::Range(4096, 16384);
+    let all = take(&mut pattern(&spec, &extent, 0), 1000);
+    assert!(all.iter().all(|a| a.len % 4096 == 0 && (4096..=16384).contains(&a.len)));
+    assert!((1..=4).all(|k| all.iter().any(|a| a.len == k * 4096)));
+    spec.bs_unaligned = true;
+    let all = take(&mut pattern(&spec, &extent, 0), 1000);
+    assert!(all.iter().any(|a| a.len % 4096 != 0) && all.iter().all(|a| a.len % 512 == 0));
+}
+
+#[test]
+fn block_align() {
+    let (mut spec, mut extent) = job(1000, true);
+    spec.block_align = [65536; 3];
+    extent.regions[0].start = 0;
+    let all = take(&mut pattern(&spec, &extent, 0), 1000);
+    assert!(all.iter().all(|a| a.offset % 65536 == 0 && a.len == 4096));
+}
+
+#[test]
+fn same_seed_same_sequence() {
+    let (mut spec, extent) = job(1000, true);
+    spec.rw = Rw { write: true, ..spec.rw };
+    let run =
+        |spec: &JobSpec, seed, clone| take(&mut Pattern::new(spec, &extent, &Seeds::new(spec, seed, 0, clone)), 200);
+    assert_eq!(run(&spec, 1, 0), run(&spec, 1, 0));
+    assert_ne!(run(&spec, 1, 0), run(&spec, 1, 1), "clones differ");
+    // randrepeat fixes the offsets, not the mix; allrandrepeat and randseed fix both.
+    assert_eq!(offsets(&run(&spec, 1, 0)), offsets(&run(&spec, 2, 0)));
+    assert_ne!(run(&spec, 1, 0), run(&spec, 2, 0));
+    spec.randrepeat = false;
+    assert_ne!(offsets(&run(&spec, 1, 0)), offsets(&run(&spec, 2, 0)));
+    spec.allrandrepeat = true;
+    assert_eq!(run(&spec, 1, 0), run(&spec, 2, 0));
+    let repeated = run(&spec, 1, 0);
+    spec.randseed = Some(42);
+    assert_eq!(run(&spec, 1, 0), run(&spec, 2, 0));
+    assert_ne!(run(&spec, 1, 0), repeated);
+}
+
+#[test]
+fn files_are_served_as_told() {
+    let mut spec = JobSpec::default_job("p");
+    let region = |i: u64, blocks: u64| Region { start: i * 100 * BLOCK, len: blocks * BLOCK };
+    let extent = Extent { regions: vec![region(0, 4), region(1, 4), region(2, 2)], bytes: 10 * BLOCK };
+    let files =
+        |spec: &JobSpec, n| -> Vec<u32> { take(&mut pattern(spec, &extent, 0), n).iter().map(|a| a.file).collect() };
+    assert_eq!(files(&spec, 12), [0, 1, 2, 0, 1, 2, 0, 1, 0, 1, 0, 1]);
+    spec.file_service = FileService::RoundRobin(2);
+    assert_eq!(files(&spec, 10), [0, 0, 1, 1, 2, 2, 0, 0, 1, 1]);
+    spec.file_service = FileService::Sequential;
+    assert_eq!(files(&spec, 11), [0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 0]);
+    spec.file_service = FileService::Random;
+    spec.rw.random = true;
+    let mut all = take(&mut pattern(&spec, &extent, 0), 10);
+    all.sort_by_key(|a| a.offset);
+    all.dedup();
+    assert_eq!(all.len(), 10, "every block of every file once");
+}
+
+#[test]
+fn short_regions_and_limits() {
+    let (mut spec, mut extent) = job(1, false);
+    extent.regions[0].len = 10 * 1024;
+    spec.block_sizes[0] = BlockSizes::Range(4096, 8192);
+    for access in take(&mut pattern(&spec, &extent, 0), 100) {
+        assert!(access.offset + access.len <= BLOCK + 10 * 1024 && access.len >= 4096);
+    }
+    assert_eq!(pattern(&spec, &extent, 0).next_access(5000).len, 4096);
+}

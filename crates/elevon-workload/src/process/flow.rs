@@ -1,0 +1,481 @@
+//! The flow of a process: what it does next, and what a completion means.
+
+use super::*;
+
+/// What one step came to.
+pub(super) enum Step {
+    /// Something was done; there may be more.
+    Again,
+    /// Nothing to do until a completion or this instant.
+    Sleep(Option<Instant>),
+    /// The process is over.
+    Over,
+}
+
+/// Whether an I/O may be prepared now.
+enum Want {
+    /// Yes: [`Process::stage`].
+    Issue,
+    /// No free slot.
+    Room,
+    /// Not before everything in flight is over (something else is due then), or an I/O in the way is.
+    Quiesce,
+    /// Not before this instant.
+    Until(Instant),
+    /// State changed; ask again.
+    Changed,
+    /// Never again.
+    Never,
+}
+
+impl Process {
+    pub(super) fn step(&mut self, now: Instant) -> Step {
+        self.measure.leave_ramp(now);
+        let want = if self.refill_at_low || (self.free.is_empty() && !self.is_ending(now)) {
+            Want::Room
+        } else if self.options.complete_min == 0 && !self.ready.is_empty() {
+            self.reap(now, self.options.complete_max);
+            return Step::Again;
+        } else {
+            self.want(now)
+        };
+        if matches!(want, Want::Issue) {
+            self.stage(now);
+            if self.staged.len() >= self.options.batch_submit {
+                self.seal(now);
+            }
+            return Step::Again;
+        }
+        if matches!(want, Want::Changed) {
+            return Step::Again;
+        }
+        if !self.staged.is_empty() {
+            self.seal(now);
+            return Step::Again;
+        }
+        let in_use = self.in_use();
+        let full = matches!(want, Want::Room);
+        let need = if full { self.options.complete_min.clamp(1, in_use.max(1)) } else { 1 };
+        if self.ready.len() >= need {
+            self.reap(now, self.options.complete_max.max(need));
+            self.refill_at_low = full && self.in_use() > self.options.low;
+            return Step::Again;
+        }
+        match want {
+            Want::Until(at) => Step::Sleep(Some(at)),
+            Want::Never if in_use == 0 => Step::Over,
+            Want::Never | Want::Room | Want::Quiesce | Want::Issue | Want::Changed => Step::Sleep(None),
+        }
+    }
+
+    fn is_ending(&self, now: Instant) -> bool {
+        self.stopping || now >= self.deadline
+    }
+
+    fn want(&mut self, now: Instant) -> Want {
+        if self.is_ending(now) {
+            return self.want_at_end();
+        }
+        match self.phase {
+            Phase::Run => self.want_in_run(now),
+            Phase::Verify => self.want_in_verify(now),
+            Phase::EndSync => self.want_end_sync(),
+            Phase::Over => Want::Never,
+        }
+    }
+
+    /// After the deadline, an error or a termination: only the last sync.
+    fn want_at_end(&mut self) -> Want {
+        if self.in_use() > 0 {
+            return Want::Quiesce;
+        }
+        if self.phase == Phase::Verify {
+            self.leave_verify(self.busy_until);
+        }
+        self.want_end_sync()
+    }
+
+    fn want_end_sync(&mut self) -> Want {
+        if self.in_use() > 0 {
+            return Want::Quiesce;
+        }
+        if self.options.end_sync && self.wrote && self.measure.stats.error == 0 {
+            self.wrote = false;
+            self.phase = Phase::EndSync;
+            return Want::Issue;
+        }
+        Want::Never
+    }
+
+    fn want_in_run(&mut self, now: Instant) -> Want {
+        if self.syncing {
+            return Want::Quiesce;
+        }
+        if self.writes_since_sync >= self.options.sync_every {
+            return if self.in_use() > 0 { Want::Quiesce } else { Want::Issue };
+        }
+        match self.think.hold(now, self.in_use(), self.staged.len()) {
+            Hold::No => {}
+            Hold::Quiesce => return Want::Quiesce,
+            Hold::Until(at) => return Want::Until(at.min(self.deadline)),
+            Hold::Begin { spin, span } => {
+                self.measure.stats.cpu_ns += spin.get();
+                self.busy_until = now.saturating_add(spin);
+                self.pace.on_thought(span);
+                return Want::Changed;
+            }
+        }
+        if let Some(verifier) = &self.verifier
+            && self.options.backlog > 0
+            && self.options.verify_after
+            && verifier.pending() >= self.options.backlog
+        {
+            return self.enter_verify(now);
+        }
+        if self.next.is_none() {
+            self.next = self.next_access(now);
+        }
+        let Some(next) = self.next else {
+            return self.end_of_loop(now);
+        };
+        self.want_access(now, next)
+    }
+
+    /// Rates and overlaps of the next access.
+    #[inline]
+    fn want_access(&mut self, now: Instant, next: Access) -> Want {
+        if let Some(due) = self.pace.due(next.direction)
+            && due > now
+        {
+            return self.want_other_direction(now, next, due);
+        }
+        if self.options.serialize_overlap && self.overlaps(&next) {
+            return Want::Quiesce;
+        }
+        Want::Issue
+    }
+
+    /// The next access is not due. The other direction of a mix goes first where it has a rate too and is due: rates matter
+    /// more than the mix.
+    fn want_other_direction(&mut self, now: Instant, next: Access, due: Instant) -> Want {
+        let other = match next.direction {
+            Direction::Read if self.options.used[1] => Some(Direction::Write),
+            Direction::Write if self.options.used[0] => Some(Direction::Read),
+            _ => None,
+        };
+        let other = other.filter(|_| !self.options.trim_then_write);
+        let Some((direction, at)) = other.and_then(|direction| Some((direction, self.pace.due(direction)?))) else {
+            return Want::Until(due.min(self.deadline));
+        };
+        if at > now {
+            return Want::Until(due.min(at).min(self.deadline));
+        }
+        if self.held.is_some() {
+            self.next = self.held.replace(next);
+            return Want::Changed;
+        }
+        match self.draw(Some(direction)) {
+            Some(access) => {
+                self.held = Some(next);
+                self.next = Some(access);
+                Want::Changed
+            }
+            None => Want::Until(due.min(self.deadline)),
+        }
+    }
+
+    fn overlaps(&self, next: &Access) -> bool {
+        if self.in_use() == 0 {
+            return false;
+        }
+        let free = |token: usize| self.free.contains(&(token as u32));
+        let meets = |slot: &Slot| {
+            slot.offset < next.offset + next.len
+                && next.offset < slot.offset + slot.len
+                && (next.direction != Direction::Read || slot.kind != Kind::Data(Direction::Read))
+        };
+        self.slots.iter().enumerate().any(|(token, slot)| meets(slot) && !free(token))
+    }
+
+    /// The next access, or `None` when the loop's bytes or the job's I/Os are used up.
+    #[inline]
+    fn next_access(&mut self, now: Instant) -> Option<Access> {
+        if let Some(write) = self.follow_ups.pop_front() {
+            return Some(write);
+        }
+        match self.held {
+            None => self.draw(None),
+            // Until the access that was put off is due, the pattern goes on in the other direction.
+            Some(held) if self.pace.due(held.direction).is_none_or(|due| due <= now) => self.held.take(),
+            Some(held) => {
+                let other = if held.direction == Direction::Read { Direction::Write } else { Direction::Read };
+                self.draw(Some(other)).or_else(|| self.held.take())
+            }
+        }
+    }
+
+    #[inline]
+    fn draw(&mut self, direction: Option<Direction>) -> Option<Access> {
+        if self.budget.left < self.pattern.smallest_block() || self.budget.ios_left == 0 {
+            return None;
+        }
+        let limit = self.budget.left;
+        let access = match direction {
+            None => self.pattern.next_access(limit),
+            Some(direction) => self.pattern.access_in(direction, limit),
+        };
+        if access.len > self.budget.left {
+            self.budget.left = 0;
+            return None;
+        }
+        self.budget.left -= access.len;
+        if self.budget.ios_left != u64::MAX {
+            self.budget.ios_left -= 1;
+        }
+        Some(access)
+    }
+
+    /// All of a loop was asked for.
+    fn end_of_loop(&mut self, now: Instant) -> Want {
+        let out_of_ios = self.budget.ios_left == 0;
+        let endless = self.options.loops == u64::MAX && !out_of_ios;
+        // A job that runs by time goes round without a pause unless it verifies.
+        if endless && !self.options.verify_after && !self.options.trim_then_write {
+            self.budget.left = self.budget.per_loop;
+            return self.guard_empty_loop();
+        }
+        if self.in_use() > 0 {
+            return Want::Quiesce;
+        }
+        if self.options.verify_after && self.verifier.as_ref().is_some_and(|v| v.pending() > 0) {
+            return self.enter_verify(now);
+        }
+        if !endless {
+            self.budget.loops_left -= 1;
+        }
+        if out_of_ios || self.budget.loops_left == 0 {
+            self.phase = Phase::EndSync;
+            return Want::Changed;
+        }
+        self.budget.left = self.budget.per_loop;
+        self.pattern.rewind();
+        self.guard_empty_loop()
+    }
+
+    /// A loop too small for a single block would never end.
+    fn guard_empty_loop(&mut self) -> Want {
+        if self.budget.per_loop < self.pattern.smallest_block() {
+            self.phase = Phase::EndSync;
+        }
+        Want::Changed
+    }
+
+    fn enter_verify(&mut self, now: Instant) -> Want {
+        if self.in_use() > 0 {
+            return Want::Quiesce;
+        }
+        self.measure.end_phase(now, self.options.used);
+        self.phase = Phase::Verify;
+        Want::Changed
+    }
+
+    fn leave_verify(&mut self, now: Instant) {
+        self.measure.end_phase(now, [true, false, false]);
+        self.phase = Phase::Run;
+    }
+
+    fn want_in_verify(&mut self, now: Instant) -> Want {
+        if self.verifier.as_ref().is_some_and(|v| v.pending() > 0) {
+            return Want::Issue;
+        }
+        if self.in_use() > 0 {
+            return Want::Quiesce;
+        }
+        self.leave_verify(now);
+        Want::Changed
+    }
+
+    /// Prepares the I/O that [`Self::want`] allowed.
+    #[inline]
+    fn stage(&mut self, now: Instant) {
+        let Some(token) = self.free.pop() else { return };
+        let start = now.saturating_add(Nanos::new(self.cpu.submit.get() * self.staged.len() as u64));
+        let in_use = self.in_use();
+        let syncing = self.phase == Phase::EndSync
+            || (self.phase == Phase::Run && self.writes_since_sync >= self.options.sync_every);
+        let (kind, access, generation) = if syncing {
+            self.writes_since_sync = 0;
+            self.syncing = true;
+            (Kind::Sync, Access { direction: Direction::Write, file: 0, offset: 0, len: 0 }, 0)
+        } else if self.phase == Phase::Verify {
+            let block = self.verifier.as_mut().and_then(|v| v.next_block());
+            let (offset, Written { len, generation }) = block.unwrap_or((0, Written { len: 0, generation: 0 }));
+            let access = Access { direction: Direction::Read, file: 0, offset, len };
+            (Kind::Check(Some(generation)), access, generation)
+        } else {
+            let access = self.next.take().unwrap_or(Access { direction: Direction::Read, file: 0, offset: 0, len: 0 });
+            let (kind, generation) = self.on_access(&access);
+            (kind, access, generation)
+        };
+        let ioprio = self.draw_priority(kind);
+        let slot = &mut self.slots[token as usize];
+        slot.kind = kind;
+        slot.offset = access.offset;
+        slot.len = access.len;
+        slot.file = access.file;
+        slot.generation = generation;
+        slot.ioprio = ioprio;
+        slot.start = start;
+        slot.corrupt = false;
+        slot.checked = false;
+        self.staged.push(token);
+        if kind != Kind::Sync {
+            self.measure.on_submit(in_use);
+        }
+    }
+
+    /// Counts an access of the run itself; returns what it becomes.
+    #[inline]
+    fn on_access(&mut self, access: &Access) -> (Kind, u32) {
+        self.pace.on_issue(access.direction, access.len);
+        self.think.on_issue();
+        let (offset, len) = (access.offset, access.len);
+        match access.direction {
+            Direction::Write if self.options.verify_only => (Kind::Check(None), 0),
+            Direction::Write => {
+                self.wrote = true;
+                self.writes_since_sync += 1;
+                (Kind::Data(Direction::Write), self.verifier.as_mut().map_or(0, |v| v.on_write(offset, len)))
+            }
+            Direction::Trim => {
+                self.wrote = true;
+                if let Some(verifier) = &mut self.verifier {
+                    verifier.forget(offset, len);
+                }
+                (Kind::Data(Direction::Trim), 0)
+            }
+            Direction::Read if self.options.verify_reads => (Kind::Check(None), 0),
+            Direction::Read => (Kind::Data(Direction::Read), 0),
+        }
+    }
+
+    #[inline]
+    fn draw_priority(&mut self, kind: Kind) -> IoPrio {
+        let d = match kind {
+            Kind::Data(Direction::Read) | Kind::Check(_) => 0,
+            Kind::Data(Direction::Write) => 1,
+            Kind::Data(Direction::Trim) | Kind::Sync => return self.options.ioprio,
+        };
+        match self.options.command_prio[d] {
+            Some((percent, prio)) if self.priority.percent(percent) => prio,
+            Some(_) | None => self.options.ioprio,
+        }
+    }
+
+    /// Closes the batch: it leaves once its CPU time is spent.
+    #[inline]
+    fn seal(&mut self, now: Instant) {
+        self.sealed = true;
+        self.handed = 0;
+        let span = self.cpu.submit.get() * self.staged.len() as u64;
+        self.measure.stats.cpu_ns += span;
+        self.busy_until = now.saturating_add(Nanos::new(span));
+        self.measure.on_batch(self.staged.len());
+    }
+
+    /// Takes up to `most` completions.
+    fn reap(&mut self, now: Instant, most: usize) {
+        let count = self.ready.len().min(most);
+        self.measure.on_reap(count);
+        let mut end = now;
+        for _ in 0..count {
+            let Some((token, status)) = self.ready.pop_front() else { break };
+            end = end.saturating_add(self.cpu.complete);
+            self.on_over(end, token, status);
+            self.free.push(token);
+        }
+        self.measure.stats.cpu_ns += end.since(now).get();
+        self.busy_until = end;
+    }
+
+    #[inline]
+    fn on_over(&mut self, end: Instant, token: u32, status: Status) {
+        let slot = self.slots[token as usize];
+        let direction = match slot.kind {
+            Kind::Sync => return self.on_sync_over(end, &slot, status),
+            Kind::Data(direction) => direction,
+            Kind::Check(_) => Direction::Read,
+        };
+        if !status.is_ok() {
+            return self.on_error(&slot, direction, status);
+        }
+        self.measure.leave_ramp(end);
+        self.measure.on_done(&Finished {
+            direction,
+            len: slot.len,
+            offset: slot.offset,
+            ioprio: slot.ioprio,
+            start: slot.start,
+            issued: slot.issued.max(slot.start),
+            end,
+        });
+        if slot.checked {
+            self.on_checked(&slot);
+        }
+        if direction == Direction::Trim && self.options.trim_then_write && !self.stopping {
+            let Slot { file, offset, len, .. } = slot;
+            self.follow_ups.push_back(Access { direction: Direction::Write, file, offset, len });
+        }
+        if !self.pace.on_done(end, direction, slot.len) {
+            self.fail(Status::IoError.errno());
+        }
+    }
+
+    fn on_sync_over(&mut self, end: Instant, slot: &Slot, status: Status) {
+        self.syncing = false;
+        if status.is_ok() {
+            self.measure.stats.sync.add(end.since(slot.start).get());
+        } else {
+            self.fail(status.errno());
+        }
+    }
+
+    /// An I/O failed: counted, forgiven or the end of the job.
+    fn on_error(&mut self, slot: &Slot, direction: Direction, status: Status) {
+        const EIO: i32 = 5;
+        const EILSEQ: i32 = 84;
+        let (d, errno) = (direction as usize, status.errno());
+        self.measure.stats.directions[d].errors += 1;
+        if direction != Direction::Read
+            && let Some(verifier) = &mut self.verifier
+        {
+            verifier.forget(slot.offset, slot.len);
+        }
+        let ignored = self.spec.ignore_error[d].contains(&errno);
+        let forgiven = self.spec.continue_on_error[d] && (errno == EIO || errno == EILSEQ);
+        if !ignored && !forgiven {
+            self.fail(errno);
+        }
+    }
+
+    fn on_checked(&mut self, slot: &Slot) {
+        const EILSEQ: i32 = 84;
+        self.measure.stats.verified_bytes += slot.len;
+        if slot.corrupt {
+            self.measure.stats.verify_errors += 1;
+            if self.options.verify_fatal {
+                self.fail(EILSEQ);
+            } else if self.measure.stats.error == 0 {
+                // The rest is still checked; the job has failed all the same.
+                self.measure.stats.error = EILSEQ;
+            }
+        }
+    }
+
+    fn fail(&mut self, errno: i32) {
+        if self.measure.stats.error == 0 {
+            self.measure.stats.error = errno;
+        }
+        self.stopping = true;
+    }
+}

@@ -1,0 +1,707 @@
+use super::*;
+use elevon_formats::fio::spec::{Amount, BlockSizes, Rw};
+use proptest::prelude::*;
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use crate::region::Region;
+
+const US: u64 = 1_000;
+const MS: u64 = 1_000_000;
+const SECOND: u64 = 1_000_000_000;
+const BLOCK: u64 = 4096;
+const START: u64 = 1 << 20;
+
+/// An I/O as the device saw it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Seen {
+    at: u64,
+    op: Op,
+    offset: u64,
+    len: u64,
+    batch: usize,
+    ioprio: IoPrio,
+}
+
+/// A device that answers every I/O after the same time, and a loop in virtual time.
+struct Bench {
+    process: Process,
+    now: u64,
+    latency: u64,
+    fail: Option<(usize, Status)>,
+    pending: BinaryHeap<Reverse<(u64, usize, u64)>>,
+    seen: Vec<Seen>,
+    deepest: usize,
+    region: Region,
+    memory: Option<Vec<u8>>,
+    buffers: Vec<Vec<u8>>,
+}
+
+fn job(edit: impl FnOnce(&mut JobSpec)) -> JobSpec {
+    let mut spec = JobSpec::default_job("job");
+    spec.size = Some(Amount::Bytes(1 << 20));
+    edit(&mut spec);
+    spec
+}
+fn deep(spec: &mut JobSpec, depth: u32) {
+    spec.engine.asynchronous = true;
+    spec.engine.submission_blocks = false;
+    spec.iodepth = depth;
+    spec.iodepth_low = depth;
+}
+fn timed(spec: &mut JobSpec, runtime: u64) {
+    spec.time_based = true;
+    spec.runtime = Nanos::new(runtime);
+}
+
+impl Bench {
+    fn new(spec: &JobSpec) -> Self {
+        Self::with(spec, CpuCost::default(), 0)
+    }
+    fn with(spec: &JobSpec, cpu: CpuCost, clone: u32) -> Self {
+        let len = match spec.size {
+            Some(Amount::Bytes(bytes)) => bytes,
+            _ => 1 << 20,
+        };
+        let region = Region { start: START, len };
+        let bytes = match spec.io_size {
+            Some(Amount::Bytes(bytes)) => bytes,
+            _ => len,
+        };
+        let identity = Identity { task: TaskId(0), tenant: TenantId(0), job: 0, clone, seed: 1 };
+        let layouts = vec![LayoutId(0); Process::depth_of(spec)];
+        let process = Process::new(spec, &Extent { regions: vec![region], bytes }, identity, cpu, &layouts);
+        let buffers = vec![vec![0; process.buffer_bytes() as usize]; layouts.len()];
+        Self {
+            process,
+            now: 0,
+            latency: 100 * US,
+            fail: None,
+            pending: BinaryHeap::new(),
+            seen: Vec::new(),
+            deepest: 0,
+            region,
+            memory: None,
+            buffers,
+        }
+    }
+    fn latency(mut self, ns: u64) -> Self {
+        self.latency = ns;
+        self
+    }
+    fn run(mut self) -> Self {
+        self.process.start(Instant::new(self.now));
+        for _ in 0..5_000_000 {
+            let now = Instant::new(self.now);
+            match self.process.poll(now) {
+                Poll::Submit(batch) => self.submit(batch),
+                Poll::Done => {
+                    assert!(self.pending.is_empty(), "nothing is left behind");
+                    return self;
+                }
+                Poll::Wait => self.wait(),
+            }
+        }
+        panic!("the process does not end");
+    }
+    fn submit(&mut self, batch: usize) {
+        let mut taken = 0;
+        while let Some(io) = self.process.take() {
+            taken += 1;
+            self.data(&io);
+            let (offset, len) = (io.sector.byte_offset(), io.bytes.get());
+            self.seen.push(Seen { at: self.now, op: io.op, offset, len, batch, ioprio: io.ioprio });
+            self.pending.push(Reverse((self.now + self.latency, self.seen.len(), io.token)));
+            self.process.on_submitted(Instant::new(self.now), false);
+            self.deepest = self.deepest.max(self.pending.len());
+        }
+        assert_eq!(taken, batch);
+    }
+    /// Real bytes, as a real back end would move them (at submission; nothing overlaps in these tests).
+    fn data(&mut self, io: &Io) {
+        let Some(memory) = &mut self.memory else { return };
+        let buffer = &mut self.buffers[io.token as usize];
+        self.process.fill(io.token, buffer);
+        let (at, len) = (io.sector.byte_offset() as usize, io.bytes.get() as usize);
+        match io.op {
+            Op::Write => memory[at..at + len].copy_from_slice(&buffer[..len]),
+            Op::Read => buffer[..len].copy_from_slice(&memory[at..at + len]),
+            _ => {}
+        }
+    }
+    fn wait(&mut self) {
+        let wakeup = self.process.next_wakeup().map(Instant::get);
+        let done = self.pending.peek().map(|Reverse(p)| p.0);
+        self.now = [wakeup, done].into_iter().flatten().min().expect("a process that waits for nothing");
+        while let Some(&Reverse((at, number, token))) = self.pending.peek()
+            && at <= self.now
+        {
+            self.pending.pop();
+            let status = match self.fail {
+                Some((index, status)) if index == number - 1 => status,
+                Some(_) | None => Status::Ok,
+            };
+            if self.memory.is_some() && self.process.wants_check(token) {
+                self.process.check(token, &self.buffers[token as usize]);
+            }
+            self.process.complete(token, status);
+        }
+    }
+    fn stats(&self) -> &JobStats {
+        self.process.stats()
+    }
+    fn ended(&self) -> u64 {
+        self.process.ended().expect("over").get()
+    }
+    fn ops(&self) -> String {
+        let letter = |op| match op {
+            Op::Read => 'r',
+            Op::Write => 'w',
+            Op::Discard => 't',
+            Op::Flush => 'f',
+            _ => '?',
+        };
+        self.seen.iter().map(|s| letter(s.op)).collect()
+    }
+}
+
+fn writes(spec: &mut JobSpec) {
+    spec.rw = Rw { read: false, write: true, ..spec.rw };
+}
+
+#[test]
+fn synchronous_and_littles_law() {
+    let bench = Bench::new(&job(|_| {})).run();
+    let read = &bench.stats().directions[0];
+    assert_eq!((read.ios, read.bytes, bench.deepest), (256, 1 << 20, 1));
+    assert_eq!((bench.ended(), read.runtime_ns), (256 * 100 * US, 256 * 100 * US));
+    assert_eq!((read.clat.min, read.clat.max, read.slat.count), (100 * US, 100 * US, 0));
+    assert_eq!(bench.stats().depth_levels, [256, 0, 0, 0, 0, 0, 0]);
+    assert_eq!(bench.stats().submit_levels[1], 256);
+
+    // Throughput times latency is the depth.
+    for depth in [1, 4, 32] {
+        let spec = job(|s| {
+            deep(s, depth);
+            timed(s, SECOND);
+        });
+        let bench = Bench::new(&spec).run();
+        let read = &bench.stats().directions[0];
+        assert_eq!(read.ios, u64::from(depth) * 10_000);
+        assert_eq!(bench.deepest as u32, depth);
+        assert_eq!(read.slat.count, read.ios);
+    }
+}
+
+#[test]
+fn cpu_time_is_spent_serially() {
+    let cpu = CpuCost { submit: Nanos::new(2 * US), complete: Nanos::new(US) };
+    let bench = Bench::with(&job(|_| {}), cpu, 0).run();
+    let read = &bench.stats().directions[0];
+    assert_eq!(bench.ended(), 256 * 103 * US);
+    assert_eq!((read.clat.max, read.lat.max), (101 * US, 103 * US));
+    assert_eq!(bench.stats().cpu_ns, 256 * 3 * US);
+    // A process that only computes: depth does not help past the CPU.
+    let spec = job(|s| {
+        deep(s, 128);
+        timed(s, 30 * MS);
+    });
+    let bench = Bench::with(&spec, cpu, 0).run();
+    let ios = bench.stats().directions[0].ios;
+    assert!((9_990..=10_160).contains(&ios), "{ios} I/Os of 3 us in 30 ms");
+    assert_eq!(bench.stats().directions[0].slat.min, 2 * US);
+}
+
+#[test]
+fn batches() {
+    let spec = job(|s| {
+        deep(s, 16);
+        s.iodepth_batch_submit = 8;
+        s.iodepth_batch_complete_min = 8;
+        s.iodepth_batch_complete_max = 8;
+    });
+    let bench = Bench::new(&spec).run();
+    assert!(bench.seen.iter().all(|s| s.batch == 8));
+    assert_eq!(bench.stats().submit_levels, [0, 0, 32, 0, 0, 0, 0]);
+    let cpu = CpuCost { submit: Nanos::new(US), complete: Nanos::ZERO };
+    let bench = Bench::with(&spec, cpu, 0).run();
+    let read = &bench.stats().directions[0];
+    assert_eq!((read.slat.min, read.slat.max), (US, 8 * US), "a batch leaves together");
+    assert_eq!(bench.seen[0].at, 8 * US);
+}
+
+#[test]
+fn low_water_mark() {
+    let spec = job(|s| {
+        deep(s, 16);
+        s.iodepth_low = 4;
+    });
+    let cpu = CpuCost { submit: Nanos::new(US), complete: Nanos::ZERO };
+    let bench = Bench::with(&spec, cpu, 0).run();
+    // 16 go out one by one; then nothing until 12 are back.
+    assert_eq!(bench.seen[15].at, 16 * US);
+    assert_eq!(bench.seen[16].at, 16 * US + (100 + 12 - 16 + 1) * US);
+    assert_eq!(bench.stats().directions[0].ios, 256);
+}
+
+#[test]
+fn rates_are_exact() {
+    let spec = job(|s| {
+        s.rate_iops[0] = Some(1000);
+        timed(s, SECOND);
+    });
+    let bench = Bench::new(&spec).run();
+    assert_eq!(bench.stats().directions[0].ios, 1000);
+    assert!(bench.seen.iter().enumerate().all(|(k, s)| s.at == k as u64 * MS));
+    let spec = job(|s| {
+        deep(s, 8);
+        s.rate[0] = Some(4096 * 500);
+        timed(s, 2 * SECOND);
+    });
+    assert_eq!(Bench::new(&spec).run().stats().directions[0].ios, 1000);
+    // A device that is too slow is the limit; then the process does not wait.
+    let spec = job(|s| {
+        s.rate_iops[0] = Some(1000);
+        timed(s, SECOND);
+    });
+    assert_eq!(Bench::new(&spec).latency(4 * MS).run().stats().directions[0].ios, 250);
+}
+
+#[test]
+fn rates_of_a_mix_matter_more_than_the_mix() {
+    let spec = job(|s| {
+        s.rw = Rw { write: true, random: true, ..s.rw };
+        s.rate_iops = [Some(900), Some(100), None];
+        timed(s, 2 * SECOND);
+    });
+    let bench = Bench::new(&spec).run();
+    let [read, write, _] = &bench.stats().directions;
+    assert!(read.ios.abs_diff(1800) <= 1 && write.ios.abs_diff(200) <= 1, "{} {}", read.ios, write.ios);
+    // Every block of a pass once all the same.
+    let mut blocks: Vec<u64> = bench.seen[..256].iter().map(|s| s.offset).collect();
+    blocks.sort_unstable();
+    blocks.dedup();
+    assert!(blocks.len() >= 255, "one access may be put off");
+}
+
+#[test]
+fn failing_a_minimum_ends_the_job() {
+    let spec = job(|s| {
+        s.rate_iops_min[0] = Some(20_000);
+        timed(s, 10 * SECOND);
+    });
+    let bench = Bench::new(&spec).run();
+    assert_eq!(bench.stats().error, 5);
+    assert_eq!(bench.ended(), SECOND);
+}
+
+#[test]
+fn thinking() {
+    let think = |edit: fn(&mut JobSpec)| {
+        Bench::new(&job(|s| {
+            s.think_time = Nanos::new(300 * US);
+            s.number_ios = Some(8);
+            edit(s);
+        }))
+        .run()
+    };
+    let at = |bench: &Bench| -> Vec<u64> { bench.seen.iter().map(|s| s.at / US).collect() };
+    assert_eq!(at(&think(|_| {})), [0, 400, 800, 1200, 1600, 2000, 2400, 2800]);
+    assert_eq!(at(&think(|s| s.think_time_blocks = 4)), [0, 100, 200, 300, 700, 800, 900, 1000]);
+    // thinktime_blocks caps the depth: four at once, then a thought after the last came back.
+    let bench = think(|s| {
+        deep(s, 32);
+        s.think_time_blocks = 4;
+    });
+    assert_eq!(at(&bench), [0, 0, 0, 0, 400, 400, 400, 400]);
+    assert_eq!(bench.deepest, 4);
+    // Counted at issue: the thought begins at once.
+    let bench = think(|s| {
+        deep(s, 32);
+        s.think_time_blocks = 4;
+        s.think_time_counts_issued = true;
+    });
+    assert_eq!(at(&bench), [0, 0, 0, 0, 300, 300, 300, 300]);
+    // By time of I/O.
+    let bench = think(|s| {
+        s.think_time_blocks = 0;
+        s.think_time_io_time = Nanos::new(250 * US);
+    });
+    assert_eq!(at(&bench), [0, 100, 200, 600, 700, 800, 1200, 1300]);
+    // Spinning is CPU time.
+    let bench = think(|s| s.think_time_spin = Nanos::new(50 * US));
+    assert_eq!(at(&bench)[1], 400);
+    assert_eq!(bench.stats().cpu_ns, 8 * 50 * US);
+}
+
+#[test]
+fn thinking_and_rates() {
+    let run = |ignore| {
+        Bench::new(&job(|s| {
+            s.think_time = Nanos::new(10 * MS);
+            s.think_time_blocks = 5;
+            s.rate_iops[0] = Some(1000);
+            s.rate_ignore_think_time = ignore;
+            timed(s, SECOND);
+        }))
+        .run()
+    };
+    // Catching up: five in a burst after each thought. Ignoring: the schedule moves on by each thought.
+    let catching_up = run(false).stats().directions[0].ios;
+    let ignoring = run(true).stats().directions[0].ios;
+    assert!(catching_up > ignoring && ignoring.abs_diff(5 * 1000 / 15) <= 10, "{catching_up} {ignoring}");
+}
+
+#[test]
+fn runtime_ends_the_issuing_and_the_rest_counts() {
+    let spec = job(|s| {
+        deep(s, 4);
+        timed(s, 1050 * US);
+    });
+    let bench = Bench::new(&spec).run();
+    let read = &bench.stats().directions[0];
+    assert_eq!((bench.ended(), read.ios, read.runtime_ns), (1100 * US, 44, 1100 * US));
+    // Without time_based the size may end it first.
+    let spec = job(|s| s.runtime = Nanos::new(SECOND));
+    assert_eq!(Bench::new(&spec).run().ended(), 256 * 100 * US);
+}
+
+#[test]
+fn ramp_time_is_not_measured_and_adds_to_the_runtime() {
+    let spec = job(|s| {
+        timed(s, 10 * MS);
+        s.ramp_time = Nanos::new(5 * MS);
+    });
+    let bench = Bench::new(&spec).run();
+    let read = &bench.stats().directions[0];
+    assert_eq!((bench.ended(), read.runtime_ns), (15 * MS, 10 * MS));
+    // The one that completes at the very end of the ramp counts: 5 ms is when measuring begins.
+    assert_eq!((read.ios, bench.seen.len()), (101, 150));
+}
+
+#[test]
+fn amounts() {
+    let count = |edit: fn(&mut JobSpec)| Bench::new(&job(edit)).run().seen.len();
+    assert_eq!(count(|s| s.loops = 3), 768);
+    assert_eq!(count(|s| s.number_ios = Some(10)), 10);
+    assert_eq!(count(|s| s.io_size = Some(Amount::Bytes(64 * 1024))), 16);
+    assert_eq!(count(|s| s.io_size = Some(Amount::Bytes(3 << 20))), 768);
+    assert_eq!(count(|s| s.block_sizes[0] = BlockSizes::Range(300 * 1024, 300 * 1024)), 3);
+    // number_ios does not extend the size.
+    assert_eq!(count(|s| s.number_ios = Some(1000)), 256);
+}
+
+#[test]
+fn mixes_are_within_tolerance() {
+    for mix in [0, 30, 70, 100] {
+        let spec = job(|s| {
+            s.rw = Rw { write: true, random: true, mix_read: mix, ..s.rw };
+            s.size = Some(Amount::Bytes(40 << 20));
+        });
+        let bench = Bench::new(&spec).run();
+        let reads = bench.stats().directions[0].ios;
+        assert!(reads.abs_diff(10240 * u64::from(mix) / 100) < 250, "{mix} %: {reads}");
+    }
+}
+
+#[test]
+fn every_block_once_a_loop_at_any_depth() {
+    for depth in [1, 7, 64] {
+        let spec = job(|s| {
+            deep(s, depth);
+            s.rw.random = true;
+            s.loops = 2;
+        });
+        let bench = Bench::new(&spec).run();
+        for pass in bench.seen.chunks(256) {
+            let mut blocks: Vec<u64> = pass.iter().map(|s| (s.offset - START) / BLOCK).collect();
+            blocks.sort_unstable();
+            assert!(blocks.into_iter().eq(0..256));
+        }
+    }
+}
+
+#[test]
+fn syncs() {
+    let ops = |edit: fn(&mut JobSpec)| {
+        Bench::new(&job(|s| {
+            writes(s);
+            s.number_ios = Some(7);
+            edit(s);
+        }))
+        .run()
+    };
+    assert_eq!(ops(|s| s.fsync = 3).ops(), "wwwfwwwfw");
+    assert_eq!(ops(|s| s.end_fsync = true).ops(), "wwwwwwwf");
+    let bench = ops(|s| {
+        deep(s, 8);
+        s.fdatasync = 4;
+        s.end_fsync = true;
+    });
+    assert_eq!(bench.ops(), "wwwwfwwwf");
+    assert_eq!(bench.seen[4].at, 100 * US, "the flush goes out when all writes are back");
+    assert_eq!(bench.seen[5].at, 200 * US, "and is waited for");
+    assert_eq!((bench.stats().sync.count, bench.stats().sync.max), (2, 100 * US));
+    let mut bench = Bench::new(&job(|s| {
+        writes(s);
+        s.sync = SyncMode::Dsync;
+    }));
+    bench.process.start(Instant::ZERO);
+    assert_eq!(bench.process.poll(Instant::ZERO), Poll::Submit(1));
+    assert!(bench.process.take().expect("one").flags.contains(Flags::FUA));
+}
+
+#[test]
+fn trimwrite_trims_then_writes() {
+    for depth in [1, 8] {
+        let spec = job(|s| {
+            deep(s, depth);
+            s.rw = Rw { read: false, trim: true, trim_then_write: true, random: true, ..s.rw };
+            s.io_size = Some(Amount::Bytes(64 * 1024));
+        });
+        let bench = Bench::new(&spec).run();
+        assert_eq!((bench.ops().matches('t').count(), bench.ops().matches('w').count()), (16, 16));
+        for (index, write) in bench.seen.iter().enumerate().filter(|(_, s)| s.op == Op::Write) {
+            let trim = bench.seen[..index].iter().find(|s| s.op == Op::Discard && s.offset == write.offset);
+            assert!(trim.expect("trimmed before").at + 100 * US <= write.at, "and the trim was over");
+        }
+    }
+}
+
+#[test]
+fn priorities() {
+    use elevon_core::ioprio::PrioClass;
+    let (usual, high) = (IoPrio::new(PrioClass::Be, 5), IoPrio::new(PrioClass::Rt, 0));
+    let spec = job(|s| {
+        s.ioprio = usual;
+        s.command_prio = [Some((25, high)), None];
+        s.size = Some(Amount::Bytes(16 << 20));
+    });
+    let bench = Bench::new(&spec).run();
+    let by_priority = &bench.stats().directions[0].by_priority;
+    assert_eq!(by_priority.iter().map(|p| p.0).collect::<Vec<_>>(), [high, usual]);
+    assert!(by_priority[0].1.count.abs_diff(1024) < 120, "{}", by_priority[0].1.count);
+    assert_eq!(bench.seen.iter().filter(|s| s.ioprio == high).count() as u64, by_priority[0].1.count);
+    let spec = job(|s| s.command_prio = [Some((100, high)), None]);
+    assert!(Bench::new(&spec).run().stats().directions[0].by_priority.is_empty(), "one priority only");
+}
+
+#[test]
+fn errors_end_the_job_unless_forgiven() {
+    let run = |status, edit: fn(&mut JobSpec)| {
+        let mut bench = Bench::new(&job(|s| {
+            deep(s, 4);
+            edit(s);
+        }));
+        bench.fail = Some((10, status));
+        bench.run()
+    };
+    let bench = run(Status::IoError, |_| {});
+    assert_eq!((bench.stats().error, bench.stats().directions[0].errors), (5, 1));
+    assert!(bench.seen.len() <= 15 && bench.stats().directions[0].ios == bench.seen.len() as u64 - 1);
+    let forgiven = run(Status::IoError, |s| s.continue_on_error[0] = true);
+    assert_eq!((forgiven.stats().error, forgiven.stats().directions[0].ios), (0, 255));
+    assert_eq!(forgiven.stats().directions[0].errors, 1);
+    assert_eq!(run(Status::NoSpace, |s| s.continue_on_error[0] = true).stats().error, 28, "a fatal one");
+    let ignored = run(Status::NoSpace, |s| s.ignore_error[0] = vec![28]);
+    assert_eq!((ignored.stats().error, ignored.stats().directions[0].ios), (0, 255));
+}
+
+#[test]
+fn termination_drains() {
+    let mut bench = Bench::new(&job(|s| deep(s, 4)));
+    bench.process.terminate();
+    let bench = bench.run();
+    assert_eq!(bench.seen.len(), 0);
+}
+
+#[test]
+fn sleeping_for_a_tag_is_submission_latency() {
+    let spec = job(|s| {
+        deep(s, 4);
+        s.engine.submission_blocks = true;
+        s.iodepth_batch_submit = 4;
+    });
+    let mut bench = Bench::new(&spec);
+    let process = &mut bench.process;
+    let at = |us: u64| Instant::new(us * US);
+    process.start(at(0));
+    assert_eq!(process.poll(at(0)), Poll::Submit(4));
+    assert!(process.take().expect("first").may_block);
+    process.on_submitted(at(0), true);
+    assert!(process.take().is_none(), "asleep");
+    assert_eq!(process.poll(at(10)), Poll::Wait);
+    process.unblocked(at(30));
+    assert_eq!(process.poll(at(30)), Poll::Submit(3));
+    for _ in 0..3 {
+        process.take().expect("the rest of the batch");
+        process.on_submitted(at(30), false);
+    }
+    assert!(process.take().is_none());
+    assert_eq!(process.poll(at(30)), Poll::Wait);
+    process.complete(3, Status::Ok);
+    process.poll(at(100));
+    let read = &process.stats().directions[0];
+    assert_eq!((read.slat.max, read.clat.max, read.lat.max), (30 * US, 70 * US, 100 * US));
+}
+
+#[test]
+fn overlapping_ios_are_serialized() {
+    let spec = job(|s| {
+        deep(s, 16);
+        writes(s);
+        s.rw.random = true;
+        s.norandommap = true;
+        s.serialize_overlap = true;
+        s.size = Some(Amount::Bytes(16 * BLOCK));
+        s.io_size = Some(Amount::Bytes(1 << 20));
+    });
+    let bench = Bench::new(&spec).run();
+    for (index, one) in bench.seen.iter().enumerate() {
+        for other in bench.seen[index + 1..].iter().take_while(|o| o.at < one.at + 100 * US) {
+            assert_ne!(one.offset, other.offset, "both in flight");
+        }
+    }
+    assert!(bench.deepest > 2);
+}
+
+fn verified(edit: impl FnOnce(&mut JobSpec)) -> Bench {
+    let spec = job(|s| {
+        writes(s);
+        s.verify.method = Some(VerifyMethod::Crc32c);
+        edit(s);
+    });
+    let mut bench = Bench::new(&spec);
+    bench.memory = Some(vec![0; (START + (1 << 20)) as usize]);
+    bench
+}
+
+#[test]
+fn what_was_written_is_read_back() {
+    for edit in [
+        (|_| {}) as fn(&mut JobSpec),
+        |s| deep(s, 16),
+        |s| s.rw.random = true,
+        |s| s.verify.method = Some(VerifyMethod::Meta),
+        |s| s.verify.interval = 1024,
+        |s| {
+            s.verify.method = Some(VerifyMethod::Pattern);
+            s.verify.pattern = vec![0xde, 0xad, 0xbe];
+        },
+    ] {
+        let bench = verified(edit).run();
+        assert_eq!(bench.ops(), "w".repeat(256) + &"r".repeat(256));
+        assert_eq!((bench.stats().verified_bytes, bench.stats().verify_errors), (1 << 20, 0));
+        assert_eq!(bench.stats().directions[0].ios, 256);
+        let runtimes = [0, 1].map(|d| bench.stats().directions[d].runtime_ns);
+        assert_eq!(runtimes.iter().sum::<u64>(), bench.ended(), "each direction has its phase");
+    }
+    assert_eq!(verified(|s| s.verify.backlog = 64).run().ops(), ("w".repeat(64) + &"r".repeat(64)).repeat(4));
+    assert_eq!(verified(|s| s.verify.after_write = false).run().ops(), "w".repeat(256));
+    let twice = verified(|s| s.loops = 2).run();
+    assert_eq!((twice.stats().verified_bytes, twice.stats().verify_errors), (2 << 20, 0));
+}
+
+#[test]
+fn corruption_is_found() {
+    let mut first = verified(|s| s.rw.random = true).run();
+    let mut memory = first.memory.take().expect("there");
+    memory[(START + 5 * BLOCK + 100) as usize] ^= 1;
+    // verify_only and a plain read job both find the one bad block.
+    for only in [true, false] {
+        let mut bench = verified(|s| {
+            s.rw.random = true;
+            s.verify.only = only;
+            if !only {
+                s.rw = Rw { read: true, write: false, ..s.rw };
+            }
+        });
+        bench.memory = Some(memory.clone());
+        let bench = bench.run();
+        assert_eq!(bench.ops(), "r".repeat(256));
+        assert_eq!((bench.stats().verify_errors, bench.stats().error), (1, 84), "only: {only}");
+        assert_eq!(bench.stats().verified_bytes, 1 << 20, "the rest is checked all the same");
+    }
+    let mut bench = verified(|s| {
+        s.verify.only = true;
+        s.verify.fatal = true;
+    });
+    bench.memory = Some(memory);
+    assert_eq!(bench.run().seen.len(), 6, "sequential, the sixth block is bad");
+}
+
+#[test]
+fn same_seed_same_run() {
+    let spec = job(|s| {
+        deep(s, 8);
+        s.rw = Rw { write: true, random: true, ..s.rw };
+        s.block_sizes = [0; 3].map(|_| BlockSizes::Range(4096, 16384));
+    });
+    let seen = |clone| Bench::with(&spec, CpuCost::default(), clone).run().seen;
+    assert_eq!(seen(0), seen(0));
+    assert_ne!(seen(0), seen(1));
+}
+
+fn any_job() -> impl Strategy<Value = JobSpec> {
+    let shape = (1u32..40, 0u32..9, 0u32..9, 0u32..9, 0u32..40, any::<bool>());
+    let rw = (0u8..6, any::<bool>(), 0u8..=100, 1u32..5, 0u8..=100, any::<bool>());
+    let sizes = (1u64..5, 0u64..5, 1u64..40, 1u64..60, 1u64..3);
+    let pace = (0u64..3, 0u64..3, 0u32..5, any::<bool>(), 0u32..5, 0u64..3);
+    let verify = (0u8..3, 0u64..20, any::<bool>(), any::<bool>());
+    (shape, rw, sizes, pace, verify).prop_map(|(shape, rw, sizes, pace, verify)| {
+        job(|s| {
+            deep(s, shape.0);
+            (s.iodepth_batch_submit, s.iodepth_batch_complete_min) = (shape.1, shape.2);
+            (s.iodepth_batch_complete_max, s.iodepth_low) = (shape.3, shape.4);
+            s.engine.asynchronous = shape.5;
+            let kinds = [(true, false, false), (false, true, false), (false, false, true), (true, true, false)];
+            let (read, write, trim) = kinds[(rw.0 as usize).min(3)];
+            s.rw = Rw { read, write, trim, random: rw.1, mix_read: rw.2, ios_per_offset: rw.3, ..s.rw };
+            if rw.0 == 5 {
+                s.rw = Rw { read: false, write: false, trim: true, trim_then_write: true, ..s.rw };
+            }
+            s.percentage_random = [rw.4; 3];
+            s.norandommap = rw.5;
+            s.block_sizes = [0; 3].map(|_| BlockSizes::Range(512 * sizes.0, 512 * (sizes.0 + sizes.1)));
+            s.size = Some(Amount::Bytes(512 * (sizes.0 + sizes.2)));
+            s.io_size = Some(Amount::Bytes(512 * sizes.3));
+            s.loops = sizes.4;
+            s.rate_iops = [Some(pace.0 * 5000).filter(|r| *r > 0), Some(pace.1 * 3000).filter(|r| *r > 0), None];
+            s.think_time = Nanos::new(pace.5 * 50 * US);
+            s.think_time_blocks = pace.2;
+            s.think_time_counts_issued = pace.3;
+            s.fsync = pace.4;
+            s.end_fsync = pace.3;
+            s.verify.method = [None, Some(VerifyMethod::Crc32c), Some(VerifyMethod::Meta)][verify.0 as usize];
+            s.verify.backlog = verify.1;
+            s.serialize_overlap = verify.2;
+            if verify.3 {
+                timed(s, 5 * MS);
+            }
+        })
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
+    /// Whatever the options: it ends, stays in its region, aligned, never deeper than it may, and its figures add up.
+    #[test]
+    fn a_process_keeps_its_promises(spec in any_job(), latency in 0u64..3, fail in proptest::option::of(0usize..50)) {
+        let cpu = CpuCost { submit: Nanos::new(700), complete: Nanos::new(300) };
+        let mut bench = Bench::with(&spec, cpu, 0).latency(latency * 40 * US);
+        bench.fail = fail.map(|index| (index, Status::IoError));
+        let bench = bench.run();
+        prop_assert!(bench.deepest <= Process::depth_of(&spec));
+        for io in bench.seen.iter().filter(|s| s.op != Op::Flush) {
+            prop_assert!(io.offset >= bench.region.start && io.offset + io.len <= bench.region.start + bench.region.len);
+            prop_assert!(io.offset % 512 == 0 && io.len % 512 == 0 && io.len > 0);
+        }
+        let stats = bench.stats();
+        let ios: u64 = stats.directions.iter().map(|d| d.ios + d.errors).sum();
+        let flushes = bench.seen.iter().filter(|s| s.op == Op::Flush).count() as u64;
+        prop_assert_eq!(ios + flushes, bench.seen.len() as u64);
+        prop_assert_eq!(stats.depth_levels.iter().sum::<u64>(), ios);
+        prop_assert!(stats.directions.iter().all(|d| d.clat.count == d.ios && d.lat.count == d.ios));
+        prop_assert_eq!(bench.process.in_use(), 0);
+    }
+}

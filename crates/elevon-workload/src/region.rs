@@ -1,0 +1,295 @@
+//! Where a job's files lie on the one device.
+//!
+//! fio works on files; here there is one device, so every file becomes a region of it:
+//!
+//! - A `filename=` that is the device given on the command line, or any path under `/dev/`, is the device itself: the whole
+//!   of it. Several such names in one job (`/dev/sda:/dev/sdb`) are equal, consecutive parts of it.
+//! - Any other file gets a region of its own as large as its jobs need (`filesize`, or `offset` + `size` over the number of
+//!   files), in order of first mention, one after the other from the start, each aligned to 1 MiB. Files of the same name
+//!   are the same region. Without `filename=` every clone has files of its own, as in fio (`job.clone.file`).
+//! - A file that no longer fits behind the others starts again at 0: regions then overlap, and all of them still lie on
+//!   the device. A file larger than the device is an error.
+//! - Without any size a job has the whole device, or, with several files, equal parts of it.
+
+use elevon_formats::fio::spec::{Amount, BlockSizes, JobSpec};
+
+use crate::WorkloadError;
+use crate::chance::{Purpose, Rng};
+
+/// Files start at multiples of this.
+const FILE_ALIGN: u64 = 1 << 20;
+
+/// A stretch of the device that one file of a process uses, in bytes from the device's start.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Region {
+    /// First byte.
+    pub start: u64,
+    /// Bytes.
+    pub len: u64,
+}
+
+/// The regions of a process and how many bytes it moves in one loop.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Extent {
+    /// One for each file.
+    pub regions: Vec<Region>,
+    /// `io_size`, or the length of all regions.
+    pub bytes: u64,
+}
+
+/// Hands out regions of a device; one for all jobs of a run.
+#[derive(Clone, Debug)]
+pub struct Placement {
+    device_bytes: u64,
+    device_path: Option<String>,
+    logical_block: u64,
+    next: u64,
+    files: Vec<(String, Region)>,
+}
+
+/// The smallest block size of each direction.
+pub(crate) fn smallest(sizes: &BlockSizes) -> u64 {
+    match sizes {
+        BlockSizes::Range(min, _) => *min,
+        BlockSizes::Split(parts) => parts.iter().map(|p| p.0).min().unwrap_or(0),
+    }
+}
+
+/// The largest block size of each direction.
+pub(crate) fn largest(sizes: &BlockSizes) -> u64 {
+    match sizes {
+        BlockSizes::Range(_, max) => *max,
+        BlockSizes::Split(parts) => parts.iter().map(|p| p.0).max().unwrap_or(0),
+    }
+}
+
+/// Which directions a job uses.
+pub(crate) fn directions(spec: &JobSpec) -> [bool; 3] {
+    [spec.rw.read, spec.rw.write, spec.rw.trim]
+}
+
+/// The smallest block of any direction that the job uses.
+pub(crate) fn smallest_block(spec: &JobSpec) -> u64 {
+    let used = directions(spec);
+    (0..3).filter(|&d| used[d]).map(|d| smallest(&spec.block_sizes[d])).min().unwrap_or(4096).max(1)
+}
+
+/// The largest block of any direction that the job uses.
+pub(crate) fn largest_block(spec: &JobSpec) -> u64 {
+    let used = directions(spec);
+    (0..3).filter(|&d| used[d]).map(|d| largest(&spec.block_sizes[d])).max().unwrap_or(4096)
+}
+
+fn of(amount: Amount, whole: u64) -> u64 {
+    match amount {
+        Amount::Bytes(bytes) => bytes,
+        Amount::Percent(percent) => (u128::from(whole) * u128::from(percent) / 100) as u64,
+    }
+}
+
+impl Placement {
+    /// For a device of this size. `device_path` is the name it has on the command line, where it has one.
+    pub fn new(device_bytes: u64, device_path: Option<String>, logical_block: u64) -> Self {
+        Self { device_bytes, device_path, logical_block, next: 0, files: Vec::new() }
+    }
+
+    fn is_device(&self, name: &str) -> bool {
+        name.starts_with("/dev/") || self.device_path.as_deref() == Some(name)
+    }
+
+    /// The regions of one clone.
+    pub fn place(&mut self, spec: &JobSpec, clone: u32, rng_base: u64) -> Result<Extent, WorkloadError> {
+        let bad = |key: &str, message: String| Err(WorkloadError::new(&spec.origin, key, message));
+        let names: Vec<String> = match spec.filenames.is_empty() {
+            false => spec.filenames.clone(),
+            true => (0..spec.nrfiles.max(1)).map(|file| format!("{}.{clone}.{file}", spec.name)).collect(),
+        };
+        let count = names.len() as u64;
+        let all_device = names.iter().all(|name| self.is_device(name));
+        let share = self.device_bytes / count / self.logical_block * self.logical_block;
+        let sized = spec.size.is_some() || spec.file_size.is_some();
+        let mut sizes = Rng::stream(rng_base, 0, clone, Purpose::FileSize);
+        let mut regions = Vec::with_capacity(names.len());
+        for (index, name) in names.iter().enumerate() {
+            let file = if all_device || !sized {
+                match count {
+                    1 => Region { start: 0, len: self.device_bytes },
+                    _ => Region { start: share * index as u64, len: share },
+                }
+            } else {
+                let need = self.file_bytes(spec, clone, count, &mut sizes);
+                if need > self.device_bytes {
+                    let key = if spec.file_size.is_some() { "filesize" } else { "size" };
+                    return bad(
+                        key,
+                        format!("a file of {need} bytes does not fit on a device of {} bytes", self.device_bytes),
+                    );
+                }
+                self.file(name, need)
+            };
+            regions.push(self.window(spec, clone, count, file)?);
+        }
+        let bytes: u64 = regions.iter().map(|r| r.len).sum();
+        let bytes = spec.io_size.map_or(bytes, |amount| of(amount, bytes));
+        Ok(Extent { regions, bytes })
+    }
+
+    /// Bytes that a file of the job must have.
+    fn file_bytes(&self, spec: &JobSpec, clone: u32, count: u64, sizes: &mut Rng) -> u64 {
+        let block = self.logical_block;
+        if let Some((low, high)) = spec.file_size {
+            return (low + sizes.below(high.saturating_sub(low) + 1)) / block * block;
+        }
+        let size = of(spec.size.unwrap_or(Amount::Percent(100)), self.device_bytes) / count;
+        let before = of(spec.offset, 0) + of(spec.offset_increment, 0) * u64::from(clone);
+        size.max(block).saturating_add(before)
+    }
+
+    /// The region of a named file; grows the first time only.
+    fn file(&mut self, name: &str, need: u64) -> Region {
+        if let Some((_, region)) = self.files.iter_mut().find(|(known, r)| known == name && r.len >= need) {
+            return *region;
+        }
+        if self.next.saturating_add(need) > self.device_bytes {
+            self.next = 0;
+        }
+        let known = self.files.iter().position(|(known, _)| known == name);
+        let start = known.map_or(self.next, |i| self.files[i].1.start);
+        let start = if start.saturating_add(need) > self.device_bytes { 0 } else { start };
+        let region = Region { start, len: need };
+        self.next = self.next.max((start + need).next_multiple_of(FILE_ALIGN));
+        match known {
+            Some(i) => self.files[i].1 = region,
+            None => self.files.push((name.to_owned(), region)),
+        }
+        region
+    }
+
+    /// The part of a file that `offset` and `size` leave.
+    fn window(&self, spec: &JobSpec, clone: u32, count: u64, file: Region) -> Result<Region, WorkloadError> {
+        let block = smallest_block(spec);
+        let align = if spec.offset_align > 0 { spec.offset_align } else { block };
+        let part = |amount| match amount {
+            Amount::Bytes(bytes) => bytes,
+            Amount::Percent(_) => of(amount, file.len).next_multiple_of(align),
+        };
+        let skip = part(spec.offset).saturating_add(part(spec.offset_increment).saturating_mul(u64::from(clone)));
+        let Some(left) = file.len.checked_sub(skip).filter(|&left| left >= block) else {
+            let message = format!("offset {skip} leaves no block of {block} bytes of {} bytes", file.len);
+            return Err(WorkloadError::new(&spec.origin, "offset", message));
+        };
+        let size = match (spec.size, spec.file_size) {
+            (Some(amount), None) => of(amount, file.len * count) / count,
+            _ => left,
+        };
+        let len = if size == 0 { left } else { size.min(left) };
+        if len < block {
+            let message = format!("{len} bytes are less than one block of {block} bytes");
+            return Err(WorkloadError::new(&spec.origin, "size", message));
+        }
+        let start = file.start + skip;
+        for (key, value) in [("offset", start), ("bs", block)] {
+            if value % self.logical_block != 0 {
+                let message =
+                    format!("{value} is not a multiple of the device's logical block, {}", self.logical_block);
+                return Err(WorkloadError::new(&spec.origin, key, message));
+            }
+        }
+        Ok(Region { start, len })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MIB: u64 = 1 << 20;
+
+    fn extent(spec: &JobSpec, clone: u32) -> Extent {
+        Placement::new(1024 * MIB, None, 512).place(spec, clone, 1).expect("fits")
+    }
+    fn region(start: u64, len: u64) -> Region {
+        Region { start, len }
+    }
+    fn job() -> JobSpec {
+        JobSpec::default_job("j")
+    }
+
+    #[test]
+    fn the_device_itself() {
+        let whole = extent(&job(), 0);
+        assert_eq!(whole, Extent { regions: vec![region(0, 1024 * MIB)], bytes: 1024 * MIB });
+        let mut spec = job();
+        spec.filenames = vec!["/dev/sda".into()];
+        spec.size = Some(Amount::Bytes(512 * MIB));
+        spec.offset = Amount::Bytes(512 * MIB);
+        assert_eq!(extent(&spec, 3).regions, [region(512 * MIB, 512 * MIB)]);
+        spec.filenames.push("/dev/sdb".into());
+        spec.offset = Amount::Bytes(0);
+        assert_eq!(extent(&spec, 0).regions, [region(0, 256 * MIB), region(512 * MIB, 256 * MIB)]);
+    }
+
+    #[test]
+    fn offsets_and_percents() {
+        let mut spec = job();
+        spec.size = Some(Amount::Percent(10));
+        spec.filenames = vec!["/dev/sda".into()];
+        spec.offset = Amount::Percent(33);
+        let r = extent(&spec, 0).regions[0];
+        assert_eq!(r, region((1024 * MIB * 33 / 100).next_multiple_of(4096), 1024 * MIB / 10));
+        spec.offset = Amount::Bytes(4096);
+        spec.offset_increment = Amount::Bytes(MIB);
+        assert_eq!(extent(&spec, 5).regions[0].start, 4096 + 5 * MIB);
+        spec.io_size = Some(Amount::Percent(50));
+        assert_eq!(extent(&spec, 5).bytes, 1024 * MIB / 10 / 2);
+        // The region ends with the device.
+        spec.offset = Amount::Bytes(1000 * MIB);
+        assert_eq!(extent(&spec, 0).regions[0].len, 24 * MIB);
+    }
+
+    #[test]
+    fn files_of_their_own_do_not_overlap() {
+        let mut spec = job();
+        spec.size = Some(Amount::Bytes(9 * MIB + 4096));
+        spec.nrfiles = 3;
+        let mut placement = Placement::new(1024 * MIB, None, 4096);
+        let mut all: Vec<Region> = Vec::new();
+        for clone in 0..4 {
+            let extent = placement.place(&JobSpec { nrfiles: 3, ..spec.clone() }, clone, 1);
+            all.extend(extent.expect("fits").regions);
+        }
+        assert_eq!(all.len(), 12);
+        for pair in all.windows(2) {
+            assert!(pair[0].start + pair[0].len <= pair[1].start);
+        }
+        // One name is one file, whoever uses it.
+        spec.filenames = vec!["data".into()];
+        let a = placement.place(&spec, 0, 1).expect("fits");
+        assert_eq!(a, placement.place(&spec, 1, 1).expect("fits"));
+    }
+
+    #[test]
+    fn files_wrap_when_the_device_is_full() {
+        let mut spec = job();
+        spec.size = Some(Amount::Bytes(600 * MIB));
+        let mut placement = Placement::new(1024 * MIB, None, 512);
+        let starts: Vec<u64> = (0..3).map(|c| placement.place(&spec, c, 1).expect("fits").regions[0].start).collect();
+        assert_eq!(starts, [0, 0, 0]);
+        spec.size = Some(Amount::Bytes(2048 * MIB));
+        let error = placement.place(&spec, 9, 1).expect_err("too large");
+        assert_eq!(error.key, "size");
+    }
+
+    #[test]
+    fn unusable_regions_are_errors() {
+        let mut spec = job();
+        spec.offset = Amount::Bytes(1024 * MIB);
+        let mut placement = Placement::new(1024 * MIB, None, 4096);
+        assert_eq!(placement.place(&spec, 0, 1).expect_err("nothing left").key, "offset");
+        spec.offset = Amount::Bytes(512);
+        assert_eq!(placement.place(&spec, 0, 1).expect_err("unaligned").key, "offset");
+        spec.offset = Amount::Bytes(0);
+        spec.block_sizes[0] = BlockSizes::Range(512, 512);
+        assert_eq!(placement.place(&spec, 0, 1).expect_err("below the logical block").key, "bs");
+    }
+}

@@ -1,0 +1,195 @@
+//! A run over time, in bounded memory: points of equal length that double when there are more than a thousand.
+
+use elevon_core::op::Op;
+use elevon_core::units::{Instant, Nanos};
+
+/// Most points kept.
+pub const MAX_POINTS: usize = 1024;
+/// Length of a point at first: 1 ms.
+const FIRST_INTERVAL: u64 = 1_000_000;
+
+/// What happened within one interval.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Point {
+    /// Bytes that completed, by direction (read, write, trim).
+    pub bytes: [u64; 3],
+    /// I/Os that completed, by direction.
+    pub ios: [u64; 3],
+    /// Integral of the I/Os in flight, in I/O-nanoseconds; over the interval's length it is their mean.
+    pub in_flight: u128,
+    /// Requests that the device completed.
+    pub requests: u64,
+    /// Bytes of those requests; over `requests` it is their mean size.
+    pub request_bytes: u64,
+}
+
+impl Point {
+    fn add(&mut self, other: &Self) {
+        for d in 0..3 {
+            self.bytes[d] += other.bytes[d];
+            self.ios[d] += other.ios[d];
+        }
+        self.in_flight += other.in_flight;
+        self.requests += other.requests;
+        self.request_bytes += other.request_bytes;
+    }
+}
+
+/// The points of a run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Series {
+    start: Instant,
+    interval: u64,
+    points: Vec<Point>,
+    /// Where the current point ends; what happens before needs no search.
+    point_end: Instant,
+    last: Instant,
+    /// Requests by size: bin k counts sizes from 512 * 2^k bytes, bin 0 also the smaller ones.
+    sizes: [u64; 24],
+}
+
+impl Series {
+    pub(crate) fn new(start: Instant) -> Self {
+        let interval = FIRST_INTERVAL;
+        let mut points = Vec::with_capacity(MAX_POINTS);
+        points.push(Point::default());
+        Self {
+            start,
+            interval,
+            points,
+            point_end: start.saturating_add(Nanos::new(interval)),
+            last: start,
+            sizes: [0; 24],
+        }
+    }
+
+    /// Length of a point.
+    pub const fn interval(&self) -> Nanos {
+        Nanos::new(self.interval)
+    }
+    /// Start of the first point.
+    pub const fn start(&self) -> Instant {
+        self.start
+    }
+    /// The points in order, from [`Self::start`] on.
+    pub fn points(&self) -> &[Point] {
+        &self.points
+    }
+    /// Requests by size: (smallest size of the bin in bytes, requests), bins doubling from 512 bytes; empty bins left out.
+    pub fn request_sizes(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
+        self.sizes.iter().enumerate().filter(|(_, count)| **count > 0).map(|(bin, count)| (512 << bin, *count))
+    }
+
+    /// Time has moved on with so many I/Os in flight.
+    #[inline]
+    pub(crate) fn advance(&mut self, now: Instant, in_flight: usize) {
+        while now >= self.point_end {
+            let span = self.point_end.since(self.last).get();
+            self.current().in_flight += u128::from(span) * in_flight as u128;
+            self.last = self.point_end;
+            if in_flight == 0 && now.since(self.last).get() / self.interval > MAX_POINTS as u64 {
+                // A long silence: get to the right interval first.
+                while now.since(self.start).get() / self.interval >= MAX_POINTS as u64 {
+                    self.fold();
+                }
+            }
+            self.open_point();
+        }
+        let span = now.since(self.last).get();
+        if span > 0 {
+            self.current().in_flight += u128::from(span) * in_flight as u128;
+            self.last = now;
+        }
+    }
+
+    fn current(&mut self) -> &mut Point {
+        let last = self.points.len() - 1;
+        &mut self.points[last]
+    }
+
+    fn open_point(&mut self) {
+        if self.points.len() == MAX_POINTS {
+            self.fold();
+        }
+        if self.last >= self.point_end {
+            self.points.push(Point::default());
+            self.point_end = self.point_end.saturating_add(Nanos::new(self.interval));
+        }
+    }
+
+    /// Joins neighbours and doubles the interval.
+    fn fold(&mut self) {
+        let half = self.points.len().div_ceil(2);
+        for i in 0..half {
+            let mut joined = self.points[2 * i];
+            if let Some(second) = self.points.get(2 * i + 1) {
+                joined.add(second);
+            }
+            self.points[i] = joined;
+        }
+        self.points.truncate(half);
+        self.interval *= 2;
+        self.point_end = self.start.saturating_add(Nanos::new(self.interval * self.points.len() as u64));
+    }
+
+    #[inline]
+    pub(crate) fn on_done(&mut self, op: Op, bytes: u64) {
+        let d = match op {
+            Op::Read => 0,
+            Op::Write => 1,
+            Op::Discard => 2,
+            _ => return,
+        };
+        let point = self.current();
+        point.bytes[d] += bytes;
+        point.ios[d] += 1;
+    }
+
+    #[inline]
+    pub(crate) fn on_request(&mut self, bytes: u64) {
+        let point = self.current();
+        point.requests += 1;
+        point.request_bytes += bytes;
+        let bin = (bytes / 512).max(1).ilog2() as usize;
+        self.sizes[bin.min(23)] += 1;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn folding_keeps_every_sum() {
+        let mut series = Series::new(Instant::new(7));
+        let mut now = 7;
+        let mut flight = 0u128;
+        for k in 0..50_000u64 {
+            let step = 1 + k * 7919 % 300_000;
+            let in_flight = (k % 5) as usize;
+            now += step;
+            flight += u128::from(step) * in_flight as u128;
+            series.advance(Instant::new(now), in_flight);
+            series.on_done(Op::Write, 4096);
+            series.on_request(8192);
+            assert!(series.points().len() <= MAX_POINTS);
+        }
+        let points = series.points();
+        assert_eq!(points.iter().map(|p| p.ios[1]).sum::<u64>(), 50_000);
+        assert_eq!(points.iter().map(|p| p.in_flight).sum::<u128>(), flight);
+        assert_eq!(points.len() as u64, (now - 7) / series.interval().get() + 1);
+        assert_eq!(series.request_sizes().collect::<Vec<_>>(), [(8192, 50_000)]);
+    }
+
+    #[test]
+    fn a_long_silence_is_quick_and_right() {
+        let mut series = Series::new(Instant::ZERO);
+        series.on_done(Op::Read, 512);
+        let later = Instant::new(3_600_000_000_000);
+        series.advance(later, 0);
+        series.on_done(Op::Read, 512);
+        let points = series.points();
+        assert_eq!((points[0].ios[0], points[points.len() - 1].ios[0]), (1, 1));
+        assert_eq!(points.len() as u64, later.get() / series.interval().get() + 1);
+    }
+}

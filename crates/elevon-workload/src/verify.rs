@@ -1,0 +1,275 @@
+//! Contents of buffers: what a write carries and how a read is checked.
+//!
+//! A verified block is a row of chunks (`verify_interval`, or the whole block), each with a header of 32 bytes and a seeded
+//! content; the header's CRC-32C covers the rest of the chunk. The layout is Elevon's own: blocks that fio wrote are not
+//! understood. `pattern` has no header: the block is the pattern, repeated. All numbers are little endian.
+
+use std::collections::BTreeMap;
+
+use elevon_formats::fio::spec::{JobSpec, VerifyMethod};
+
+use crate::chance::Rng;
+
+const MAGIC: u32 = 0x4e56_4c45; // "ELVN"
+/// Bytes of a header.
+pub const HEADER_BYTES: usize = 32;
+
+const CRC_TABLES: [[u32; 256]; 8] = crc_tables();
+
+const fn crc_tables() -> [[u32; 256]; 8] {
+    let mut tables = [[0; 256]; 8];
+    let mut i = 0;
+    while i < 256 {
+        let mut crc = i as u32;
+        let mut bit = 0;
+        while bit < 8 {
+            crc = (crc >> 1) ^ (if crc & 1 == 1 { 0x82f6_3b78 } else { 0 });
+            bit += 1;
+        }
+        tables[0][i] = crc;
+        i += 1;
+    }
+    let mut t = 1;
+    while t < 8 {
+        let mut i = 0;
+        while i < 256 {
+            let before: u32 = tables[t - 1][i];
+            tables[t][i] = (before >> 8) ^ tables[0][(before & 0xff) as usize];
+            i += 1;
+        }
+        t += 1;
+    }
+    tables
+}
+
+/// CRC-32C (Castagnoli) of some bytes, eight at a time.
+pub fn crc32c(data: &[u8]) -> u32 {
+    let mut crc = u32::MAX;
+    let (words, rest) = data.as_chunks::<8>();
+    for word in words {
+        let x = u64::from_le_bytes(*word) ^ u64::from(crc);
+        crc = (0..8).fold(0, |sum, i| sum ^ CRC_TABLES[7 - i][(x >> (8 * i) & 0xff) as usize]);
+    }
+    for byte in rest {
+        crc = (crc >> 8) ^ CRC_TABLES[0][((crc ^ u32::from(*byte)) & 0xff) as usize];
+    }
+    !crc
+}
+
+/// Fills a buffer with random bytes of a seed.
+pub(crate) fn fill_random(buffer: &mut [u8], seed: u64) {
+    let mut rng = Rng::new(seed);
+    let (words, rest) = buffer.as_chunks_mut::<8>();
+    for word in words {
+        *word = rng.next_u64().to_le_bytes();
+    }
+    let last = rng.next_u64().to_le_bytes();
+    rest.copy_from_slice(&last[..rest.len()]);
+}
+
+/// Fills a buffer with a pattern, repeated from its start.
+pub(crate) fn fill_pattern(buffer: &mut [u8], pattern: &[u8]) {
+    if pattern.is_empty() {
+        buffer.fill(0);
+        return;
+    }
+    for chunk in buffer.chunks_mut(pattern.len()) {
+        chunk.copy_from_slice(&pattern[..chunk.len()]);
+    }
+}
+
+/// A block that was written and not yet verified.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Written {
+    pub(crate) len: u64,
+    pub(crate) generation: u32,
+}
+
+/// The verification of one process.
+#[derive(Clone, Debug)]
+pub(crate) struct Verifier {
+    pub(crate) method: VerifyMethod,
+    interval: u64,
+    pattern: Vec<u8>,
+    seed: u64,
+    generation: u32,
+    written: BTreeMap<u64, Written>,
+}
+
+impl Verifier {
+    /// `None` where the job does not verify.
+    pub(crate) fn new(spec: &JobSpec, seed: u64) -> Option<Self> {
+        let verify = &spec.verify;
+        Some(Self {
+            method: verify.method?,
+            interval: verify.interval,
+            pattern: verify.pattern.clone(),
+            seed,
+            generation: 0,
+            written: BTreeMap::new(),
+        })
+    }
+
+    /// A write of this range begins; later writes replace what they overlap (only intact blocks are verified). Returns the
+    /// generation that its headers carry.
+    pub(crate) fn on_write(&mut self, offset: u64, len: u64) -> u32 {
+        self.generation += 1;
+        let before = self.written.range(..offset).next_back().filter(|(at, w)| *at + w.len > offset).map(|(at, _)| *at);
+        if let Some(at) = before {
+            self.written.remove(&at);
+        }
+        while let Some(at) = self.written.range(offset..offset + len).next().map(|(at, _)| *at) {
+            self.written.remove(&at);
+        }
+        self.written.insert(offset, Written { len, generation: self.generation });
+        self.generation
+    }
+
+    /// A range whose content is unknown (trimmed, or its write failed).
+    pub(crate) fn forget(&mut self, offset: u64, len: u64) {
+        self.on_write(offset, len);
+        self.written.remove(&offset);
+    }
+
+    /// Blocks to verify.
+    pub(crate) fn pending(&self) -> usize {
+        self.written.len()
+    }
+
+    /// The next block to read back, in order of offset.
+    pub(crate) fn next_block(&mut self) -> Option<(u64, Written)> {
+        self.written.pop_first()
+    }
+
+    fn chunk(&self, len: usize) -> usize {
+        match self.interval as usize {
+            0 => len,
+            interval => interval.min(len),
+        }
+    }
+
+    /// Fills the buffer of a write.
+    pub(crate) fn fill(&self, buffer: &mut [u8], offset: u64, generation: u32) {
+        match self.method {
+            VerifyMethod::Pattern => fill_pattern(buffer, &self.pattern),
+            VerifyMethod::Null => {}
+            VerifyMethod::Meta => fill_random(buffer, self.seed ^ offset),
+            VerifyMethod::Crc32c | VerifyMethod::Other => {
+                let len = self.chunk(buffer.len());
+                for (index, chunk) in buffer.chunks_mut(len.max(1)).enumerate() {
+                    self.fill_chunk(chunk, offset + (index * len) as u64, generation);
+                }
+            }
+        }
+    }
+
+    fn fill_chunk(&self, chunk: &mut [u8], offset: u64, generation: u32) {
+        let len = chunk.len() as u32;
+        let Some((header, data)) = chunk.split_at_mut_checked(HEADER_BYTES) else {
+            return fill_random(chunk, self.seed ^ offset);
+        };
+        match self.pattern.is_empty() {
+            true => fill_random(data, self.seed ^ offset.rotate_left(17) ^ u64::from(generation)),
+            false => fill_pattern(data, &self.pattern),
+        }
+        header.fill(0);
+        header[0..4].copy_from_slice(&MAGIC.to_le_bytes());
+        header[4..8].copy_from_slice(&len.to_le_bytes());
+        header[8..16].copy_from_slice(&offset.to_le_bytes());
+        header[16..20].copy_from_slice(&generation.to_le_bytes());
+        header[20..24].copy_from_slice(&crc32c(data).to_le_bytes());
+    }
+
+    /// Whether a block that was read is what was written; `generation` where this run wrote it.
+    pub(crate) fn check(&self, buffer: &[u8], offset: u64, generation: Option<u32>) -> bool {
+        match self.method {
+            VerifyMethod::Null => true,
+            VerifyMethod::Pattern if self.pattern.is_empty() => buffer.iter().all(|&b| b == 0),
+            VerifyMethod::Pattern => {
+                buffer.chunks(self.pattern.len()).all(|chunk| chunk == &self.pattern[..chunk.len()])
+            }
+            VerifyMethod::Meta => {
+                let mut expected = vec![0; buffer.len()];
+                fill_random(&mut expected, self.seed ^ offset);
+                expected == buffer
+            }
+            VerifyMethod::Crc32c | VerifyMethod::Other => {
+                let len = self.chunk(buffer.len());
+                let mut chunks = buffer.chunks(len.max(1)).enumerate();
+                chunks.all(|(index, chunk)| check_chunk(chunk, offset + (index * len) as u64, generation))
+            }
+        }
+    }
+}
+
+fn check_chunk(chunk: &[u8], offset: u64, generation: Option<u32>) -> bool {
+    let Some((header, data)) = chunk.split_at_checked(HEADER_BYTES) else {
+        return true; // Too small for a header: nothing to check against.
+    };
+    let word = |at: usize| u32::from_le_bytes([header[at], header[at + 1], header[at + 2], header[at + 3]]);
+    word(0) == MAGIC
+        && word(4) as usize == chunk.len()
+        && u64::from(word(8)) | u64::from(word(12)) << 32 == offset
+        && generation.is_none_or(|g| g == word(16))
+        && word(20) == crc32c(data)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn verifier(method: VerifyMethod, interval: u64, pattern: &[u8]) -> Verifier {
+        let mut spec = JobSpec::default_job("v");
+        spec.verify.method = Some(method);
+        spec.verify.interval = interval;
+        spec.verify.pattern = pattern.to_vec();
+        Verifier::new(&spec, 7).expect("verifies")
+    }
+
+    #[test]
+    fn crc_of_the_standard() {
+        // RFC 3720, appendix B.4.
+        assert_eq!(crc32c(b"123456789"), 0xe306_9283);
+        assert_eq!(crc32c(&[0; 32]), 0x8a91_36aa);
+        assert_eq!(crc32c(&[0xff; 32]), 0x62a8_ab43);
+        assert_eq!(crc32c(&(0..32).collect::<Vec<u8>>()), 0x46dd_794e);
+    }
+
+    #[test]
+    fn any_flipped_bit_is_seen() {
+        for (method, interval) in [
+            (VerifyMethod::Crc32c, 0),
+            (VerifyMethod::Crc32c, 512),
+            (VerifyMethod::Meta, 0),
+            (VerifyMethod::Pattern, 0),
+        ] {
+            let v = verifier(method, interval, if method == VerifyMethod::Pattern { &[1, 2, 3] } else { &[] });
+            let mut block = vec![0; 4096];
+            v.fill(&mut block, 8192, 5);
+            assert!(v.check(&block, 8192, Some(5)), "{method:?}");
+            for at in [0, 3, 9, 20, 31, 32, 511, 513, 4095] {
+                // Bytes 24 to 31 of a header are spare and not covered.
+                let spare = method == VerifyMethod::Crc32c && (24..32).contains(&(at % interval.max(4096) as usize));
+                block[at] ^= 4;
+                assert_eq!(v.check(&block, 8192, Some(5)), spare, "{method:?} byte {at}");
+                block[at] ^= 4;
+            }
+            if method == VerifyMethod::Crc32c {
+                assert!(!v.check(&block, 4096, Some(5)), "another place");
+                assert!(!v.check(&block, 8192, Some(6)), "an older write");
+                assert!(v.check(&block, 8192, None));
+            }
+        }
+    }
+
+    #[test]
+    fn only_intact_blocks_are_kept() {
+        let mut v = verifier(VerifyMethod::Crc32c, 0, &[]);
+        v.on_write(0, 8192);
+        v.on_write(16384, 4096);
+        let newest = v.on_write(4096, 4096);
+        v.forget(16384, 512);
+        assert_eq!(v.next_block(), Some((4096, Written { len: 4096, generation: newest })));
+        assert_eq!(v.next_block(), None);
+    }
+}
