@@ -342,10 +342,10 @@ fn async_depth_spares_reads() {
         s.depth_limit(Op::Write, Flags::NONE)
     };
     assert_eq!(limit(Kernel::V6_18, 256, 192), Some(192));
-    // Four words of 64 tags, of 16 tags; ceil(1 * 16 / 64) = 1 in each of four words.
-    assert_eq!(limit(Kernel::V6_1, 256, 192), Some(4 * 48));
-    assert_eq!(limit(Kernel::V6_1, 64, 10), Some(4 * 3));
-    assert_eq!(limit(Kernel::V6_1, 64, 1), Some(4));
+    // Positions in a word: of 64 tags for 256, of 16 for 64 (10 * 16 / 64 rounded up).
+    assert_eq!(limit(Kernel::V6_1, 256, 192), Some(48));
+    assert_eq!(limit(Kernel::V6_1, 64, 10), Some(3));
+    assert_eq!(limit(Kernel::V6_1, 64, 1), Some(1));
     assert_eq!(limit(Kernel::V6_18, 64, 64), None);
 }
 
