@@ -3,4 +3,5 @@
 
 pub mod chance;
 pub mod device;
+pub mod memory;
 pub mod profiles;
