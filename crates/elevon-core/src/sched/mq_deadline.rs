@@ -520,7 +520,11 @@ impl Scheduler for MqDeadline {
         if op == Op::Read || async_depth >= depth {
             return None;
         }
-        Some(if self.rules.whole_map_shallow_depth { async_depth } else { crate::tags::per_word_limit(async_depth, depth) })
+        Some(if self.rules.whole_map_shallow_depth {
+            async_depth
+        } else {
+            crate::tags::per_word_limit(async_depth, depth)
+        })
     }
 
     fn on_depth_updated(&mut self, nr_requests: u32) {
