@@ -1,6 +1,7 @@
 //! Simulated devices: what a command costs, in integer nanoseconds.
 
 pub mod closed_loop;
+pub mod fault;
 pub mod flash;
 pub mod hdd;
 pub mod lun;
@@ -15,6 +16,7 @@ use elevon_core::driver::{Accept, Command, Completion};
 use elevon_core::limits::QueueLimits;
 use elevon_core::units::{Instant, Sectors};
 
+pub use fault::Fault;
 pub use flash::{Flash, FlashConfig};
 pub use hdd::{Hdd, HddParameters};
 pub use lun::{Lun, LunConfig};
@@ -153,7 +155,7 @@ pub fn parse_model(text: &str) -> Result<Model, TextError> {
     match name {
         "null" => NullParameters::parse(parameters).map(Model::Null),
         "slots" => SlotsParameters::parse(parameters).map(Model::Slots),
-        _ => Err(TextError::UnknownModel { name: name.into(), known: "null, slots".into() }),
+        _ => Err(TextError::UnknownName { name: name.into(), known: "null, slots".into() }),
     }
 }
 
@@ -181,7 +183,7 @@ mod tests {
     #[test]
     fn bad_models_say_what_would_be_right() {
         for (text, error) in [
-            ("slot:", "unknown model `slot`; there are null, slots"),
+            ("slot:", "unknown name `slot`; there are null, slots"),
             ("null:sise=1GiB", "device null: unknown key `sise`; its keys are size, latency, "),
             ("null:size=1", "device null: `size=1`: expected a size, a multiple of 4096 bytes "),
             ("null:size=9999999TiB", "device null: `size=9999999TiB`: expected a size"),

@@ -8,7 +8,7 @@
 //! Not modelled: reads served from dirty data, defects and their remapping, thermal recalibration.
 //!
 //! Cost: O(depth) per command for the choice (some nanoseconds per queued one), O(segments) for the cache look-up; with dirty
-//! data O(drain window) per extent written. Nothing is allocated in steady state.
+//! data O(drain window) per extent written. Nothing is allocated in steady state. `benches/devices.rs` shows it.
 
 mod dirty;
 mod geometry;
@@ -66,15 +66,21 @@ enum Job {
 #[derive(Clone, Copy, Debug)]
 struct Pending {
     command: Command,
-    arrived: Instant,
     span: Span,
+    /// How far past its end the drive reads on, in track time.
+    ahead: u64,
+    /// Where the arm stands after it.
+    end_x: u32,
 }
 
-/// Where a pending command starts, apart from the rest so that the choice scans little memory.
+/// What the choice needs to know of a pending command, apart from the rest so that it scans little memory.
 #[derive(Clone, Copy, Debug)]
 struct Target {
     x: u32,
     angle: u32,
+    /// Track time of its start; `u64::MAX` for writes, which no read-ahead serves.
+    start: u64,
+    arrived: Instant,
 }
 
 enum Choice {
@@ -134,31 +140,29 @@ impl Hdd {
         self.link_free
     }
 
-    fn span(&self, command: &Command, place: Place) -> Span {
+    /// The command with all that its positions say.
+    fn pending(&self, command: &Command) -> (Pending, Place) {
+        let start = self.geometry.locate(command.sector);
         let end = self.geometry.locate(command.sector + command.bytes.sectors_ceil());
-        Span { start: place.track_time, end: end.track_time }
-    }
-
-    /// How far past `command` the drive reads on, in track time.
-    fn ahead(&self, command: &Command) -> u64 {
-        self.geometry.read_time(command.sector, self.parameters.read_ahead.sectors_floor())
+        let ahead = self.geometry.read_time(command.sector, self.parameters.read_ahead.sectors_floor());
+        let span = Span { start: start.track_time, end: end.track_time };
+        (Pending { command: *command, span, ahead, end_x: end.x }, start)
     }
 
     fn read(&mut self, now: Instant, command: &Command) {
-        let place = self.geometry.locate(command.sector);
-        let span = self.span(command, place);
-        let ahead = self.ahead(command);
-        if self.read_ahead.hit(now.get(), span, ahead) {
+        let (pending, place) = self.pending(command);
+        if self.read_ahead.hit(now.get(), pending.span, pending.ahead) {
             let end = self.take_link(now, command.bytes);
             self.completions.push(end, command.sequence, done(command));
             return;
         }
-        self.enqueue(now, command, place, span);
+        self.enqueue(now, pending, place);
     }
 
-    fn enqueue(&mut self, now: Instant, command: &Command, place: Place, span: Span) {
-        self.pending.push(Pending { command: *command, arrived: now, span });
-        self.targets.push(Target { x: place.x, angle: place.angle });
+    fn enqueue(&mut self, now: Instant, pending: Pending, place: Place) {
+        let start = if pending.command.op == Op::Read { place.track_time } else { u64::MAX };
+        self.targets.push(Target { x: place.x, angle: place.angle, start, arrived: now });
+        self.pending.push(pending);
         match self.arm {
             Arm::Idle { .. } => self.decide(now),
             // The read-ahead is on its way through others already, and may get to this one too.
@@ -172,21 +176,20 @@ impl Hdd {
     }
 
     fn write(&mut self, now: Instant, command: &Command) {
-        let place = self.geometry.locate(command.sector);
-        let span = self.span(command, place);
-        self.read_ahead.invalidate(now.get(), span);
+        let (pending, place) = self.pending(command);
+        self.read_ahead.invalidate(now.get(), pending.span);
         if !self.parameters.write_cache || command.flags.contains(Flags::FUA) {
-            self.enqueue(now, command, place, span);
+            self.enqueue(now, pending, place);
         } else if self.dirty.has_room(command.bytes) {
-            self.accept_write(now, command);
+            self.accept_write(now, command, place);
         } else {
-            self.dirty.wait(Waiting::Write(*command));
+            self.dirty.wait(Waiting::Write(*command, place));
         }
         self.wake(now);
     }
 
-    fn accept_write(&mut self, now: Instant, command: &Command) {
-        self.dirty.add(command, self.geometry.locate(command.sector));
+    fn accept_write(&mut self, now: Instant, command: &Command, place: Place) {
+        self.dirty.add(command, place);
         let end = self.take_link(now, command.bytes);
         self.completions.push(end, command.sequence, done(command));
     }
@@ -221,7 +224,7 @@ impl Hdd {
     }
 
     fn is_starved(&self, now: Instant) -> bool {
-        self.pending.iter().any(|p| now.since(p.arrived) > self.parameters.starvation)
+        self.targets.iter().any(|target| now.since(target.arrived) > self.parameters.starvation)
     }
 
     /// The arm is free: what comes next.
@@ -260,21 +263,12 @@ impl Hdd {
     /// Gives the read-ahead all pending reads that it gets to by itself; when it has got through them.
     fn stream(&mut self, now: Instant) -> Option<Instant> {
         let mut until = None;
-        while !self.pending.is_empty() && !self.is_starved(now) {
-            let reach = self.geometry.turn().into();
-            let attached = (0..self.pending.len()).find_map(|i| {
-                let Pending { command, span, .. } = self.pending[i];
-                if command.op != Op::Read {
-                    return None;
-                }
-                let ahead = self.ahead(&command);
-                if self.read_ahead.hit(now.get(), span, ahead) {
-                    return Some((i, now));
-                }
-                self.read_ahead.attach(now.get(), span, reach, ahead).map(|at| (i, Instant::new(at)))
-            });
-            let Some((index, at)) = attached else { break };
-            let command = self.take_pending(index).command;
+        while !self.is_starved(now) {
+            let window = self.read_ahead.window(now.get(), self.geometry.turn().into());
+            let within = |target: &Target| window.start <= target.start && target.start < window.end;
+            let Some(index) = self.targets.iter().position(within) else { break };
+            let Pending { command, span, ahead, .. } = self.take_pending(index);
+            let at = Instant::new(self.read_ahead.attach(now.get(), span, ahead));
             let end = self.take_link(now, command.bytes).max(at);
             self.completions.push(end, command.sequence, done(&command));
             until = until.max(Some(at));
@@ -317,15 +311,13 @@ impl Hdd {
             let index = self.oldest()?;
             return Some((Choice::Command(index), cost(self.targets[index].x, self.targets[index].angle)));
         }
-        let mut best: Option<(Choice, u32)> = None;
-        let mut least = u32::MAX;
+        let (mut least, mut nearest) = (u32::MAX, None);
         for (index, target) in self.targets.iter().enumerate() {
             let wait = cost(target.x, target.angle);
-            if wait < least {
-                least = wait;
-                best = Some((Choice::Command(index), wait));
-            }
+            nearest = if wait < least { Some(index) } else { nearest };
+            least = least.min(wait);
         }
+        let mut best = nearest.map(|index| (Choice::Command(index), least));
         if best.is_some() && !self.dirty.is_urgent() {
             return best;
         }
@@ -361,27 +353,23 @@ impl Hdd {
     fn finish(&mut self, now: Instant, job: Job) {
         match job {
             Job::Stream => {}
-            Job::Media { pending: Pending { command, span, .. }, aborted } => {
-                let end = command.sector + command.bytes.sectors_ceil();
-                self.stand_at(end);
+            Job::Media { pending: Pending { command, span, ahead, end_x }, aborted } => {
+                self.x = end_x;
+                self.under_head = Some(command.sector + command.bytes.sectors_ceil());
                 if command.op == Op::Read {
-                    self.read_ahead.start(now.get(), span, self.ahead(&command));
+                    self.read_ahead.start(now.get(), span, ahead);
                 }
                 if !aborted {
                     self.completions.push(now, command.sequence, done(&command));
                 }
             }
             Job::Drain { end } => {
-                self.stand_at(end);
+                self.x = self.geometry.locate(end).x;
+                self.under_head = Some(end);
                 self.dirty.finish();
                 self.after_drain(now);
             }
         }
-    }
-
-    fn stand_at(&mut self, sector: Sector) {
-        self.x = self.geometry.locate(sector).x;
-        self.under_head = Some(sector);
     }
 
     /// Room in the cache: flushes that are done, then writes that waited.
@@ -392,7 +380,7 @@ impl Hdd {
         }
         while let Some(waiting) = self.dirty.admit() {
             match waiting {
-                Waiting::Write(command) => self.accept_write(now, &command),
+                Waiting::Write(command, place) => self.accept_write(now, &command, place),
                 Waiting::Flush(command) => self.start_flush(now, &command),
             }
         }

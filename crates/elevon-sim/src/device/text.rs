@@ -11,11 +11,11 @@ use elevon_core::units::{Bytes, Nanos};
 /// What is wrong with a text form.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TextError {
-    /// No such device model.
-    UnknownModel {
+    /// No such device model or fault.
+    UnknownName {
         /// What was asked for.
         name: String,
-        /// The models there are.
+        /// The names there are.
         known: String,
     },
     /// No such key.
@@ -50,7 +50,7 @@ pub enum TextError {
 impl fmt::Display for TextError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::UnknownModel { name, known } => write!(f, "unknown model `{name}`; there are {known}"),
+            Self::UnknownName { name, known } => write!(f, "unknown name `{name}`; there are {known}"),
             Self::UnknownKey { scope, key, known } => {
                 write!(f, "{scope}: unknown key `{key}`; its keys are {}", known.join(", "))
             }

@@ -28,14 +28,14 @@ pub(super) struct Extent {
 /// Something that waits in order for room in the cache.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Waiting {
-    Write(Command),
+    Write(Command, Place),
     Flush(Command),
 }
 
 impl Waiting {
     const fn command(&self) -> &Command {
         match self {
-            Self::Write(command) | Self::Flush(command) => command,
+            Self::Write(command, _) | Self::Flush(command) => command,
         }
     }
 }
@@ -115,7 +115,7 @@ impl Dirty {
     /// Takes the first of those that wait, if it need not wait any longer.
     pub(super) fn admit(&mut self) -> Option<Waiting> {
         match self.waiting.front()? {
-            Waiting::Write(command) if !self.fits(command.bytes) => None,
+            Waiting::Write(command, _) if !self.fits(command.bytes) => None,
             _ => self.waiting.pop_front(),
         }
     }

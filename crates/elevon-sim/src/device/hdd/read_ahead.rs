@@ -4,19 +4,15 @@
 //! pause because its segment is full goes on, when the reader has caught up, from where it stood: a real drive hides the
 //! turn it waits for behind the data it still holds.
 //!
-//! Cost: O(segments) per read or write.
+//! A fill starts in the segment that was used least recently.
+//!
+//! Cost: O(segments) per read or write, one look at each.
 
 /// A range of the medium, in track time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Span {
     pub(super) start: u64,
     pub(super) end: u64,
-}
-
-#[derive(Clone, Copy, Debug, Default)]
-struct Segment {
-    held: Span,
-    used: u64,
 }
 
 /// The segment that is being filled. Its `held.end` is the front at `since`.
@@ -30,77 +26,76 @@ struct Fill {
 /// The read segments of a drive's cache.
 #[derive(Clone, Debug)]
 pub(super) struct ReadAhead {
-    segments: Vec<Segment>,
+    segments: Vec<Span>,
+    /// Indices of the segments, the least recently used first.
+    order: Vec<u32>,
     fill: Option<Fill>,
-    clock: u64,
     /// Track time of the disk's end: nothing is read beyond it.
     total: u64,
 }
 
 impl ReadAhead {
     pub(super) fn new(segments: u32, total: u64) -> Self {
-        Self { segments: vec![Segment::default(); segments as usize], fill: None, clock: 0, total }
+        Self { segments: vec![Span::default(); segments as usize], order: (0..segments).collect(), fill: None, total }
     }
 
     fn front(&self, fill: Fill, now: u64) -> u64 {
-        (self.segments[fill.segment].held.end + (now - fill.since)).min(fill.limit)
+        (self.segments[fill.segment].end + (now - fill.since)).min(fill.limit)
     }
 
     /// Brings the filling segment's end up to `now`, then lets the fill run on to `limit`.
     fn advance(&mut self, now: u64, limit: u64) {
         if let Some(mut fill) = self.fill {
-            self.segments[fill.segment].held.end = self.front(fill, now);
+            self.segments[fill.segment].end = self.front(fill, now);
             fill.since = now;
             fill.limit = fill.limit.max(limit.min(self.total));
             self.fill = Some(fill);
         }
     }
 
+    /// The segment counts as used just now.
     fn touch(&mut self, segment: usize) {
-        self.clock += 1;
-        self.segments[segment].used = self.clock;
+        if let Some(at) = self.order.iter().rposition(|&index| index as usize == segment) {
+            self.order[at..].rotate_left(1);
+        }
     }
 
     /// Whether the cache holds all of `read` at `now`; if so it counts as used, and a fill goes on to `ahead` past its end.
     pub(super) fn hit(&mut self, now: u64, read: Span, ahead: u64) -> bool {
-        let filling = self.fill.map(|fill| (fill.segment, self.front(fill, now)));
-        let holds = |(index, segment): (usize, &Segment)| {
-            let end = filling.filter(|f| f.0 == index).map_or(segment.held.end, |f| f.1);
-            (segment.held.start <= read.start && read.end <= end).then_some(index)
-        };
-        let Some(index) = self.segments.iter().enumerate().find_map(holds) else { return false };
+        self.advance(now, 0);
+        let holds = |segment: &Span| segment.start <= read.start && read.end <= segment.end;
+        let Some(index) = self.segments.iter().position(holds) else { return false };
         self.touch(index);
-        if filling.is_some_and(|f| f.0 == index) {
-            self.segments[index].held.start = read.start;
+        if self.fill.is_some_and(|fill| fill.segment == index) {
+            self.segments[index].start = read.start;
             self.advance(now, read.end + ahead);
         }
         true
     }
 
-    /// Whether the running fill gets to `read` by itself within `reach`: the time its end will have been read, if so.
-    pub(super) fn attach(&mut self, now: u64, read: Span, reach: u64, ahead: u64) -> Option<u64> {
-        let fill = self.fill?;
+    /// Where reads must start that the running fill holds or gets to within `reach`; empty where there is no fill.
+    pub(super) fn window(&self, now: u64, reach: u64) -> Span {
+        self.fill.map_or_else(Span::default, |fill| Span {
+            start: self.segments[fill.segment].start,
+            end: self.front(fill, now) + reach,
+        })
+    }
+
+    /// Makes the running fill go through `read`, whose start is in its window; the time when the end will have been read.
+    pub(super) fn attach(&mut self, now: u64, read: Span, ahead: u64) -> u64 {
+        let Some(fill) = self.fill else { return now };
         let front = self.front(fill, now);
-        if read.start < self.segments[fill.segment].held.start || read.start >= front + reach || read.end <= front {
-            return None;
-        }
         self.advance(now, read.end + ahead);
-        self.segments[fill.segment].held.start = read.start;
+        self.segments[fill.segment].start = read.start;
         self.touch(fill.segment);
-        Some(now + (read.end - front))
+        now + read.end.saturating_sub(front)
     }
 
     /// A read of the medium ended at `now`: the drive reads on, up to `ahead` past its end.
     pub(super) fn start(&mut self, now: u64, read: Span, ahead: u64) {
-        let continued = |segment: &Segment| segment.held.start <= read.start && read.start <= segment.held.end;
-        let index = match self.segments.iter().position(|s| s.used > 0 && continued(s)) {
-            Some(index) => index,
-            None => match self.segments.iter().enumerate().min_by_key(|(_, s)| s.used) {
-                Some((index, _)) => index,
-                None => return,
-            },
-        };
-        self.segments[index].held = read;
+        let Some(&index) = self.order.first() else { return };
+        let index = index as usize;
+        self.segments[index] = read;
         self.touch(index);
         self.fill = Some(Fill { segment: index, since: now, limit: (read.end + ahead).min(self.total) });
     }
@@ -120,8 +115,8 @@ impl ReadAhead {
     pub(super) fn invalidate(&mut self, now: u64, written: Span) {
         self.advance(now, 0);
         for (index, segment) in self.segments.iter_mut().enumerate() {
-            if segment.held.start < written.end && written.start < segment.held.end {
-                *segment = Segment::default();
+            if segment.start < written.end && written.start < segment.end {
+                *segment = Span::default();
                 self.fill = self.fill.filter(|fill| fill.segment != index);
             }
         }

@@ -323,3 +323,36 @@ fn what_a_disk_cannot_do_is_refused() {
     assert_eq!(device.description().limits.max_hw_discard_sectors, Sectors::ZERO);
     assert_eq!(drain(&mut device).len(), 1);
 }
+
+/// What the cache gives and takes in any millisecond is what the interface carries in it.
+#[test]
+fn the_interface_is_never_outrun() {
+    for parameters in &ALL {
+        for (op, order) in [(Op::Read, Order::Sequential), (Op::Write, Order::Sequential), (Op::Read, Order::Random)] {
+            let mut device = Hdd::new(parameters);
+            let block = 16_384;
+            let position = |i: u64| match order {
+                Order::Sequential => i * 32,
+                Order::Random => below(draw(11, 0, i), 10_000_000) * 32,
+            };
+            let next = |i: u64| Command { sequence: i, ..command(0, op, position(i), block) };
+            let (mut sent, mut recent) = (8, std::collections::VecDeque::new());
+            (0..sent).for_each(|i| assert_eq!(device.submit(Instant::default(), &next(i)), Accept::Ok));
+            while let Some(now) = device.next_event() {
+                while device.poll(now).is_some() {
+                    recent.push_back(now);
+                    while recent.front().is_some_and(|first| now.since(*first) >= Nanos::from_millis(1)) {
+                        recent.pop_front();
+                    }
+                    // The first of a window may have been on its way before it.
+                    let moved = (recent.len() as u64 - 1) * block;
+                    assert!(moved <= parameters.link.get() / 1_000, "{} {op:?}: {moved}", parameters.name);
+                    if sent < 3_000 {
+                        device.submit(now, &next(sent));
+                        sent += 1;
+                    }
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,38 @@
+//! Cost per I/O of the bare device models in a closed loop, the loop's own cost (draws, digest) included.
+//!
+//! Prints nanoseconds per I/O and the digest of all completions: the digest must not change with the speed.
+//! `cargo bench -p elevon-sim --bench devices`; `-- --test` for a short run.
+
+use std::time::Instant;
+
+use elevon_core::units::Bytes;
+use elevon_sim::device::closed_loop::{ClosedLoop, Order, closed_loop};
+use elevon_sim::device::{Device, Fault, Hdd, HddParameters, parse_model};
+
+fn bench<D: Device>(what: &str, device: D, plan: ClosedLoop) {
+    let mut device = device;
+    let started = Instant::now();
+    let measured = closed_loop(&mut device, &plan);
+    let ns = started.elapsed().as_nanos() as f64 / plan.ios as f64;
+    println!("{what:<34} depth {:>4}  {ns:>8.1} ns/IO  digest {:016x}", plan.depth, measured.digest);
+}
+
+fn main() {
+    let ios = if std::env::args().any(|arg| arg == "--test") { 10_000 } else { 2_000_000 };
+    let plan = |depth| ClosedLoop { depth, ios, ..ClosedLoop::default() };
+    for (model, depth) in
+        [("null", 1), ("null", 32), ("slots", 8), ("slots", 128), ("slots:slots=1024,queue_depth=4096", 4096)]
+    {
+        let device = || parse_model(model).expect("a model of this file").build();
+        bench(model, device(), plan(depth));
+        bench(&format!("{model}, fault wrapper off"), Fault::none(device()), plan(depth));
+    }
+    let rules = ["error:ppm=100", "stall:every=100000,for=200ms", "busy:ppm=100"];
+    let device = parse_model("slots").expect("a model of this file").build();
+    bench("slots, three faults", Fault::parse(device, 1, &rules).expect("rules of this file"), plan(32));
+    for depth in [1, 4, 16, 31] {
+        bench("hdd-7200 random reads", Hdd::new(&HddParameters::HDD_7200), plan(depth));
+    }
+    let sequential = ClosedLoop { order: Order::Sequential, bytes: Bytes::new(65536), ..plan(1) };
+    bench("hdd-7200 sequential reads", Hdd::new(&HddParameters::HDD_7200), sequential);
+}

@@ -1,0 +1,398 @@
+//! A device that fails: a wrapper around any other, off until it has rules.
+//!
+//! Every draw is a function of the seed, the rule and the command's sequence, so that the same run fails in the same way, and
+//! leaving one rule out changes nothing for the others. Whatever fires is logged with the command's sequence. Faults of the
+//! data (errors) do not move the clock, but for the time that the device says it retried; faults of time change no data.
+//!
+//! With [`Fault::track_content`] it also keeps what a cut of power may leave ([`content`]), to be held against [`oracle`].
+//!
+//! Cost: without rules one branch per call; with rules O(rules) per command.
+
+mod clock;
+pub mod content;
+pub mod oracle;
+pub mod plan;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+
+use elevon_core::driver::{Accept, Command, Completion};
+use elevon_core::op::Op;
+use elevon_core::status::Status;
+use elevon_core::units::{Bytes, Instant, Nanos, Sector};
+
+use super::queue::EventQueue;
+use super::{Description, Device, TextError};
+use crate::chance::{below, draw};
+use clock::Clock;
+use content::{Content, PowerCut, Survivors};
+pub use plan::{Rule, SectorRange, Which};
+
+/// Log entries that are kept; later ones are only counted.
+const LOG_MAX: usize = 1 << 16;
+
+/// A rule that fired.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Fired {
+    /// When, on the host's clock.
+    pub at: Instant,
+    /// The command's sequence.
+    pub sequence: u64,
+    /// The rule's name.
+    pub rule: &'static str,
+}
+
+/// What is in store for a command in flight.
+#[derive(Clone, Copy, Debug)]
+struct Verdict {
+    status: Status,
+    /// Bytes that move before the error.
+    good: Bytes,
+    /// Time on top of what the device takes.
+    extra: Nanos,
+    lost: bool,
+    late: bool,
+}
+
+impl Verdict {
+    /// The command fails, unless it does so already; whether this was the first reason.
+    fn fail(&mut self, status: Status, good: Bytes, retry: Nanos) -> bool {
+        let first = self.status.is_ok();
+        if first {
+            *self = Self { status, good, extra: self.extra + retry, ..*self };
+        }
+        first
+    }
+}
+
+const FINE: Verdict = Verdict { status: Status::Ok, good: Bytes::ZERO, extra: Nanos::ZERO, lost: false, late: false };
+
+#[derive(Clone, Copy, Debug)]
+struct Flight {
+    command: Command,
+    verdict: Verdict,
+}
+
+/// A device with faults.
+#[derive(Clone, Debug)]
+pub struct Fault<D> {
+    inner: D,
+    seed: u64,
+    rules: Vec<Rule>,
+    clock: Clock,
+    /// Commands in flight, by request.
+    flights: Vec<Option<Flight>>,
+    /// Completions on the host's clock.
+    held: EventQueue<Completion>,
+    /// Unreadable sectors: first to the one after the last.
+    bad: BTreeMap<u64, u64>,
+    submissions: u64,
+    tries: u64,
+    log: Vec<Fired>,
+    fired: u64,
+    content: Option<Content>,
+}
+
+impl<D: Device> Fault<D> {
+    /// Wraps a device without any fault.
+    pub fn none(inner: D) -> Self {
+        Self::new(inner, 0, Vec::new())
+    }
+
+    /// Wraps a device with rules. The same seed fails in the same way.
+    pub fn new(inner: D, seed: u64, rules: Vec<Rule>) -> Self {
+        let bad = rules.iter().filter_map(|rule| match *rule {
+            Rule::Latent { sectors: Some(SectorRange { first, last }), .. } => {
+                Some((first.get(), last.get().saturating_add(1)))
+            }
+            _ => None,
+        });
+        Self {
+            bad: bad.collect(),
+            clock: Clock::new(&rules),
+            inner,
+            seed,
+            rules,
+            flights: Vec::new(),
+            held: EventQueue::with_capacity(0),
+            submissions: 0,
+            tries: 0,
+            log: Vec::new(),
+            fired: 0,
+            content: None,
+        }
+    }
+
+    /// Wraps a device with rules in their text form, as `error:sectors=1000-2000,status=medium`.
+    pub fn parse(inner: D, seed: u64, rules: &[impl AsRef<str>]) -> Result<Self, TextError> {
+        let rules = rules.iter().map(|rule| Rule::parse(rule.as_ref())).collect::<Result<_, _>>()?;
+        Ok(Self::new(inner, seed, rules))
+    }
+
+    /// From now on keeps what a cut of power may leave. To be called before the first command.
+    pub fn track_content(&mut self) {
+        let description = self.inner.description();
+        self.content = Some(Content::new(description.limits.logical_block_size, description.limits.write_cache));
+    }
+
+    /// What has gone wrong so far, the first 65536 entries.
+    pub fn log(&self) -> &[Fired] {
+        &self.log
+    }
+
+    /// How many times a rule has fired.
+    pub fn fired(&self) -> u64 {
+        self.fired
+    }
+
+    /// Cuts the power: everything in flight is gone without a completion. What each block that was ever written holds
+    /// afterwards; nothing where content is not tracked. `cut` numbers the cuts of a run.
+    pub fn power_cut(&mut self, now: Instant, mode: PowerCut, cut: u64) -> Survivors {
+        let inner_now = self.clock.inner(now);
+        for flight in self.flights.iter_mut().filter_map(Option::take) {
+            self.inner.abort(inner_now, &flight.command);
+            self.held.remove(flight.command.sequence);
+        }
+        let seed = draw(self.seed, u64::MAX, cut);
+        self.content.as_mut().map(|content| content.power_cut(mode, seed)).unwrap_or_default()
+    }
+
+    fn is_plain(&self) -> bool {
+        self.rules.is_empty() && self.content.is_none()
+    }
+
+    fn note(&mut self, at: Instant, sequence: u64, rule: usize) {
+        self.fired += 1;
+        if self.log.len() < LOG_MAX {
+            self.log.push(Fired { at, sequence, rule: self.rules[rule].name() });
+        }
+    }
+
+    fn hits(&self, rule: usize, counter: u64, ppm: u64) -> bool {
+        below(draw(self.seed, rule as u64, counter), 1_000_000) < ppm
+    }
+
+    /// Whether a rule refuses this try. Each try is a draw of its own, so that a retry gets through.
+    fn refuses(&mut self, now: Instant, command: &Command) -> bool {
+        self.tries += 1;
+        let busy = |(index, rule): (usize, &Rule)| match *rule {
+            Rule::Busy { ppm } if self.hits(index, self.tries, ppm) => Some(index),
+            _ => None,
+        };
+        let refused = self.rules.iter().enumerate().find_map(busy);
+        if let Some(rule) = refused {
+            self.note(now, command.sequence, rule);
+        }
+        refused.is_some()
+    }
+
+    /// What all rules together have in store for a command; the first error counts.
+    fn judge(&mut self, now: Instant, command: &Command) -> Verdict {
+        let mut verdict = FINE;
+        for index in 0..self.rules.len() {
+            if self.apply(index, now, command, &mut verdict) {
+                self.note(now, command.sequence, index);
+            }
+        }
+        verdict
+    }
+
+    /// Lets one rule have its say; whether it fired.
+    fn apply(&mut self, index: usize, now: Instant, command: &Command, verdict: &mut Verdict) -> bool {
+        let hits = |ppm| self.hits(index, command.sequence, ppm);
+        match self.rules[index] {
+            Rule::Error { sectors, which, ppm, status, retry } => {
+                let start = command.sector.max(sectors.first);
+                let touched = start <= sectors.last && start < end(command);
+                touched
+                    && which.has(command.op)
+                    && hits(ppm)
+                    && verdict.fail(status, (start - command.sector).bytes(), retry)
+            }
+            Rule::Latent { ppm, run, retry, .. } => {
+                if command.op != Op::Read || command.bytes.is_zero() {
+                    return false;
+                }
+                if hits(ppm) {
+                    let chance = draw(self.seed, index as u64 ^ 1 << 32, command.sequence);
+                    let at = command.sector.get() + below(chance, command.bytes.sectors_ceil().get());
+                    let until = at + 1 + below(chance.rotate_left(32), run);
+                    let until = self.bad.get(&at).map_or(until, |&known| known.max(until));
+                    self.bad.insert(at, until);
+                }
+                let found = first_bad(&self.bad, command);
+                found.is_some_and(|sector| verdict.fail(Status::Medium, (sector - command.sector).bytes(), retry))
+            }
+            Rule::Stall { every, lasting } => {
+                let stalls = self.submissions.is_multiple_of(every);
+                if stalls {
+                    self.clock.stall(now, lasting);
+                }
+                stalls
+            }
+            Rule::NoCompletion { ppm } if hits(ppm) => {
+                (verdict.lost, verdict.late) = (true, false);
+                true
+            }
+            Rule::Late { ppm, by } if !verdict.lost && hits(ppm) => {
+                verdict.extra += by;
+                verdict.late = true;
+                true
+            }
+            Rule::FlushError { ppm, status } => {
+                command.op == Op::Flush && hits(ppm) && verdict.fail(status, Bytes::ZERO, Nanos::ZERO)
+            }
+            Rule::ReadOnly { after } => {
+                command.op.is_write() && now >= after && verdict.fail(Status::IoError, Bytes::ZERO, Nanos::ZERO)
+            }
+            Rule::Transport { ppm } => hits(ppm) && verdict.fail(Status::Transport, Bytes::ZERO, Nanos::ZERO),
+            Rule::Dead { after } => now >= after && verdict.fail(Status::Offline, Bytes::ZERO, Nanos::ZERO),
+            Rule::NoCompletion { .. } | Rule::Late { .. } | Rule::Busy { .. } | Rule::Slow { .. } => false,
+        }
+    }
+
+    /// A completion of the inner device, at the host's time `at`.
+    fn settle(&mut self, at: Instant, mut completion: Completion) {
+        let Some(slot) = self.flights.get_mut(completion.request.index()) else { return };
+        let Some(Flight { command, verdict }) = *slot else { return };
+        if verdict.lost {
+            return;
+        }
+        let died = self.rules.iter().any(|rule| matches!(*rule, Rule::Dead { after } if at >= after));
+        if died {
+            (completion.status, completion.bytes) = (Status::Offline, Bytes::ZERO);
+        } else if !verdict.status.is_ok() && completion.status.is_ok() {
+            (completion.status, completion.bytes) = (verdict.status, verdict.good);
+        }
+        self.held.push(at.saturating_add(verdict.extra), command.sequence, completion);
+    }
+
+    /// Tells the content model and the bad sectors what a completion means, as it goes up to the host.
+    fn deliver(&mut self, completion: Completion) -> Completion {
+        let flight = self.flights.get_mut(completion.request.index()).and_then(Option::take);
+        if let Some(Flight { command, .. }) = flight {
+            if completion.status.is_ok() && command.op.is_write() {
+                heal(&mut self.bad, command.sector.get(), end(&command).get());
+            }
+            if let Some(content) = &mut self.content {
+                content.on_complete(&command, completion.status);
+            }
+        }
+        completion
+    }
+
+    /// Takes out of the inner device all that is due at `now`.
+    fn collect(&mut self, now: Instant) {
+        let inner_now = self.clock.inner(now);
+        while let Some(due) = self.inner.next_event().filter(|due| *due <= inner_now) {
+            let at = self.clock.outer(due).min(now);
+            let mut any = false;
+            while let Some(completion) = self.inner.poll(due) {
+                any = true;
+                self.settle(at, completion);
+            }
+            if !any && self.inner.next_event() == Some(due) {
+                break;
+            }
+        }
+    }
+}
+
+fn end(command: &Command) -> Sector {
+    command.sector + command.bytes.sectors_ceil()
+}
+
+/// The first sector of `command` that lies in one of the ranges.
+fn first_bad(bad: &BTreeMap<u64, u64>, command: &Command) -> Option<Sector> {
+    let (start, end) = (command.sector.get(), end(command).get());
+    // Ranges may overlap one another, so all that start before the end have to be looked at.
+    bad.range(..end).filter(|(_, until)| **until > start).map(|(from, _)| Sector::new(start.max(*from))).min()
+}
+
+/// Takes `start..end` out of the ranges.
+fn heal(bad: &mut BTreeMap<u64, u64>, start: u64, end: u64) {
+    let touched: Vec<_> = bad.range(..end).filter(|(_, until)| **until > start).map(|(f, u)| (*f, *u)).collect();
+    for (from, until) in touched {
+        bad.remove(&from);
+        if from < start {
+            bad.insert(from, start);
+        }
+        if until > end {
+            let known = bad.get(&end).copied().unwrap_or(0);
+            bad.insert(end, until.max(known));
+        }
+    }
+}
+
+impl<D: Device> Device for Fault<D> {
+    fn description(&self) -> &Description {
+        self.inner.description()
+    }
+
+    fn submit(&mut self, now: Instant, command: &Command) -> Accept {
+        if self.is_plain() {
+            return self.inner.submit(now, command);
+        }
+        if self.refuses(now, command) {
+            return Accept::Busy;
+        }
+        let inner_now = self.clock.inner(now);
+        match self.inner.submit(inner_now, command) {
+            Accept::Ok => {}
+            refused => return refused,
+        }
+        self.submissions += 1;
+        let verdict = self.judge(now, command);
+        let index = command.request.index();
+        if self.flights.len() <= index {
+            self.flights.resize(index + 1, None);
+        }
+        self.flights[index] = Some(Flight { command: *command, verdict });
+        if let Some(content) = &mut self.content {
+            content.on_submit(command);
+        }
+        Accept::Ok
+    }
+
+    fn next_event(&self) -> Option<Instant> {
+        let inner = self.inner.next_event();
+        if self.is_plain() {
+            return inner;
+        }
+        match (inner.map(|at| self.clock.outer(at)), self.held.next_at()) {
+            (Some(inner), Some(held)) => Some(inner.min(held)),
+            (one, other) => one.or(other),
+        }
+    }
+
+    fn poll(&mut self, now: Instant) -> Option<Completion> {
+        if self.is_plain() {
+            return self.inner.poll(now);
+        }
+        self.collect(now);
+        let (_, completion) = self.held.pop_due(now)?;
+        Some(self.deliver(completion))
+    }
+
+    fn abort(&mut self, now: Instant, command: &Command) -> bool {
+        if self.is_plain() {
+            return self.inner.abort(now, command);
+        }
+        let slot = self.flights.get_mut(command.request.index());
+        let Some(slot) = slot.filter(|s| s.is_some_and(|f| f.command.sequence == command.sequence && !f.verdict.late))
+        else {
+            return false;
+        };
+        *slot = None;
+        let inner_now = self.clock.inner(now);
+        // A command that the inner device is done with was held back or lost here.
+        if !self.inner.abort(inner_now, command) {
+            self.held.remove(command.sequence);
+        }
+        if let Some(content) = &mut self.content {
+            content.on_complete(command, Status::Timeout);
+        }
+        true
+    }
+}

@@ -1,0 +1,135 @@
+//! What a host may rely on after a cut of power, stated without knowing anything of the device.
+//!
+//! A write is durable once it completed with FUA, or completed on a device without a volatile cache, or completed before a
+//! flush was sent that completed. A block may hold any write that no durable write came after, or what was there at the start
+//! while no write to it is durable. *After* means sent when the other had already ended; writes in flight together have no
+//! order. A write that failed may be there or not.
+//!
+//! The oracle lives with the host: it sees commands and completions, never the device.
+
+use std::collections::BTreeMap;
+
+use elevon_core::driver::Command;
+use elevon_core::op::{Flags, Op};
+use elevon_core::status::Status;
+
+use super::content::{Survivors, blocks, changes};
+
+/// A block that holds what it must not hold.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Violation {
+    /// The block.
+    pub block: u64,
+    /// The generation that was found.
+    pub found: u64,
+    /// The generations that are legal.
+    pub legal: Vec<u64>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Write {
+    generation: u64,
+    sent: u64,
+    /// When it ended, well or not; `u64::MAX` in flight.
+    ended: u64,
+    ok: bool,
+    durable: bool,
+}
+
+/// The durability oracle.
+#[derive(Clone, Debug)]
+pub struct Oracle {
+    block_size: u32,
+    volatile_cache: bool,
+    /// Counts what the host sees: its order of events.
+    clock: u64,
+    writes: BTreeMap<u64, Vec<Write>>,
+    flushes: BTreeMap<u64, u64>,
+}
+
+impl Oracle {
+    /// For a device of that logical block size, with or without a volatile cache, as its description says.
+    pub fn new(block_size: u32, volatile_cache: bool) -> Self {
+        Self { block_size, volatile_cache, clock: 0, writes: BTreeMap::new(), flushes: BTreeMap::new() }
+    }
+
+    /// A command was taken by the device.
+    pub fn on_submit(&mut self, command: &Command) {
+        self.clock += 1;
+        if command.op == Op::Flush {
+            self.flushes.insert(command.sequence, self.clock);
+        } else if changes(command.op) {
+            let write = Write {
+                generation: command.sequence + 1,
+                sent: self.clock,
+                ended: u64::MAX,
+                ok: false,
+                durable: false,
+            };
+            for block in blocks(command, self.block_size) {
+                self.writes.entry(block).or_default().push(write);
+            }
+        }
+    }
+
+    /// A command ended with `status`; an abort is an end, too.
+    pub fn on_complete(&mut self, command: &Command, status: Status) {
+        self.clock += 1;
+        if let Some(sent) = self.flushes.remove(&command.sequence) {
+            if status.is_ok() {
+                for writes in self.writes.values_mut() {
+                    writes.iter_mut().filter(|w| w.ok && w.ended < sent).for_each(|w| w.durable = true);
+                    prune(writes);
+                }
+            }
+        } else if changes(command.op) {
+            let through = !self.volatile_cache || command.flags.contains(Flags::FUA);
+            for block in blocks(command, self.block_size) {
+                let Some(writes) = self.writes.get_mut(&block) else { continue };
+                for write in writes.iter_mut().filter(|w| w.generation == command.sequence + 1) {
+                    write.ended = self.clock;
+                    write.ok = status.is_ok();
+                    write.durable = write.ok && through;
+                }
+                prune(writes);
+            }
+        }
+    }
+
+    /// The generations that `block` may hold after a cut of power now.
+    pub fn legal(&self, block: u64) -> Vec<u64> {
+        let writes = self.writes.get(&block).map_or(&[][..], Vec::as_slice);
+        let start = (!writes.iter().any(|write| write.durable)).then_some(0);
+        start.into_iter().chain(writes.iter().map(|write| write.generation)).collect()
+    }
+
+    /// Holds what a cut of power left against what is legal; then it is what all goes on from. A block that `left` does not
+    /// name holds what it held at the start.
+    pub fn power_cut(&mut self, left: &Survivors) -> Result<(), Violation> {
+        for &block in self.writes.keys() {
+            let found = left.get(&block).copied().unwrap_or(0);
+            let legal = self.legal(block);
+            if !legal.contains(&found) {
+                return Err(Violation { block, found, legal });
+            }
+        }
+        if let Some((&block, &found)) =
+            left.iter().find(|(block, found)| **found != 0 && !self.writes.contains_key(block))
+        {
+            return Err(Violation { block, found, legal: vec![0] });
+        }
+        let settled = |(&block, &generation): (&u64, &u64)| {
+            let write = Write { generation, sent: 0, ended: 0, ok: true, durable: true };
+            (generation > 0).then(|| (block, vec![write]))
+        };
+        self.writes = left.iter().filter_map(settled).collect();
+        self.flushes.clear();
+        Ok(())
+    }
+}
+
+/// Drops the writes that a durable one came after.
+fn prune(writes: &mut Vec<Write>) {
+    let newest = writes.iter().filter(|write| write.durable).map(|write| write.sent).max().unwrap_or(0);
+    writes.retain(|write| write.ended >= newest);
+}
