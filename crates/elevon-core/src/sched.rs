@@ -82,7 +82,8 @@ pub trait Scheduler {
     /// The driver gave a dispatched request back; an insert at the head follows.
     fn on_requeue(&mut self, _now: Instant, _view: View<'_>, _id: RequestId) {}
 
-    /// The number of scheduler tags that requests of this kind may hold; `None` for all.
+    /// The shallow depth of requests of this kind, in the terms of the kernel version: tags of the whole map, or positions in
+    /// each word of it; `None` for no limit.
     fn depth_limit(&self, _op: Op, _flags: Flags) -> Option<u32> {
         None
     }
