@@ -178,7 +178,7 @@ impl QueueLimits {
 
     /// The limit of a discard in effect: what hardware and user both allow.
     pub fn max_discard(&self) -> Sectors {
-        self.max_hw_discard_sectors.min(self.max_user_discard_sectors)
+        round_down_to_block(self.max_hw_discard_sectors.min(self.max_user_discard_sectors), self.logical_block_size)
     }
 
     /// Whether the queue takes such a bio at all; a bio that it does not take fails with
@@ -294,13 +294,23 @@ impl QueueLimits {
                 return Err(LimitsError::OutOfRange { name, unit: "KiB", value, least, most: u64::MAX });
             }
         }
-        self.max_hw_sectors = round_down_to_block(self.max_hw_sectors, self.logical_block_size);
-        self.max_dev_sectors = round_down_to_block(self.max_dev_sectors, self.logical_block_size);
-        self.max_write_zeroes_sectors = round_down_to_block(self.max_write_zeroes_sectors, self.logical_block_size);
+        let block_size = self.logical_block_size;
+        for limit in [
+            &mut self.max_hw_sectors,
+            &mut self.max_dev_sectors,
+            &mut self.max_hw_discard_sectors,
+            &mut self.max_write_zeroes_sectors,
+            &mut self.max_secure_erase_sectors,
+        ] {
+            *limit = round_down_to_block(*limit, block_size);
+        }
         self.max_discard_segments = self.max_discard_segments.max(1);
+        // A granule is made of whole blocks, and so is what lies before the first.
+        self.discard_alignment -= self.discard_alignment % block_size;
+        let granule = self.discard_granularity.max(self.physical_block_size);
         self.discard_granularity = match self.max_hw_discard_sectors.is_zero() {
             true => 0,
-            false => self.discard_granularity.max(self.physical_block_size),
+            false => granule.checked_next_multiple_of(block_size).unwrap_or(1 << 31),
         };
         Ok(())
     }
@@ -327,8 +337,8 @@ impl QueueLimits {
                 return Err(LimitsError::NotMask { name, value, least, most: u64::MAX });
             }
         }
-        // A gap is measured in the page, so a segment may be shorter where a virt boundary rules.
-        let least = if self.virt_boundary_mask == 0 { PAGE_SIZE } else { SECTOR_SIZE };
+        // The kernel lets this pass where a virt boundary rules; a split counts on it that a page is one segment.
+        let least = PAGE_SIZE;
         if u64::from(self.max_segment_size) < least {
             return Err(LimitsError::OutOfRange {
                 name: "max_segment_size",
@@ -411,15 +421,9 @@ impl QueueLimits {
     fn derive_max_sectors(&self, rules: &Rules) -> Result<Sectors, LimitsError> {
         let hardware = self.hardware();
         let user = self.max_user_sectors;
-        let most = if rules.clamp_user_max_sectors { Sectors::MAX } else { hardware };
-        if !user.is_zero() && !(Sectors::new(PAGE_SECTORS)..=most).contains(&user) {
-            return Err(LimitsError::OutOfRange {
-                name: "max_sectors_kb",
-                unit: "KiB",
-                value: user.get() / 2,
-                least: PAGE_SIZE / 1024,
-                most: if rules.clamp_user_max_sectors { u64::MAX } else { hardware.get() / 2 },
-            });
+        if !user.is_zero() && user < Sectors::new(PAGE_SECTORS) {
+            let (value, least) = (user.get() / 2, PAGE_SIZE / 1024);
+            return Err(LimitsError::OutOfRange { name: "max_sectors_kb", unit: "KiB", value, least, most: u64::MAX });
         }
         let cap = Sectors::new(rules.max_sectors_cap);
         let preferred = [self.io_opt, self.io_min]

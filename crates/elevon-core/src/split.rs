@@ -116,7 +116,9 @@ fn walk(bio: &Bio, layout: Option<&Layout>, most: u64, limits: &QueueLimits) -> 
     };
     let mut left = bio.bytes.get();
     let mut skip = start - runs[first].start;
-    if (runs[first].physical + skip) & u64::from(limits.dma_alignment) != 0 {
+    // Only the bits that a cut leaves alone: a remainder may start at any logical block of aligned memory.
+    let alignment = limits.dma_alignment & (limits.logical_block_size - 1);
+    if (runs[first].physical + skip) & u64::from(alignment) != 0 {
         return None;
     }
     let (mut bytes, mut segments, mut previous_end) = (0, 0, None);
@@ -224,4 +226,4 @@ pub const fn has_gap(limits: &QueueLimits, prev_end_physical: u64, next_start_ph
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

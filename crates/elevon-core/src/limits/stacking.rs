@@ -80,6 +80,10 @@ impl QueueLimits {
         smaller!(max_sectors, max_user_sectors, max_hw_sectors, max_dev_sectors, max_segments, max_segment_size);
         smaller!(seg_boundary_mask, virt_boundary_mask, max_discard_segments, max_secure_erase_sectors);
         smaller!(max_open_zones, max_active_zones);
+        // One component's bound may be below what another lets open.
+        if self.max_active_zones != 0 {
+            self.max_open_zones = self.max_open_zones.min(self.max_active_zones);
+        }
         self.max_write_zeroes_sectors = self.max_write_zeroes_sectors.min(bottom.max_write_zeroes_sectors);
         self.max_zone_append_sectors = self.max_zone_append_sectors.min(bottom.max_zone_append_sectors);
         self.dma_alignment = self.dma_alignment.max(bottom.dma_alignment);
@@ -100,7 +104,8 @@ impl QueueLimits {
     fn stack_alignment(&mut self, bottom: &Self, start: Sector) {
         let offset = bottom.alignment_at(start);
         if self.alignment_offset != offset {
-            let (top, below) = (self.grain() + self.alignment_offset, bottom.grain() + offset);
+            let top = u64::from(self.grain()) + u64::from(self.alignment_offset);
+            let below = u64::from(bottom.grain()) + u64::from(offset);
             self.misaligned |= !top.max(below).is_multiple_of(top.min(below));
         }
         self.logical_block_size = self.logical_block_size.max(bottom.logical_block_size);

@@ -2,6 +2,8 @@
 
 extern crate alloc;
 use alloc::string::ToString;
+use alloc::vec::Vec;
+use proptest::prelude::*;
 
 use super::*;
 use crate::kernel::Kernel;
@@ -302,5 +304,94 @@ fn rows_are_unique_and_read_what_is_there() {
         assert!(SYSFS[..i].iter().all(|other| other.name != row.name), "{} twice", row.name);
         assert!(!row.help.is_empty());
         assert!(QueueLimits::default().read(row.name).is_some());
+    }
+}
+
+/// A setting that may or may not make sense: values near what is usual, and any at all.
+fn any_setting() -> impl Strategy<Value = (&'static str, u64)> {
+    let value = prop_oneof![
+        4 => (0u32..24).prop_map(|k| 1u64 << k),
+        2 => (0u32..34).prop_map(|k| (1u64 << k) - 1),
+        2 => 0u64..5000,
+        1 => any::<u64>(),
+    ];
+    (prop::sample::select(SYSFS).prop_map(|row| row.name), value)
+}
+
+/// Limits that some sequence of settings led to; refused ones have changed nothing.
+fn any_valid() -> impl Strategy<Value = (QueueLimits, Kernel)> {
+    let kernel = prop::sample::select(&Kernel::ALL[..]);
+    (prop::collection::vec(any_setting(), 0..40), kernel).prop_map(|(settings, kernel)| {
+        let mut limits = valid(with_hw(65535), kernel);
+        for (name, value) in settings {
+            let before = limits.clone();
+            if limits.set_sysfs(name, value, &kernel.rules()).is_err() {
+                assert_eq!(limits, before);
+            }
+        }
+        (limits, kernel)
+    })
+}
+
+proptest! {
+    #[test]
+    fn whatever_is_set_the_limits_stay_consistent((limits, kernel) in any_valid()) {
+        prop_assert_eq!(valid(limits.clone(), kernel), limits.clone());
+        let block = u64::from(limits.logical_block_size) / 512;
+        prop_assert!(limits.max_sectors.get() >= 8 && limits.max_sectors.get().is_multiple_of(block));
+        prop_assert!(limits.max_sectors <= limits.max_hw_sectors);
+        prop_assert!(limits.physical_block_size >= limits.logical_block_size);
+        prop_assert!(limits.max_segments > 0 && limits.max_segment_size >= limits.logical_block_size);
+        prop_assert!(limits.write_cache || !limits.fua);
+        prop_assert!(limits.max_hw_discard_sectors.is_zero() == (limits.discard_granularity == 0));
+    }
+
+    #[test]
+    fn every_stack_of_valid_limits_is_valid(
+        bottoms in prop::collection::vec((any_valid(), 0u64..1 << 50), 1..4),
+        kernel in prop::sample::select(&Kernel::ALL[..]),
+    ) {
+        let mut top = QueueLimits::stacking_default();
+        for ((bottom, _), start) in &bottoms {
+            top.stack(bottom, Sector::new(*start));
+        }
+        let fits = |bottom: &QueueLimits| top.max_hw_sectors <= bottom.max_hw_sectors.max(Sectors::new(8))
+            && top.max_segments <= bottom.max_segments
+            && top.max_segment_size <= bottom.max_segment_size
+            && top.logical_block_size >= bottom.logical_block_size;
+        prop_assert!(bottoms.iter().all(|((bottom, _), _)| fits(bottom)));
+        let refused: Vec<_> = top.validate(&kernel.rules()).err().into_iter().collect();
+        prop_assert!(refused.is_empty(), "{} {:?}", refused[0], top);
+    }
+
+    #[test]
+    fn every_valid_set_splits_to_the_end(
+        (limits, kernel) in any_valid(),
+        op in prop::sample::select(&[Op::Read, Op::Write, Op::Discard, Op::SecureErase, Op::WriteZeroes][..]),
+        sector in 0u64..1 << 54,
+        blocks in 1u64..3000,
+    ) {
+        let block = u64::from(limits.logical_block_size) / 512;
+        let mut bio = crate::split::tests::bio(op, sector / block * block, blocks * block);
+        let layout = crate::layout::Layout::from_run_pages((0..3000).map(|i| 1 + i % 3));
+        let mut steps = 0;
+        loop {
+            match crate::split::split(&bio, Some(&layout), &limits, &kernel.rules()) {
+                crate::split::Split::Whole { .. } => break,
+                crate::split::Split::Cut { sectors, .. } => {
+                    prop_assert!(!sectors.is_zero() && sectors < bio.sectors());
+                    bio.sector = bio.sector + sectors;
+                    bio.bytes -= sectors.bytes();
+                    bio.data.offset += sectors.bytes().get();
+                }
+                crate::split::Split::Fail(status) => {
+                    // A zone's writes cannot be cut finer than its granularity.
+                    prop_assert!(op == Op::Write && limits.zoned, "{:?} {:?}", status, bio);
+                    break;
+                }
+            }
+            steps += 1;
+            prop_assert!(steps <= blocks);
+        }
     }
 }

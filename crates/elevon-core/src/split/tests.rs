@@ -14,7 +14,7 @@ use crate::ioprio::IoPrio;
 use crate::kernel::Kernel;
 use crate::units::{Bytes, Instant, LayoutId, TaskId, TenantId};
 
-fn bio(op: Op, sector: u64, sectors: u64) -> Bio {
+pub(crate) fn bio(op: Op, sector: u64, sectors: u64) -> Bio {
     Bio {
         op,
         flags: Flags::NONE,
@@ -201,6 +201,18 @@ fn memory_off_the_dma_alignment_is_refused() {
     assert_eq!(split(&bio(Op::Read, 0, 8), Some(&layout), &limits, &rules()), Split::Fail(Status::Invalid));
     limits.dma_alignment = 3;
     assert_eq!(split(&bio(Op::Read, 0, 8), Some(&layout), &limits, &rules()), Split::Whole { segments: 1 });
+}
+
+/// null_blk on 6.1 with the limits of a driver that sets none: its 1028 KiB reads were issued as 0, 255, 510 ... 2040.
+#[test]
+fn a_limit_that_is_no_whole_number_of_pages() {
+    let limits = {
+        let mut limits = QueueLimits::default();
+        limits.validate(&Kernel::V6_1.rules()).unwrap();
+        limits
+    };
+    let expected: Vec<_> = (0..9).map(|i| (i * 255, if i < 8 { 255 } else { 16 })).collect();
+    assert_eq!(cuts(Op::Read, 0, 2056, Some(&Layout::from_run_pages([1; 257])), &limits), expected);
 }
 
 #[test]
