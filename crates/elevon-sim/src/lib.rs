@@ -5,3 +5,4 @@ pub mod chance;
 pub mod device;
 pub mod memory;
 pub mod profiles;
+pub mod simulation;

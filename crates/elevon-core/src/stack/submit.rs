@@ -49,7 +49,8 @@ impl Stack {
     /// worker; NOWAIT calls fail with [`Status::Again`] instead.
     pub fn submit<D: Driver>(&mut self, now: Instant, io: Io, driver: &mut D) -> Submitted {
         self.advance(now);
-        debug_assert!(!self.task_mut(io.task).blocked, "a sleeping task submits");
+        let blocked = self.task_mut(io.task).blocked;
+        debug_assert!(!blocked, "a sleeping task submits");
         let call = self.calls.insert(Call { task: io.task, token: io.token, status: Status::Ok, parts: 1 });
         if let Some(status) = self.refuse(&io) {
             self.end_part(call, status);
