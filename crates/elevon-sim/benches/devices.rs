@@ -5,9 +5,11 @@
 
 use std::time::Instant;
 
+use elevon_core::op::Op;
 use elevon_core::units::Bytes;
 use elevon_sim::device::closed_loop::{ClosedLoop, Order, closed_loop};
 use elevon_sim::device::{Device, Fault, Hdd, HddParameters, parse_model};
+use elevon_sim::profiles::open;
 
 fn bench<D: Device>(what: &str, device: D, plan: ClosedLoop) {
     let mut device = device;
@@ -33,6 +35,20 @@ fn main() {
     for depth in [1, 4, 16, 31] {
         bench("hdd-7200 random reads", Hdd::new(&HddParameters::HDD_7200), plan(depth));
     }
+    for (profile, depth) in [
+        ("nvme-datacenter", 1),
+        ("nvme-datacenter", 32),
+        ("nvme-datacenter", 256),
+        ("nvme-consumer", 32),
+        ("optane", 32),
+        ("ufs-4.0", 31),
+        ("sata-ssd-plextor-m5s", 32),
+        ("raid-lun-1q", 120),
+    ] {
+        bench(profile, open(profile, 1).expect("a profile of the table"), plan(depth));
+    }
+    let writes = ClosedLoop { op: Op::Write, ..plan(32) };
+    bench("nvme-datacenter random writes", open("nvme-datacenter", 1).expect("a profile of the table"), writes);
     let sequential = ClosedLoop { order: Order::Sequential, bytes: Bytes::new(65536), ..plan(1) };
     bench("hdd-7200 sequential reads", Hdd::new(&HddParameters::HDD_7200), sequential);
 }

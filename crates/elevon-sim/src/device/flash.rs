@@ -62,6 +62,8 @@ struct Slot {
     aborted: bool,
     /// When the command stage took it: what the read-rate cap counts from.
     fetched: u64,
+    /// How long it holds the link.
+    transfer: u64,
 }
 
 /// A link: when it is free, and who waits for it.
@@ -128,6 +130,8 @@ pub struct Flash {
     weighed: Vec<Option<Arrived>>,
     buffer: Buffer,
     done: EventQueue<u32>,
+    /// No inner step is due before this.
+    quiet_until: u64,
 }
 
 impl Flash {
@@ -158,6 +162,7 @@ impl Flash {
             weighed: Vec::new(),
             buffer: Buffer::new(&config, draw(seed, COLLECTION, 0)),
             done: EventQueue::with_capacity(64),
+            quiet_until: u64::MAX,
             description,
             config,
         }
@@ -187,11 +192,15 @@ impl Flash {
         match slot.kind {
             Kind::Read => {
                 self.command_free = now + self.read_cost.0.of(bytes);
+                slot.transfer = self.read_cost.1.of(bytes);
                 let ready = self.read_dies(start, bytes, sequence);
+                self.quiet_until = self.quiet_until.min(ready);
                 self.links[0].ready.push(Instant::new(ready), sequence, key);
             }
             Kind::Write { .. } => {
                 self.command_free = now + self.write_cost.0.of(bytes);
+                slot.transfer = self.write_cost.1.of(bytes);
+                self.quiet_until = self.quiet_until.min(self.command_free);
                 self.weighed[key as usize] = Some(self.buffer.weigh(key, start, bytes));
                 let link = self.links.last_mut().expect("there is at least one link");
                 link.ready.push(Instant::new(self.command_free), sequence, key);
@@ -250,7 +259,9 @@ impl Flash {
             }
         }
         *free = self.command_free.max(*free) + time;
-        self.registers[die] = (unit, *free);
+        if self.config.page_register == 1 {
+            self.registers[die] = (unit, *free);
+        }
         *free
     }
 
@@ -273,7 +284,7 @@ impl Flash {
         let free = self.links[link].free.max(now);
         match slot.kind {
             Kind::Read => {
-                let mut end = free + self.read_cost.1.of(slot.bytes);
+                let mut end = free + slot.transfer;
                 if let Some(pace) = &mut self.pace {
                     pace.free = pace.free.max(slot.fetched) + pace.cost.of(slot.bytes);
                     end = end.max(pace.free);
@@ -282,7 +293,7 @@ impl Flash {
                 self.done.push(Instant::new(end + self.config.fixed_latency), slot.sequence, key);
             }
             Kind::Write { .. } => {
-                let end = free + self.write_cost.1.of(slot.bytes);
+                let end = free + slot.transfer;
                 self.links[link].free = end;
                 let weighed = self.weighed[key as usize].take().expect("weighed when it was fetched");
                 self.arriving.push_back((end, weighed));
@@ -337,6 +348,12 @@ impl Flash {
     /// Runs every inner step that is due at `now`, in order of time.
     #[inline]
     fn advance(&mut self, now: u64) {
+        if self.quiet_until <= now {
+            self.run_steps(now);
+        }
+    }
+
+    fn run_steps(&mut self, now: u64) {
         loop {
             let fetch = if self.submission.waiting > 0 { self.command_free } else { u64::MAX };
             let ready = |link: Option<&Link>| link.and_then(|l| l.ready.next_at()).map_or(u64::MAX, Instant::get);
@@ -345,6 +362,7 @@ impl Flash {
             let drain = self.buffer.next().unwrap_or(u64::MAX);
             let next = fetch.min(first).min(second).min(arrive).min(drain);
             if next > now || next == u64::MAX {
+                self.quiet_until = next;
                 return;
             }
             if next == drain {
@@ -368,11 +386,11 @@ impl Flash {
     fn link_bound(&self, link: &Link) -> u64 {
         let Some((at, key)) = link.ready.first() else { return u64::MAX };
         let slot = &self.slots[key as usize];
-        let (cost, latency) = match slot.kind {
-            Kind::Read => (self.read_cost.1, self.config.fixed_latency),
-            Kind::Write { .. } | Kind::Flush | Kind::Discard => (self.write_cost.1, self.config.write_latency),
+        let latency = match slot.kind {
+            Kind::Read => self.config.fixed_latency,
+            Kind::Write { .. } | Kind::Flush | Kind::Discard => self.config.write_latency,
         };
-        at.get().max(link.free) + cost.of(slot.bytes) + latency
+        at.get().max(link.free) + slot.transfer + latency
     }
 }
 
@@ -404,12 +422,14 @@ impl Device for Flash {
             queue: queue as u16,
             aborted: false,
             fetched: 0,
+            transfer: 0,
         });
         self.held[queue] += 1;
         let now = now.get();
         if self.held.len() > 1 && (self.command_free > now || self.submission.waiting > 0) {
             self.submission.queues[queue].push_back(key);
             self.submission.waiting += 1;
+            self.quiet_until = self.quiet_until.min(self.command_free);
         } else {
             // One queue is taken in order, so the stage may as well be booked ahead.
             self.fetch(now.max(self.command_free), key);

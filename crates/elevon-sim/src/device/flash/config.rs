@@ -176,7 +176,14 @@ impl Cost {
     /// Nanoseconds for `bytes`.
     #[inline]
     pub(crate) fn of(&self, bytes: u64) -> u64 {
-        self.base + scale_q32(bytes.min(self.size), self.slope_q32) + scale_q32(bytes, self.ns_per_byte_q32)
+        let mut cost = self.base;
+        if self.slope_q32 != 0 {
+            cost += scale_q32(bytes.min(self.size), self.slope_q32);
+        }
+        if self.ns_per_byte_q32 != 0 {
+            cost += scale_q32(bytes, self.ns_per_byte_q32);
+        }
+        cost
     }
 }
 
