@@ -29,6 +29,10 @@ impl IoPrio {
     pub const fn new(class: PrioClass, level: u8) -> Self {
         Self((class as u16) << 13 | (level & 7) as u16)
     }
+    /// The same class and level with a device hint; cut to 0..=1023.
+    pub const fn with_hint(self, hint: u16) -> Self {
+        Self(self.0 & !(0x3ff << 3) | (hint & 0x3ff) << 3)
+    }
     /// The class.
     #[inline]
     pub const fn class(self) -> PrioClass {
