@@ -1,5 +1,21 @@
 //! fio's job file format and the options of a job.
 
+mod arithmetic;
+mod diagnostic;
+mod draft;
+mod engine;
+mod grammar;
+mod lines;
+mod number;
+pub mod options;
+mod parse;
+mod render;
+mod source;
 pub mod spec;
 
+pub use diagnostic::{Diagnostic, Span};
+pub use engine::{Behaviour, ENGINES, EngineRow, find_engine};
+pub use parse::{ParsedJobs, parse, parse_all};
+pub use render::render;
+pub use source::{HostSource, JobSource, Machine, MemorySource};
 pub use spec::JobSpec;

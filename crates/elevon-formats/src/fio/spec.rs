@@ -141,7 +141,7 @@ pub struct JobSpec {
     pub lat_percentiles: bool,
     /// `slat_percentiles`.
     pub slat_percentiles: bool,
-    /// `ignore_error`, by direction: errnos (positive) that do not end the job.
+    /// `ignore_error`: errnos (positive) that do not end the job, of reads, writes and verification.
     pub ignore_error: [Vec<i32>; 3],
     /// `continue_on_error`, by direction.
     pub continue_on_error: [bool; 3],

@@ -1,0 +1,246 @@
+//! A job while its options arrive: the spec, and what is settled only when the section is over.
+
+use super::diagnostic::Span;
+use super::number::PerDirection;
+use super::options::Row;
+use super::spec::{Amount, BlockSizes, JobSpec};
+use elevon_core::ioprio::{IoPrio, PrioClass};
+use elevon_core::units::Nanos;
+
+/// An option with its place, kept for complaints about options that do not fit together.
+#[derive(Clone, Debug)]
+pub(crate) struct Given {
+    pub(crate) row: &'static Row,
+    pub(crate) at: Span,
+}
+
+/// A job in the making. Public only as an argument of the setters in the option table.
+#[derive(Clone, Debug)]
+pub struct Draft {
+    pub(crate) spec: JobSpec,
+    pub(crate) kb_base: u64,
+    pub(crate) given: Vec<Given>,
+    pub(crate) depth: u32,
+    pub(crate) batch: u32,
+    pub(crate) complete_min: u32,
+    pub(crate) complete_max: Option<u32>,
+    pub(crate) low: Option<u32>,
+    fixed: [u64; 3],
+    pub(crate) ranges: PerDirection<(u64, u64)>,
+    pub(crate) splits: PerDirection<Vec<(u64, u32)>>,
+    pub(crate) bs_is_seq_rand: bool,
+    pub(crate) prio: Option<u8>,
+    pub(crate) prio_class: Option<u8>,
+    pub(crate) prio_hint: u16,
+    pub(crate) command_prio: CommandPrio,
+}
+
+impl Draft {
+    pub(crate) fn new() -> Self {
+        Self {
+            spec: JobSpec::default_job(""),
+            kb_base: 1024,
+            given: Vec::new(),
+            depth: 1,
+            batch: 1,
+            complete_min: 1,
+            complete_max: None,
+            low: None,
+            fixed: [4096; 3],
+            ranges: [None; 3],
+            splits: [None, None, None],
+            bs_is_seq_rand: false,
+            prio: None,
+            prio_class: None,
+            prio_hint: 0,
+            command_prio: CommandPrio::default(),
+        }
+    }
+
+    /// The place of the last use of an option, else of the section.
+    pub(crate) fn place(&self, name: &str) -> Option<&Span> {
+        self.given.iter().rev().find(|given| given.row.name == name).map(|given| &given.at)
+    }
+
+    pub(super) fn mix_read(&mut self, percent: u64) {
+        self.spec.rw.mix_read = percent as u8;
+    }
+    pub(super) fn percentage_random(&mut self, list: PerDirection<u64>) {
+        assign(&mut self.spec.percentage_random, list.map(|value| value.map(|value| value as u8)));
+    }
+    pub(super) fn bs(&mut self, list: PerDirection<u64>) {
+        assign(&mut self.fixed, list);
+    }
+    pub(super) fn block_align(&mut self, list: PerDirection<u64>) {
+        assign(&mut self.spec.block_align, list);
+    }
+    pub(super) fn direct(&mut self, on: bool) {
+        self.spec.direct = on;
+    }
+    pub(super) fn rate(&mut self, list: PerDirection<u64>) {
+        assign_limit(&mut self.spec.rate, list);
+    }
+    pub(super) fn rate_iops(&mut self, list: PerDirection<u64>) {
+        assign_limit(&mut self.spec.rate_iops, list);
+    }
+    pub(super) fn rate_min(&mut self, list: PerDirection<u64>) {
+        assign_limit(&mut self.spec.rate_min, list);
+    }
+    pub(super) fn rate_iops_min(&mut self, list: PerDirection<u64>) {
+        assign_limit(&mut self.spec.rate_iops_min, list);
+    }
+    pub(super) fn rate_cycle(&mut self, ms: u64) {
+        self.spec.rate_cycle = Nanos::from_millis(ms);
+    }
+
+    /// Settles what depends on several options. Notes go to `warn` with the option they are about.
+    pub(crate) fn settle(&mut self, warn: &mut dyn FnMut(&str, String)) {
+        self.settle_sizes(warn);
+        self.settle_depth(warn);
+        self.settle_priority();
+        self.settle_logs();
+        let spec = &mut self.spec;
+        if spec.think_time_spin > spec.think_time {
+            warn("thinktime_spin", format!("longer than thinktime; runs as {}", spec.think_time));
+            spec.think_time_spin = spec.think_time;
+        }
+        let uniform = spec.distribution.iter().all(|one| *one == super::spec::Distribution::Random);
+        let aligned = spec.block_align != [0; 3];
+        if spec.rw.random && (!uniform || aligned) {
+            // As in fio's manual: a skewed distribution and an alignment of its own both turn the map off.
+            spec.norandommap = true;
+        }
+    }
+
+    fn settle_sizes(&mut self, warn: &mut dyn FnMut(&str, String)) {
+        for direction in 0..3 {
+            let fixed = self.fixed[direction];
+            self.spec.block_sizes[direction] = match (&self.splits[direction], self.ranges[direction]) {
+                (Some(split), _) if split.len() == 1 => BlockSizes::Range(split[0].0, split[0].0),
+                (Some(split), _) => BlockSizes::Split(split.clone()),
+                (None, Some((low, high))) => BlockSizes::Range(low, high),
+                (None, None) => BlockSizes::Range(fixed, fixed),
+            };
+        }
+        if self.bs_is_seq_rand {
+            let from = usize::from(self.spec.rw.random);
+            let sizes = self.spec.block_sizes[from].clone();
+            self.spec.block_sizes = [sizes.clone(), sizes.clone(), sizes];
+        }
+        if self.place("bs").is_some() && (self.ranges[0].is_some() || self.splits[0].is_some()) {
+            warn("bs", "has no effect beside bsrange= or bssplit=, which fio prefers".to_owned());
+        }
+    }
+
+    fn settle_depth(&mut self, warn: &mut dyn FnMut(&str, String)) {
+        if !self.spec.engine.asynchronous && self.depth > 1 {
+            let message = format!("ioengine={} has one I/O at a time; use libaio or io_uring", self.spec.engine.name);
+            warn("iodepth", message);
+        }
+        let depth = if self.spec.engine.asynchronous { self.depth } else { 1 };
+        let spec = &mut self.spec;
+        spec.iodepth = depth;
+        spec.iodepth_low = self.low.unwrap_or(depth).min(depth);
+        spec.iodepth_batch_submit = if self.batch == 0 { depth } else { self.batch.min(depth) };
+        spec.iodepth_batch_complete_min = self.complete_min.min(depth);
+        let most = self.complete_max.unwrap_or(self.complete_min).min(depth);
+        spec.iodepth_batch_complete_max = most.max(spec.iodepth_batch_complete_min);
+    }
+
+    fn settle_priority(&mut self) {
+        // A level alone means best effort, as `ionice -n` has it.
+        let class = match self.prio_class {
+            Some(number) => class(number),
+            None if self.prio.is_some() => PrioClass::Be,
+            None => PrioClass::None,
+        };
+        self.spec.ioprio = IoPrio::new(class, self.prio.unwrap_or(0)).with_hint(self.prio_hint);
+        self.spec.command_prio = [self.command_prio.of(0), self.command_prio.of(1)];
+    }
+
+    fn settle_logs(&mut self) {
+        let Self { spec: JobSpec { name, logs, .. }, .. } = self;
+        for prefix in [&mut logs.bandwidth, &mut logs.iops, &mut logs.latency, &mut logs.histogram] {
+            if prefix.as_deref() == Some("") {
+                *prefix = Some(name.clone());
+            }
+        }
+    }
+
+    /// The smallest I/O of the directions that occur, for comparison with the size of the region.
+    pub(crate) fn smallest_block(&self) -> u64 {
+        let spec = &self.spec;
+        let occurs = [spec.rw.read, spec.rw.write, spec.rw.trim];
+        let sizes = spec.block_sizes.iter().zip(occurs).filter(|&(_, occurs)| occurs).map(|(sizes, _)| smallest(sizes));
+        sizes.min().unwrap_or(0)
+    }
+
+    /// Bytes of the region, where they are known without the device.
+    pub(crate) fn region(&self) -> Option<u64> {
+        match self.spec.size {
+            Some(Amount::Bytes(bytes)) => Some(bytes),
+            Some(Amount::Percent(_)) | None => None,
+        }
+    }
+}
+
+/// The smallest of some sizes.
+pub(crate) fn smallest(sizes: &BlockSizes) -> u64 {
+    match sizes {
+        BlockSizes::Range(low, _) => *low,
+        BlockSizes::Split(split) => split.iter().map(|&(bytes, _)| bytes).min().unwrap_or(0),
+    }
+}
+
+/// The options of `cmdprio_*`, for reads and writes.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct CommandPrio {
+    percentage: [u8; 2],
+    class: [Option<u8>; 2],
+    level: [u8; 2],
+    hint: [u16; 2],
+}
+
+impl CommandPrio {
+    pub(super) fn percentage(&mut self, [read, write, _]: PerDirection<u64>) {
+        assign(&mut self.percentage, [read, write].map(|value| value.map(|value| value as u8)));
+    }
+    pub(super) fn class(&mut self, [read, write, _]: PerDirection<u64>) {
+        assign(&mut self.class, [read, write].map(|value| value.map(|value| Some(value as u8))));
+    }
+    pub(super) fn level(&mut self, [read, write, _]: PerDirection<u64>) {
+        assign(&mut self.level, [read, write].map(|value| value.map(|value| value as u8)));
+    }
+    pub(super) fn hint(&mut self, [read, write, _]: PerDirection<u64>) {
+        assign(&mut self.hint, [read, write].map(|value| value.map(|value| value as u16)));
+    }
+
+    fn of(&self, direction: usize) -> Option<(u8, IoPrio)> {
+        // The class defaults to the highest, the level to 0 (fio's HOWTO).
+        let class = self.class[direction].map_or(PrioClass::Rt, class);
+        let prio = IoPrio::new(class, self.level[direction]).with_hint(self.hint[direction]);
+        (self.percentage[direction] > 0).then_some((self.percentage[direction], prio))
+    }
+}
+
+fn class(number: u8) -> PrioClass {
+    match number {
+        1 => PrioClass::Rt,
+        2 => PrioClass::Be,
+        3 => PrioClass::Idle,
+        _ => PrioClass::None,
+    }
+}
+
+fn assign<T, const N: usize>(slots: &mut [T; N], values: [Option<T>; N]) {
+    for (slot, value) in slots.iter_mut().zip(values) {
+        if let Some(value) = value {
+            *slot = value;
+        }
+    }
+}
+
+/// A limit of 0 is none.
+fn assign_limit(slots: &mut PerDirection<u64>, values: PerDirection<u64>) {
+    assign(slots, values.map(|value| value.map(|value| (value > 0).then_some(value))));
+}

@@ -1,0 +1,265 @@
+//! Options with a grammar of their own.
+
+use super::draft::Draft;
+use super::engine::{Behaviour, find_engine};
+use super::number::{Scan, Unit, by_direction, decimal};
+use super::options::nearest_of;
+use super::spec::{FileService, Rw, VerifyMethod};
+use elevon_core::units::Nanos;
+
+mod errors;
+mod pattern;
+mod shares;
+
+pub(super) use errors::{continue_on_error, ignore_error};
+pub(super) use pattern::{buffer_pattern, verify_pattern};
+pub(super) use shares::{bssplit, command_prio_split, distribution};
+
+const DIRECTIONS: &[(&str, Rw)] = {
+    const fn mode(read: bool, write: bool, trim: bool, random: bool) -> Rw {
+        Rw {
+            read,
+            write,
+            trim,
+            random,
+            trim_then_write: write && trim,
+            mix_read: 50,
+            ios_per_offset: 1,
+            sequential_skip: 0,
+            sequencer_identical: false,
+        }
+    }
+    &[
+        ("read", mode(true, false, false, false)),
+        ("write", mode(false, true, false, false)),
+        ("trim", mode(false, false, true, false)),
+        ("randread", mode(true, false, false, true)),
+        ("randwrite", mode(false, true, false, true)),
+        ("randtrim", mode(false, false, true, true)),
+        ("rw", mode(true, true, false, false)),
+        ("readwrite", mode(true, true, false, false)),
+        ("randrw", mode(true, true, false, true)),
+        ("trimwrite", mode(false, true, true, false)),
+        ("randtrimwrite", mode(false, true, true, true)),
+    ]
+};
+
+pub(super) fn rw(draft: &mut Draft, scan: &mut Scan, text: &str) -> Result<(), String> {
+    let (word, modifier) = text.split_once(':').map_or((text, None), |(word, rest)| (word, Some(rest)));
+    let Some((_, mode)) = DIRECTIONS.iter().find(|(name, _)| *name == word.trim()) else {
+        let names: Vec<&str> = DIRECTIONS.iter().map(|(name, _)| *name).collect();
+        return Err(format!("`{word}` is no direction; must be one of {}", names.join(" ")));
+    };
+    let mut mode =
+        Rw { mix_read: draft.spec.rw.mix_read, sequencer_identical: draft.spec.rw.sequencer_identical, ..*mode };
+    if let Some(modifier) = modifier.filter(|modifier| !modifier.trim().is_empty()) {
+        let number = scan.signed(modifier, Unit::Plain)?;
+        if mode.random {
+            mode.ios_per_offset = u32::try_from(number.max(1))
+                .ok()
+                .filter(|_| number >= 0)
+                .ok_or_else(|| format!("`{modifier}` I/Os per offset is out of range; must be 1 or more"))?;
+        } else {
+            mode.sequential_skip = i64::try_from(number).map_err(|_| format!("`{modifier}` is too large"))?;
+        }
+    }
+    draft.spec.rw = mode;
+    Ok(())
+}
+
+pub(super) fn bsrange(draft: &mut Draft, scan: &mut Scan, text: &str) -> Result<(), String> {
+    // fio takes `/` between the directions as well.
+    let list = by_direction(&text.replace('/', ","), |part| match scan.range(part, Unit::Plain)? {
+        (0, _) => Err(format!("`{part}` starts at 0; must be 1 byte or more")),
+        (_, high) if high > u64::from(u32::MAX) => Err(format!("`{part}` is too large; must be below 4 GiB")),
+        range => Ok(range),
+    })?;
+    for (slot, range) in draft.ranges.iter_mut().zip(list) {
+        *slot = range.or(*slot);
+    }
+    Ok(())
+}
+
+pub(super) fn filename(draft: &mut Draft, _: &mut Scan, text: &str) -> Result<(), String> {
+    let mut names = vec![String::new()];
+    let mut letters = text.chars().peekable();
+    while let Some(letter) = letters.next() {
+        match letter {
+            '\\' if letters.peek() == Some(&':') => {
+                letters.next();
+                names.last_mut().expect("one name at least").push(':');
+            }
+            ':' => names.push(String::new()),
+            _ => names.last_mut().expect("one name at least").push(letter),
+        }
+    }
+    names.retain(|name| !name.is_empty());
+    if names.is_empty() {
+        return Err("names no file; must be one such as /dev/sda, or several with colons between".to_owned());
+    }
+    draft.spec.filenames = names;
+    Ok(())
+}
+
+/// A text that is kept as it is, and must not be empty.
+macro_rules! kept {
+    ($($name:ident => |$draft:ident, $text:ident| $set:expr;)*) => {$(
+        pub(super) fn $name($draft: &mut Draft, _: &mut Scan, $text: &str) -> Result<(), String> {
+            if $text.is_empty() {
+                return Err("is empty; must have a value".to_owned());
+            }
+            $set;
+            Ok(())
+        }
+    )*};
+}
+kept! {
+    directory => |draft, text| draft.spec.directory = Some(text.to_owned());
+    description => |draft, text| draft.spec.description = Some(text.to_owned());
+    name => |draft, text| draft.spec.name = text.to_owned();
+    wait_for => |draft, text| draft.spec.wait_for = Some(text.to_owned());
+    cgroup => |draft, text| draft.spec.cgroup = Some(text.to_owned());
+}
+
+pub(super) fn file_service(draft: &mut Draft, scan: &mut Scan, text: &str) -> Result<(), String> {
+    let (word, count) = text.split_once(':').map_or((text, None), |(word, count)| (word, Some(count)));
+    let every = |scan: &mut Scan| match count {
+        None => Ok(1),
+        Some(count) => u32::try_from(scan.unsigned(count, Unit::Plain)?.max(1))
+            .map_err(|_| format!("`{count}` is out of range; must be below 2^32")),
+    };
+    draft.spec.file_service = match word {
+        "roundrobin" => FileService::RoundRobin(every(scan)?),
+        "sequential" => FileService::Sequential,
+        "random" => {
+            if every(scan)? > 1 {
+                scan.notes.push("files are drawn anew for every I/O; the count has no effect".to_owned());
+            }
+            FileService::Random
+        }
+        "zipf" | "pareto" | "normal" | "gauss" => {
+            scan.notes.push("files are drawn evenly, as with `random`".to_owned());
+            FileService::Random
+        }
+        _ => {
+            let choices = "random roundrobin sequential zipf pareto normal gauss";
+            return Err(format!("`{word}` is no choice; must be one of {choices}"));
+        }
+    };
+    Ok(())
+}
+
+pub(super) fn filesize(draft: &mut Draft, scan: &mut Scan, text: &str) -> Result<(), String> {
+    let (low, high) = scan.range_or_one(text, Unit::Plain)?;
+    if low == 0 {
+        return Err(format!("`{text}` is out of range; must be 1 byte or more"));
+    }
+    draft.spec.file_size = Some((low, high));
+    Ok(())
+}
+
+pub(super) fn startdelay(draft: &mut Draft, scan: &mut Scan, text: &str) -> Result<(), String> {
+    let (low, high) = scan.range_or_one(text, Unit::Time(1_000_000))?;
+    draft.spec.start_delay = (nanos(low)?, nanos(high)?);
+    Ok(())
+}
+
+/// Microseconds as a span.
+pub(super) fn nanos(us: u64) -> Result<Nanos, String> {
+    us.checked_mul(1000).map(Nanos::new).ok_or_else(|| "is too long; must be below 584 years".to_owned())
+}
+
+pub(super) fn ioengine(draft: &mut Draft, scan: &mut Scan, text: &str) -> Result<(), String> {
+    let Some(row) = find_engine(text) else {
+        let names = super::engine::ENGINES.iter().map(|row| row.name);
+        let hint = nearest_of(text, names).map(|name| format!("; did you mean `{name}`?")).unwrap_or_default();
+        return Err(format!("`{text}` is no engine of fio's{hint}; must be one such as psync, libaio or io_uring"));
+    };
+    if let Behaviour::Refused(why) = row.behaviour {
+        return Err(format!("`{text}` is not supported: {why}"));
+    }
+    if !row.note.is_empty() {
+        scan.notes.push(format!("`{text}` {}", row.note));
+    }
+    draft.spec.engine = row.engine();
+    Ok(())
+}
+
+pub(super) fn percentiles(draft: &mut Draft, _: &mut Scan, text: &str) -> Result<(), String> {
+    let mut list = Vec::new();
+    for part in text.split(':') {
+        let value = decimal(part, 4)?;
+        if value > 1_000_000 {
+            return Err(format!("`{part}` is out of range; must be 0 to 100"));
+        }
+        list.push(value);
+    }
+    if list.len() > 20 {
+        return Err(format!("{} percentiles are too many; must be at most 20", list.len()));
+    }
+    list.sort_unstable();
+    draft.spec.percentiles = list;
+    Ok(())
+}
+
+pub(super) fn percent(_: &mut Draft, _: &mut Scan, text: &str) -> Result<(), String> {
+    match decimal(text, 6)? {
+        0..=100_000_000 => Ok(()),
+        _ => Err(format!("`{text}` is out of range; must be 0 to 100")),
+    }
+}
+
+pub(super) fn floats(_: &mut Draft, _: &mut Scan, text: &str) -> Result<(), String> {
+    text.split(':').try_for_each(|part| decimal(part, 6).map(|_| ()))
+}
+
+pub(super) fn steadystate(_: &mut Draft, _: &mut Scan, text: &str) -> Result<(), String> {
+    match text.split(':').next() {
+        Some("iops" | "iops_slope" | "bw" | "bw_slope" | "lat" | "lat_slope") => Ok(()),
+        _ => Err(format!("`{text}` is no criterion; must be iops, iops_slope, bw or bw_slope with a limit")),
+    }
+}
+
+/// What `verify=` takes.
+pub(super) const VERIFY_METHODS: &[&str] = &[
+    "0",
+    "md5",
+    "crc64",
+    "crc32",
+    "crc32c-intel",
+    "crc32c",
+    "crc16",
+    "crc7",
+    "sha1",
+    "sha256",
+    "sha512",
+    "sha3-224",
+    "sha3-256",
+    "sha3-384",
+    "sha3-512",
+    "xxhash",
+    "meta",
+    "pattern",
+    "pattern_hdr",
+    "null",
+];
+
+pub(super) fn verify(draft: &mut Draft, word: &str) {
+    draft.spec.verify.method = match word {
+        "0" => None,
+        "crc32c" | "crc32c-intel" => Some(VerifyMethod::Crc32c),
+        "pattern" => Some(VerifyMethod::Pattern),
+        "meta" => Some(VerifyMethod::Meta),
+        "null" => Some(VerifyMethod::Null),
+        _ => Some(VerifyMethod::Other),
+    };
+}
+
+/// What `write_hint=` takes, in the order of the kernel's numbers from 1.
+pub(super) const WRITE_HINTS: &[&str] = &["none", "short", "medium", "long", "extreme"];
+
+pub(super) fn write_hint(draft: &mut Draft, word: &str) {
+    // RWH_WRITE_LIFE_*: 2 is short; 1 ("none") and 0 ("not set") come to the same.
+    let index = WRITE_HINTS.iter().position(|known| *known == word).unwrap_or(0) as u8;
+    draft.spec.write_hint = if index == 0 { 0 } else { index + 1 };
+}

@@ -1,0 +1,177 @@
+//! Lists of shares: `bssplit`, `cmdprio_bssplit`, `random_distribution`.
+
+use super::super::draft::Draft;
+use super::super::number::{Scan, Unit, by_direction};
+use super::super::spec::Distribution;
+
+/// Entries of one `bssplit` direction.
+const SIZES: usize = 64;
+/// Zones of one direction.
+const ZONES: usize = 256;
+/// fio's parameters where none are given.
+const ZIPF_THETA: f64 = 1.1;
+const PARETO_POWER: f64 = 0.2;
+
+fn percent(text: &str) -> Result<Option<u32>, String> {
+    match text.trim() {
+        "" => Ok(None),
+        text => match text.parse() {
+            Ok(value @ 0..=100) => Ok(Some(value)),
+            _ => Err(format!("`{text}` is no share; must be a whole percentage, 0 to 100")),
+        },
+    }
+}
+
+/// Fills blank shares evenly with what is left of 100; what does not divide goes to the last of them.
+fn fill_blanks<T: Copy>(list: &[(T, Option<u32>)], scan: &mut Scan) -> Result<Vec<(T, u32)>, String> {
+    let sum: u32 = list.iter().filter_map(|&(_, share)| share).sum();
+    if sum > 100 {
+        return Err(format!("the shares add up to {sum} %; must be 100 % at most"));
+    }
+    let blanks = list.iter().filter(|(_, share)| share.is_none()).count() as u32;
+    let mut left = 100 - sum;
+    let each = left.checked_div(blanks).unwrap_or(0);
+    let mut seen = 0;
+    let mut filled: Vec<(T, u32)> = Vec::with_capacity(list.len());
+    for &(value, share) in list {
+        let share = share.unwrap_or_else(|| {
+            seen += 1;
+            let share = if seen == blanks { left } else { each };
+            left -= share;
+            share
+        });
+        filled.push((value, share));
+    }
+    if blanks == 0 && left > 0 {
+        scan.notes.push(format!("the shares add up to {sum} %; the last entry gets the other {left} %"));
+        filled.last_mut().expect("a list has an entry").1 += left;
+    }
+    Ok(filled)
+}
+
+pub(in super::super) fn bssplit(draft: &mut Draft, scan: &mut Scan, text: &str) -> Result<(), String> {
+    let list = by_direction(text, |part| {
+        let mut sizes = Vec::new();
+        for entry in part.split(':').filter(|entry| !entry.trim().is_empty()) {
+            let (bytes, share) = entry.split_once('/').unwrap_or((entry, ""));
+            let bytes = scan.unsigned(bytes, Unit::Plain)?;
+            if !(1..=u64::from(u32::MAX)).contains(&bytes) {
+                return Err(format!("`{entry}` is out of range; a size must be 1 byte to 4 GiB"));
+            }
+            sizes.push((bytes, percent(share)?));
+        }
+        if sizes.is_empty() || sizes.len() > SIZES {
+            return Err(format!("`{part}` has {} sizes; must be 1 to {SIZES}, such as 4k/60:64k/40", sizes.len()));
+        }
+        fill_blanks(&sizes, scan)
+    })?;
+    for (slot, split) in draft.splits.iter_mut().zip(list) {
+        if split.is_some() {
+            *slot = split;
+        }
+    }
+    Ok(())
+}
+
+/// Checked only: `SIZE/PERCENT` or `SIZE/PERCENT/CLASS/LEVEL[/HINT]`, with colons between.
+pub(in super::super) fn command_prio_split(_: &mut Draft, scan: &mut Scan, text: &str) -> Result<(), String> {
+    by_direction(text, |part| {
+        part.split(':').try_for_each(|entry| {
+            let fields: Vec<&str> = entry.split('/').collect();
+            if !matches!(fields.len(), 2 | 4 | 5) {
+                return Err(format!("`{entry}` has {} fields; must be SIZE/PERCENT[/CLASS/LEVEL]", fields.len()));
+            }
+            scan.unsigned(fields[0], Unit::Plain)?;
+            percent(fields[1]).map(|_| ())
+        })
+    })
+    .map(|_| ())
+}
+
+pub(in super::super) fn distribution(draft: &mut Draft, scan: &mut Scan, text: &str) -> Result<(), String> {
+    let (name, arguments) = text.split_once(':').map_or((text, None), |(name, rest)| (name, Some(rest)));
+    let list = match name {
+        "zoned" | "zoned_abs" => {
+            let arguments = arguments
+                .ok_or_else(|| format!("`{text}` lacks its zones; must be {name}:ACCESS%/RANGE with colons between"))?;
+            by_direction(arguments, |part| zones(part, name == "zoned", scan))?
+        }
+        "random" => [const { Some(Distribution::Random) }; 3],
+        "zipf" | "pareto" | "normal" => {
+            let one = skewed(name, arguments.unwrap_or(""))?;
+            [Some(one.clone()), Some(one.clone()), Some(one)]
+        }
+        _ => {
+            let choices = "random zipf pareto normal zoned zoned_abs";
+            return Err(format!("`{name}` is no distribution; must be one of {choices}"));
+        }
+    };
+    // One form for the whole job: a direction that it leaves out is uniform.
+    draft.spec.distribution = list.map(|one| one.unwrap_or(Distribution::Random));
+    Ok(())
+}
+
+fn real(text: &str) -> Result<f64, String> {
+    match text.trim().parse::<f64>() {
+        Ok(value) if value.is_finite() => Ok(value),
+        _ => Err(format!("`{text}` is no decimal number; must be one such as 1.2")),
+    }
+}
+
+fn skewed(name: &str, arguments: &str) -> Result<Distribution, String> {
+    let (first, second) = arguments.split_once(':').map_or((arguments, None), |(a, b)| (a, Some(b)));
+    let parameter = |default| if first.trim().is_empty() { Ok(default) } else { real(first) };
+    let centre = second.filter(|text| !text.trim().is_empty()).map(real).transpose()?;
+    if centre.is_some_and(|centre| !(0.0..=1.0).contains(&centre)) {
+        return Err(format!("the centre in `{name}:{arguments}` is out of range; must be 0 to 1"));
+    }
+    match name {
+        "zipf" => match parameter(ZIPF_THETA)? {
+            theta if theta < 0.0 || theta == 1.0 => {
+                Err(format!("theta {theta} is out of range; must be 0 or more, and not 1"))
+            }
+            theta => Ok(Distribution::Zipf(theta, centre)),
+        },
+        "pareto" => match parameter(PARETO_POWER)? {
+            power if power <= 0.0 || power >= 1.0 => {
+                Err(format!("power {power} is out of range; must be between 0 and 1"))
+            }
+            power => Ok(Distribution::Pareto(power, centre)),
+        },
+        _ => match parameter(0.0)? {
+            deviation if !(0.0..100.0).contains(&deviation) => {
+                Err(format!("deviation {deviation} is out of range; must be 0 up to 100"))
+            }
+            deviation => Ok(Distribution::Normal(deviation, centre)),
+        },
+    }
+}
+
+fn zones(text: &str, relative: bool, scan: &mut Scan) -> Result<Distribution, String> {
+    let mut zones = Vec::new();
+    for entry in text.split(':').filter(|entry| !entry.trim().is_empty()) {
+        let Some((access, range)) = entry.split_once('/') else {
+            return Err(format!("`{entry}` is no zone; must be ACCESS%/RANGE, such as 60/10"));
+        };
+        let access = percent(access)?.ok_or_else(|| format!("`{entry}` lacks its share of accesses"))?;
+        let range =
+            if relative { u64::from(percent(range)?.unwrap_or(u32::MAX)) } else { scan.unsigned(range, Unit::Plain)? };
+        zones.push((access, range));
+    }
+    if zones.is_empty() || zones.len() > ZONES {
+        return Err(format!("`{text}` has {} zones; must be 1 to {ZONES}", zones.len()));
+    }
+    let sum: u32 = zones.iter().map(|&(access, _)| access).sum();
+    if sum != 100 {
+        return Err(format!("the shares of accesses add up to {sum} %; must be 100 %"));
+    }
+    if !relative {
+        return Ok(Distribution::ZonedAbsolute(zones));
+    }
+    let ranges: Vec<(u32, Option<u32>)> = zones
+        .iter()
+        .map(|&(access, range)| (access, u32::try_from(range).ok().filter(|&range| range <= 100)))
+        .collect();
+    let filled = fill_blanks(&ranges, scan).map_err(|why| format!("ranges: {why}"))?;
+    Ok(Distribution::Zoned(filled))
+}

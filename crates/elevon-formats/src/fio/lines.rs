@@ -1,0 +1,207 @@
+//! Text to sections: comments, section heads, keys and values with their places, includes, variables.
+//!
+//! As fio reads a file: a line is cut at its first `;`, then at its first `#`, quoted or not. A section whose name
+//! starts with `global` (in this case) sets defaults for the sections below it. `include FILE` stands in a section, is
+//! relative to the including file, holds options only and may include further files.
+
+use super::diagnostic::{Diagnostic, Span};
+use super::source::{JobSource, Machine};
+
+/// Includes inside includes; more is a cycle.
+const INCLUDE_DEPTH: u32 = 16;
+
+/// One `key=value` or bare `key`.
+#[derive(Clone, Debug)]
+pub(crate) struct Entry {
+    /// Where the key stands.
+    pub(crate) at: Span,
+    /// Column of the value, from 1.
+    pub(crate) value_column: u32,
+    pub(crate) key: String,
+    /// The value with variables expanded; `None` for a bare key.
+    pub(crate) value: Option<String>,
+}
+
+/// A head and what follows it.
+#[derive(Clone, Debug)]
+pub(crate) struct Section {
+    pub(crate) name: String,
+    pub(crate) at: Span,
+    pub(crate) entries: Vec<Entry>,
+}
+
+impl Section {
+    pub(crate) fn is_global(&self) -> bool {
+        self.name.starts_with("global")
+    }
+}
+
+/// Reads files into sections and gathers complaints.
+pub(crate) struct Reader<'a> {
+    pub(crate) source: &'a mut dyn JobSource,
+    pub(crate) errors: Vec<Diagnostic>,
+    pub(crate) warnings: Vec<Diagnostic>,
+}
+
+impl Reader<'_> {
+    /// The sections of a job file and of everything it includes.
+    pub(crate) fn sections(&mut self, name: &str) -> Vec<Section> {
+        let mut sections = Vec::new();
+        let at = Span { file: name.to_owned(), line: 1, column: 1 };
+        match self.source.read(name) {
+            Ok(text) => self.text(name, &text, &mut sections, 0),
+            Err(why) => self.errors.push(at.diagnostic("", format!("cannot read the job file ({why})"))),
+        }
+        if self.errors.is_empty() && sections.iter().all(Section::is_global) {
+            let message = "no job; a job is a section such as `[reader]` with options below it";
+            self.errors.push(at.diagnostic("", message));
+        }
+        sections
+    }
+
+    fn text(&mut self, file: &str, text: &str, sections: &mut Vec<Section>, depth: u32) {
+        for (index, whole) in text.lines().enumerate() {
+            let line = whole.split(';').next().unwrap_or("").split('#').next().unwrap_or("");
+            let trimmed = line.trim();
+            if trimmed.is_empty() {
+                continue;
+            }
+            let column = column(line, line.len() - line.trim_start().len());
+            let at = Span { file: file.to_owned(), line: index as u32 + 1, column };
+            match trimmed.strip_prefix('[') {
+                Some(_) if depth > 0 => {
+                    let message = "an included file holds options only; move this section to the including file";
+                    self.errors.push(at.diagnostic(trimmed, message));
+                }
+                Some(rest) => self.head(at, trimmed, rest, sections),
+                None => self.option(at, line, sections, depth),
+            }
+        }
+    }
+
+    fn head(&mut self, at: Span, whole: &str, rest: &str, sections: &mut Vec<Section>) {
+        let (name, tail) = match rest.split_once(']') {
+            Some((name, tail)) => (name.trim(), tail.trim()),
+            None => {
+                self.errors.push(at.diagnostic(whole, format!("the section's name has no end; write `{whole}]`")));
+                (rest.trim(), "")
+            }
+        };
+        if name.is_empty() {
+            self.errors.push(at.diagnostic(whole, "a section needs a name, such as `[reader]`"));
+        }
+        if !tail.is_empty() {
+            let message = format!("`{tail}` after the section's name is ignored; put it on a line of its own");
+            self.warnings.push(at.diagnostic(&format!("[{name}]"), message));
+        }
+        sections.push(Section { name: name.to_owned(), at, entries: Vec::new() });
+    }
+
+    fn option(&mut self, at: Span, line: &str, sections: &mut Vec<Section>, depth: u32) {
+        let trimmed = line.trim();
+        if let Some(name) = include_name(trimmed) {
+            return self.include(&at, name, sections, depth);
+        }
+        let Some(section) = sections.last_mut() else {
+            let message = "an option before any section; put `[global]` or a job's name in brackets above it";
+            self.errors.push(at.diagnostic(trimmed, message));
+            return;
+        };
+        let (key, value, value_column) = match line.split_once('=') {
+            None => (trimmed, None, at.column),
+            Some((key, raw)) => {
+                let value = raw.trim();
+                let blanks = key.ends_with(char::is_whitespace) || raw.starts_with(char::is_whitespace);
+                if blanks && value.starts_with(|c: char| c.is_ascii_digit()) && value.ends_with(char::is_alphabetic) {
+                    let message = format!(
+                        "read as `{value}`; fio 3.33 loses the unit after blanks around `=`: write \
+                                           `{}={value}`",
+                        key.trim()
+                    );
+                    self.warnings.push(at.diagnostic(key.trim(), message));
+                }
+                let start = key.len() + 1 + raw.len() - raw.trim_start().len();
+                (key.trim(), Some(value), column(line, start.min(line.len())))
+            }
+        };
+        if key.is_empty() {
+            self.errors.push(at.diagnostic(trimmed, "an option needs a name before `=`, such as `bs=4k`"));
+            return;
+        }
+        let value = value.map(|text| expand(text, self.source));
+        section.entries.push(Entry { at, value_column, key: key.to_owned(), value });
+    }
+
+    fn include(&mut self, at: &Span, name: &str, sections: &mut Vec<Section>, depth: u32) {
+        if sections.is_empty() {
+            let message = "an include before any section; put it below `[global]` or a job's name in brackets";
+            return self.errors.push(at.diagnostic("include", message));
+        }
+        if name.is_empty() {
+            return self.errors.push(at.diagnostic("include", "names no file; write `include common.fio`"));
+        }
+        if depth >= INCLUDE_DEPTH {
+            let message =
+                format!("more than {INCLUDE_DEPTH} includes inside one another; a file may not include itself");
+            return self.errors.push(at.diagnostic("include", message));
+        }
+        let path = match at.file.rsplit_once('/') {
+            Some((directory, _)) if !name.starts_with('/') => format!("{directory}/{name}"),
+            _ => name.to_owned(),
+        };
+        match self.source.read(&path) {
+            Ok(text) => self.text(&path, &text, sections, depth + 1),
+            Err(why) => {
+                let message = format!("cannot read `{path}` ({why}); the name is relative to the including file");
+                self.errors.push(at.diagnostic("include", message));
+            }
+        }
+    }
+}
+
+/// The file of an `include FILE` or `include=FILE` line.
+fn include_name(line: &str) -> Option<&str> {
+    let rest = line.strip_prefix("include")?;
+    (rest.is_empty() || rest.starts_with(['=', ' ', '\t'])).then(|| rest.trim_start_matches('=').trim())
+}
+
+/// Column of a byte offset, counted in characters from 1.
+fn column(line: &str, offset: usize) -> u32 {
+    line.char_indices().take_while(|&(at, _)| at < offset).count() as u32 + 1
+}
+
+/// `${NAME}` and the reserved keywords, each replaced once: what a variable holds is not expanded again. Arithmetic on
+/// a keyword (`8*$mb_memory`) is worked out here, since it needs no parentheses.
+fn expand(text: &str, source: &dyn JobSource) -> String {
+    if !text.contains('$') {
+        return text.to_owned();
+    }
+    let (mut out, mut rest, mut keyword) = (String::with_capacity(text.len()), text, false);
+    while let Some(at) = rest.find('$') {
+        out.push_str(&rest[..at]);
+        let tail = &rest[at..];
+        let braced = tail.strip_prefix("${").and_then(|tail| tail.split_once('}'));
+        if let Some((name, after)) = braced {
+            out.push_str(&source.variable(name).unwrap_or_default());
+            rest = after;
+        } else if let Some((number, after)) = reserved(tail, source.machine()) {
+            out.push_str(&number.to_string());
+            keyword = true;
+            rest = after;
+        } else {
+            out.push('$');
+            rest = &tail[1..];
+        }
+    }
+    out.push_str(rest);
+    match keyword.then(|| super::arithmetic::evaluate(&out, |_| None)) {
+        Some(Ok(number)) if number >= 0 => number.to_string(),
+        _ => out,
+    }
+}
+
+fn reserved(text: &str, machine: Machine) -> Option<(u64, &str)> {
+    [("$pagesize", machine.page_size), ("$mb_memory", machine.memory_mb), ("$ncpus", machine.cpus)]
+        .into_iter()
+        .find_map(|(keyword, number)| text.strip_prefix(keyword).map(|rest| (number, rest)))
+}

@@ -1,0 +1,218 @@
+//! The table of fio's options: one row says an option's name, what it takes, its default, what it means, and what
+//! becomes of it here. The parser, the manual and the warnings are made from it.
+//!
+//! The names are those of fio 3.33's manual and help, engine options included, and those that later releases added;
+//! `tests/data/fio-options.txt` lists them and a test compares.
+
+mod cgroup;
+mod engines;
+mod load;
+mod logs;
+mod misc;
+mod order;
+mod pattern;
+mod priority;
+mod process;
+mod random;
+mod report;
+mod size;
+mod sync;
+mod target;
+mod verify;
+
+use super::draft::Draft;
+use super::number::{PerDirection, Scan};
+use super::spec::Amount;
+use elevon_core::units::Nanos;
+
+/// Where an option belongs in the manual.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub enum Group {
+    Pattern,
+    Size,
+    Target,
+    Load,
+    Order,
+    Priority,
+    Cgroup,
+    Sync,
+    Random,
+    Report,
+    Verify,
+    Logs,
+    Engine,
+    Process,
+    Misc,
+}
+
+/// What becomes of an option.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Status {
+    /// It does what fio's manual says.
+    Honoured,
+    /// It is checked and accepted, and changes nothing: why.
+    NoEffect(&'static str),
+    /// A job that sets it to more than its default is refused: why, and what to do.
+    Refused(&'static str),
+}
+
+/// What an option takes, with what to do with it.
+#[derive(Clone, Copy, Debug)]
+pub enum Kind {
+    /// A bare key, or a number that is true when not 0.
+    Flag(fn(&mut Draft, bool)),
+    /// 0 or 1.
+    Bool(fn(&mut Draft, bool)),
+    /// A number from the first to the second, suffixes allowed.
+    Int(i64, u64, fn(&mut Draft, u64)),
+    /// Such numbers for reads, writes and trims.
+    Directions(u64, u64, fn(&mut Draft, PerDirection<u64>)),
+    /// Bytes or a share in percent.
+    Amount(fn(&mut Draft, Amount)),
+    /// A span; a bare number counts this many microseconds.
+    Time(u64, fn(&mut Draft, Nanos)),
+    /// One of these words.
+    Choice(&'static [&'static str], fn(&mut Draft, &str)),
+    /// Words with a grammar of their own.
+    Text(fn(&mut Draft, &mut Scan, &str) -> Result<(), String>),
+    /// Likewise, and the bare key is the empty text.
+    OptionalText(fn(&mut Draft, &mut Scan, &str) -> Result<(), String>),
+}
+
+/// One option.
+#[derive(Clone, Copy, Debug)]
+pub struct Row {
+    /// Its name.
+    pub name: &'static str,
+    /// Other names fio takes for it.
+    pub aliases: &'static [&'static str],
+    /// What it takes.
+    pub kind: Kind,
+    /// Unit of a bare number; empty where it has none.
+    pub unit: &'static str,
+    /// Its default as one would write it; empty where it has none.
+    pub default: &'static str,
+    /// A line of meaning.
+    pub help: &'static str,
+    /// What becomes of it.
+    pub status: Status,
+    /// The engines that have it; empty for all.
+    pub engines: &'static [&'static str],
+}
+
+impl Row {
+    const fn alias(mut self, aliases: &'static [&'static str]) -> Self {
+        self.aliases = aliases;
+        self
+    }
+    const fn no_effect(mut self, why: &'static str) -> Self {
+        self.status = Status::NoEffect(why);
+        self
+    }
+    const fn refused(mut self, why: &'static str) -> Self {
+        self.status = Status::Refused(why);
+        self
+    }
+    const fn of(mut self, engines: &'static [&'static str]) -> Self {
+        self.engines = engines;
+        self
+    }
+    /// The values it takes, for a manual: `1..=7`, `0|1`, `read|write|...`.
+    pub fn values(&self) -> String {
+        match self.kind {
+            Kind::Flag(_) => "bare or 0|1".to_owned(),
+            Kind::Bool(_) => "0|1".to_owned(),
+            Kind::Int(low, high, _) => bounds(low, high),
+            Kind::Directions(low, high, _) => format!("{}, up to three with commas", bounds(low as i64, high)),
+            Kind::Amount(_) => "bytes or 0%..=100%".to_owned(),
+            Kind::Time(..) => "a time".to_owned(),
+            Kind::Choice(words, _) => words.join("|"),
+            Kind::Text(_) => "text".to_owned(),
+            Kind::OptionalText(_) => "bare or text".to_owned(),
+        }
+    }
+}
+
+fn bounds(low: i64, high: u64) -> String {
+    if high >= ANY { format!("{low} or more") } else { format!("{low}..={high}") }
+}
+
+/// The largest value of fio's 32-bit options.
+const ANY: u64 = u32::MAX as u64;
+/// The largest value of its 64-bit ones.
+const LONG: u64 = i64::MAX as u64;
+/// The largest I/O: fio's iolog keeps lengths in 32 bits, and no device takes more at once.
+const LARGEST_BLOCK: u64 = ANY;
+const SECONDS: u64 = 1_000_000;
+const MICROS: u64 = 1;
+
+// Kinds of options that are checked and then dropped.
+const FLAG: Kind = Kind::Flag(|_, _| ());
+const BOOL: Kind = Kind::Bool(|_, _| ());
+const COUNT: Kind = Kind::Int(0, ANY, |_, _| ());
+const TEXT: Kind = Kind::Text(|_, _, _| Ok(()));
+const TIME: Kind = Kind::Time(SECONDS, |_, _| ());
+
+/// An honoured option.
+const fn row(name: &'static str, kind: Kind, unit: &'static str, default: &'static str, help: &'static str) -> Row {
+    Row { name, aliases: &[], kind, unit, default, help, status: Status::Honoured, engines: &[] }
+}
+
+/// The whole table, group by group.
+pub const TABLE: &[(Group, &[Row])] = &[
+    (Group::Pattern, pattern::ROWS),
+    (Group::Size, size::ROWS),
+    (Group::Target, target::ROWS),
+    (Group::Load, load::ROWS),
+    (Group::Order, order::ROWS),
+    (Group::Priority, priority::ROWS),
+    (Group::Cgroup, cgroup::ROWS),
+    (Group::Sync, sync::ROWS),
+    (Group::Random, random::ROWS),
+    (Group::Report, report::ROWS),
+    (Group::Verify, verify::ROWS),
+    (Group::Logs, logs::ROWS),
+    (Group::Engine, engines::ROWS),
+    (Group::Process, process::ROWS),
+    (Group::Misc, misc::ROWS),
+];
+
+/// Every row.
+pub fn rows() -> impl Iterator<Item = &'static Row> {
+    TABLE.iter().flat_map(|(_, rows)| rows.iter())
+}
+
+/// The row of a name or alias.
+pub fn find(name: &str) -> Option<&'static Row> {
+    rows().find(|row| row.name == name || row.aliases.contains(&name))
+}
+
+/// The known name nearest to an unknown one, where one is near.
+pub fn nearest(name: &str) -> Option<&'static str> {
+    nearest_of(name, rows().flat_map(|row| std::iter::once(row.name).chain(row.aliases.iter().copied())))
+}
+
+pub(crate) fn nearest_of(name: &str, names: impl Iterator<Item = &'static str>) -> Option<&'static str> {
+    let lower = name.to_lowercase();
+    let (distance, best) = names.map(|known| (distance(&lower, known), known)).min()?;
+    (distance <= name.len().max(3) / 3).then_some(best)
+}
+
+/// Edits (insert, drop, replace) from one word to the other: O(length²).
+fn distance(from: &str, to: &str) -> usize {
+    let to: Vec<char> = to.chars().collect();
+    if from.len() > 64 {
+        return usize::MAX;
+    }
+    let mut line: Vec<usize> = (0..=to.len()).collect();
+    for (index, letter) in from.chars().enumerate() {
+        let mut diagonal = std::mem::replace(&mut line[0], index + 1);
+        for column in 0..to.len() {
+            let replaced = diagonal + usize::from(letter != to[column]);
+            diagonal = line[column + 1];
+            line[column + 1] = replaced.min(diagonal + 1).min(line[column] + 1);
+        }
+    }
+    line[to.len()]
+}

@@ -1,0 +1,26 @@
+//! What is durable when.
+
+use super::super::spec::SyncMode;
+use super::{ANY, COUNT, Kind, Row, row};
+
+pub(super) const ROWS: &[Row] = &[
+    row("fsync", Kind::Int(0, ANY, |d, n| d.spec.fsync = n as u32), "writes", "0", "sync after this many writes"),
+    row("fdatasync", Kind::Int(0, ANY, |d, n| d.spec.fdatasync = n as u32), "writes", "0", "likewise, data only"),
+    row("end_fsync", Kind::Bool(|d, on| d.spec.end_fsync = on), "", "0", "sync at the end of the job"),
+    row("fsync_on_close", Kind::Bool(|d, on| d.spec.fsync_on_close = on), "", "0", "sync when a file is closed"),
+    row(
+        "sync",
+        Kind::Choice(&["none", "0", "sync", "1", "dsync"], |d, word| {
+            d.spec.sync = match word {
+                "sync" | "1" => SyncMode::Sync,
+                "dsync" => SyncMode::Dsync,
+                _ => SyncMode::None,
+            };
+        }),
+        "",
+        "none",
+        "every write is durable when it completes",
+    ),
+    row("write_barrier", COUNT, "writes", "0", "make every Nth write a barrier")
+        .no_effect("Linux has no barrier writes since 2.6.37; use fsync= or sync=dsync"),
+];

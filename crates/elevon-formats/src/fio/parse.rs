@@ -1,0 +1,310 @@
+//! Sections to jobs: looks options up, checks values, applies globals, then checks what does not fit together.
+//!
+//! All errors are gathered, not only the first. O(options x rows) with some 400 rows: a job file is read once.
+
+use super::diagnostic::{Diagnostic, Span};
+use super::draft::{Draft, Given};
+use super::grammar;
+use super::lines::{Entry, Reader, Section};
+use super::number::{Scan, Unit, by_direction};
+use super::options::{Kind, Row, Status, find, nearest};
+use super::source::JobSource;
+use super::spec::{Amount, JobSpec};
+use elevon_core::units::Nanos;
+
+/// What a set of job files says.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ParsedJobs {
+    /// The jobs in order.
+    pub jobs: Vec<JobSpec>,
+    /// What the user should know, at most once for each option.
+    pub warnings: Vec<Diagnostic>,
+    places: Vec<Vec<(&'static str, Span)>>,
+}
+
+impl ParsedJobs {
+    /// A complaint about an option of a job, for checks that need the device: at the option's last use, else at the
+    /// head of the job's section.
+    pub fn diagnostic(&self, job: usize, key: &str, message: impl Into<String>) -> Diagnostic {
+        let places = self.places.get(job).map_or(&[][..], Vec::as_slice);
+        let found = places.iter().rev().find(|(name, _)| *name == key).or_else(|| places.first());
+        found.map(|(_, at)| at.clone()).unwrap_or_default().diagnostic(key, message)
+    }
+
+    /// Complaints about sizes and offsets of direct I/O that a device with such logical blocks (bytes) cannot do. Empty
+    /// where all is well. Sizes just below a multiple of 1024 of the block are taken for a forgotten `k`.
+    pub fn unaligned(&self, logical_block: u64) -> Vec<Diagnostic> {
+        let mut found = Vec::new();
+        for (index, job) in self.jobs.iter().enumerate() {
+            let occurs = [job.rw.read, job.rw.write, job.rw.trim];
+            let sizes = job.block_sizes.iter().zip(occurs).filter(|&(_, occurs)| occurs);
+            let Some(bytes) = sizes.flat_map(|(sizes, _)| each(sizes)).find(|bytes| bytes % logical_block != 0) else {
+                continue;
+            };
+            let key = ["bssplit", "bsrange", "bs"]
+                .into_iter()
+                .find(|key| self.places.get(index).is_some_and(|places| places.iter().any(|(name, _)| name == key)));
+            let right = match bytes.checked_mul(1024) {
+                Some(larger) if bytes < 4096 && larger % logical_block == 0 => format!("did you mean {bytes}k?"),
+                _ => format!("use {}", bytes.next_multiple_of(logical_block)),
+            };
+            let message =
+                format!("{bytes} bytes is no multiple of the device's logical block of {logical_block}; {right}");
+            found.push(self.diagnostic(index, key.unwrap_or("bs"), message));
+        }
+        found
+    }
+}
+
+fn each(sizes: &super::spec::BlockSizes) -> Vec<u64> {
+    match sizes {
+        super::spec::BlockSizes::Range(low, high) => vec![*low, *high],
+        super::spec::BlockSizes::Split(split) => split.iter().map(|&(bytes, _)| bytes).collect(),
+    }
+}
+
+/// Reads one job file.
+///
+/// # Errors
+/// Everything that is wrong with it, in the order of the file.
+pub fn parse(source: &mut dyn JobSource, name: &str) -> Result<ParsedJobs, Vec<Diagnostic>> {
+    parse_all(source, &[name])
+}
+
+/// Reads several job files: the jobs of each start when those of the files before it have ended.
+///
+/// # Errors
+/// Everything that is wrong with them, in order.
+pub fn parse_all(source: &mut dyn JobSource, names: &[&str]) -> Result<ParsedJobs, Vec<Diagnostic>> {
+    let mut reader = Reader { source, errors: Vec::new(), warnings: Vec::new() };
+    let files: Vec<Vec<Section>> = names.iter().map(|name| reader.sections(name)).collect();
+    let mut parser = Parser { errors: reader.errors, warnings: reader.warnings, jobs: Vec::new(), places: Vec::new() };
+    for (index, sections) in files.iter().enumerate() {
+        let (mut globals, before) = (Draft::new(), parser.jobs.len());
+        for section in sections {
+            if section.is_global() {
+                parser.options(&mut globals, section);
+            } else {
+                let mut draft = globals.clone();
+                draft.spec.name = section.name.clone();
+                draft.spec.origin = format!("{}:{}", section.at.file, section.at.line);
+                parser.options(&mut draft, section);
+                parser.finish(draft, section);
+            }
+        }
+        if let Some(first) = parser.jobs.get_mut(before).filter(|_| index > 0) {
+            first.stonewall = true;
+        }
+    }
+    if parser.errors.is_empty() {
+        Ok(ParsedJobs { jobs: parser.jobs, warnings: parser.warnings, places: parser.places })
+    } else {
+        Err(parser.errors)
+    }
+}
+
+struct Parser {
+    errors: Vec<Diagnostic>,
+    warnings: Vec<Diagnostic>,
+    jobs: Vec<JobSpec>,
+    places: Vec<Vec<(&'static str, Span)>>,
+}
+
+impl Parser {
+    fn error(&mut self, diagnostic: Diagnostic) {
+        if !self.errors.contains(&diagnostic) {
+            self.errors.push(diagnostic);
+        }
+    }
+
+    /// One warning for an option: a second job with the same habit says nothing new.
+    fn warn(&mut self, diagnostic: Diagnostic) {
+        if !self.warnings.iter().any(|known| known.key == diagnostic.key && known.message == diagnostic.message) {
+            self.warnings.push(diagnostic);
+        }
+    }
+
+    fn options(&mut self, draft: &mut Draft, section: &Section) {
+        // As in fio, kb_base governs its whole section, and the engine comes before its options.
+        let rank = |entry: &&Entry| match entry.key.as_str() {
+            "kb_base" => 0,
+            "ioengine" => 1,
+            _ => 2,
+        };
+        let mut entries: Vec<&Entry> = section.entries.iter().collect();
+        entries.sort_by_key(rank);
+        let (errors, warnings) = (self.errors.len(), self.warnings.len());
+        for entry in entries {
+            self.option(draft, entry);
+        }
+        self.errors[errors..].sort_by_key(|error| (error.file != section.at.file, error.line));
+        self.warnings[warnings..].sort_by_key(|warning| (warning.file != section.at.file, warning.line));
+    }
+
+    fn option(&mut self, draft: &mut Draft, entry: &Entry) {
+        let Some(row) = find(&entry.key) else {
+            let hint = nearest(&entry.key).map(|name| format!("did you mean `{name}`?"));
+            let right = hint.unwrap_or_else(|| "must be an option of fio's".to_owned());
+            return self.error(entry.at.diagnostic(&entry.key, format!("unknown option; {right}")));
+        };
+        let at = Span { column: entry.value_column, ..entry.at.clone() };
+        let mut scan = Scan { kb_base: draft.kb_base, notes: Vec::new() };
+        let value = entry.value.as_deref();
+        match apply(row, draft, &mut scan, value) {
+            Err(why) => return self.error(at.diagnostic(&entry.key, why)),
+            Ok(()) if row.name == "kb_base" => draft.kb_base = if value == Some("1000") { 1000 } else { 1024 },
+            Ok(()) => {}
+        }
+        match row.status {
+            Status::Honoured => {}
+            Status::NoEffect(why) => {
+                // Once for an option, whatever its name or place.
+                self.warn(entry.at.diagnostic(row.name, format!("accepted without effect: {why}")));
+            }
+            Status::Refused(_) if is_neutral(row, value) => {}
+            Status::Refused(why) => {
+                return self.error(entry.at.diagnostic(&entry.key, format!("not supported: {why}")));
+            }
+        }
+        for note in scan.notes {
+            self.warn(at.diagnostic(&entry.key, note));
+        }
+        draft.given.push(Given { row, at });
+        draft.spec.options.push((entry.key.clone(), value.unwrap_or("1").to_owned()));
+    }
+
+    fn finish(&mut self, mut draft: Draft, section: &Section) {
+        let mut notes = Vec::new();
+        draft.settle(&mut |key, message| notes.push((key.to_owned(), message)));
+        let place = |draft: &Draft, key: &str| draft.place(key).unwrap_or(&section.at).clone();
+        for (key, message) in notes {
+            self.warn(place(&draft, &key).diagnostic(&key, message));
+        }
+        for (key, message) in self.conflicts(&draft) {
+            self.error(place(&draft, key).diagnostic(key, message));
+        }
+        self.engine_options(&draft);
+        if !draft.spec.direct {
+            let message = "runs as direct=1 until there is a page cache; write direct=1 to say so";
+            let warning = place(&draft, "direct")
+                .diagnostic("direct", format!("buffered I/O (direct=0, fio's default) {message}"));
+            if !self.warnings.iter().any(|known| known.key == "direct") {
+                self.warn(warning);
+            }
+        }
+        let head = ("", section.at.clone());
+        self.places.push(std::iter::once(head).chain(draft.given.into_iter().map(|g| (g.row.name, g.at))).collect());
+        self.jobs.push(draft.spec);
+    }
+
+    fn engine_options(&mut self, draft: &Draft) {
+        let engine = &draft.spec.engine.name;
+        for Given { row, at } in &draft.given {
+            if !row.engines.is_empty() && !row.engines.contains(&engine.as_str()) {
+                let owners = row.engines.join(", ");
+                let message = format!("ioengine={engine} has no such option; it belongs to ioengine={owners}");
+                self.error(at.diagnostic(row.name, message));
+            }
+        }
+    }
+
+    /// Options that do not fit together, as fio checks them.
+    fn conflicts(&self, draft: &Draft) -> Vec<(&'static str, String)> {
+        let spec = &draft.spec;
+        let mut found = Vec::new();
+        if spec.time_based && spec.runtime == Nanos::ZERO {
+            found.push(("time_based", "needs an end; add runtime=, such as runtime=30s".to_owned()));
+        }
+        if spec.rate.iter().any(Option::is_some) && spec.rate_iops.iter().any(Option::is_some) {
+            found.push(("rate", "excludes rate_iops; give one of them".to_owned()));
+        }
+        let pairs = [("rate_min", &spec.rate_min, &spec.rate), ("rate_iops_min", &spec.rate_iops_min, &spec.rate_iops)];
+        for (key, least, most) in pairs {
+            let above =
+                least.iter().zip(most).find(|(least, most)| matches!((least, most), (Some(a), Some(b)) if a > b));
+            if let Some((Some(least), Some(most))) = above {
+                let message = format!("{least} is above the limit of {most} that the job may not pass; must be lower");
+                found.push((key, message));
+            }
+        }
+        if let Some(region) = draft.region().filter(|&region| region < draft.smallest_block()) {
+            let block = draft.smallest_block();
+            found.push(("size", format!("{region} bytes hold no I/O of {block}; must be {block} or more")));
+        }
+        if spec.verify.only && spec.time_based {
+            found.push(("verify_only", "excludes time_based; leave one out".to_owned()));
+        }
+        if spec.verify.method == Some(super::spec::VerifyMethod::Pattern) && spec.verify.pattern.is_empty() {
+            found.push(("verify", "`pattern` needs verify_pattern=, such as 0xdeadbeef".to_owned()));
+        }
+        if let Some(name) = &spec.wait_for {
+            match self.jobs.iter().filter(|job| job.name == *name).count() {
+                0 => found.push(("wait_for", format!("no job `{name}` above this one; must name an earlier section"))),
+                1 => {}
+                _ => found.push(("wait_for", format!("several jobs are called `{name}`; must name one"))),
+            }
+        }
+        if let Some(Amount::Percent(0)) = spec.size {
+            found.push(("size", "0% is nothing; must be 1% to 100%".to_owned()));
+        }
+        found
+    }
+}
+
+/// Checks a value and hands it to its setter.
+fn apply(row: &Row, draft: &mut Draft, scan: &mut Scan, value: Option<&str>) -> Result<(), String> {
+    match (row.kind, value) {
+        (Kind::Flag(set), None) => set(draft, true),
+        (Kind::OptionalText(set), None) => set(draft, scan, "")?,
+        (_, None) => {
+            let example =
+                if row.default.is_empty() { String::new() } else { format!(", such as {}={}", row.name, row.default) };
+            return Err(format!("needs a value{example}"));
+        }
+        (Kind::Flag(set), Some(text)) => set(draft, scan.unsigned(text, Unit::Plain)? != 0),
+        (Kind::Bool(set), Some(text)) => match scan.unsigned(text, Unit::Plain) {
+            Ok(value @ 0..=1) => set(draft, value == 1),
+            _ => return Err(format!("`{text}` is no switch; must be 0 or 1")),
+        },
+        (Kind::Int(low, high, set), Some(text)) => {
+            let value = scan.signed(text, Unit::Plain).map_err(|why| with_unit(row, why))?;
+            if value < i128::from(low) || value > i128::from(high) {
+                return Err(format!("`{text}` is out of range; must be {low} to {high}{}", unit(row)));
+            }
+            // Options with negative values are not honoured, so their setter takes no notice of it.
+            set(draft, u64::try_from(value).unwrap_or(0));
+        }
+        (Kind::Directions(low, high, set), Some(text)) => {
+            let list = by_direction(text, |part| match scan.unsigned(part, Unit::Plain)? {
+                value if (low..=high).contains(&value) => Ok(value),
+                _ => Err(format!("`{part}` is out of range; must be {low} to {high}{}", unit(row))),
+            });
+            set(draft, list.map_err(|why| with_unit(row, why))?);
+        }
+        (Kind::Amount(set), Some(text)) => set(draft, scan.amount(text)?),
+        (Kind::Time(bare, set), Some(text)) => set(draft, grammar::nanos(scan.unsigned(text, Unit::Time(bare))?)?),
+        (Kind::Choice(words, set), Some(text)) => match words.iter().find(|word| **word == text) {
+            Some(word) => set(draft, word),
+            None => return Err(format!("`{text}` is no choice; must be one of {}", words.join(" "))),
+        },
+        (Kind::Text(set) | Kind::OptionalText(set), Some(text)) => set(draft, scan, text)?,
+    }
+    Ok(())
+}
+
+fn unit(row: &Row) -> String {
+    if row.unit.is_empty() { String::new() } else { format!(" ({})", row.unit) }
+}
+
+/// Counts of milliseconds take no time suffix (fio drops it and reads `5s` as 5 ms).
+fn with_unit(row: &Row, why: String) -> String {
+    if row.unit == "ms" && why.starts_with("unknown unit") {
+        return "is a bare number of milliseconds; must have no unit".to_owned();
+    }
+    why
+}
+
+/// Whether a refused option only repeats its default.
+fn is_neutral(row: &Row, value: Option<&str>) -> bool {
+    value.is_some_and(|value| value == row.default || matches!(row.kind, Kind::Bool(_) | Kind::Int(..)) && value == "0")
+}

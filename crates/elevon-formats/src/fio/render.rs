@@ -1,0 +1,322 @@
+//! A job as a job file: what is not fio's default, in units that need no thought. The text parses to an equal job.
+
+use super::grammar::WRITE_HINTS;
+use super::spec::{Amount, BlockSizes, Distribution, FileService, JobSpec, SyncMode, Unified, VerifyMethod};
+use elevon_core::ioprio::{IoPrio, PrioClass};
+use elevon_core::units::Nanos;
+use std::fmt::{Display, Write};
+
+/// Jobs as one job file. `origin` and `options` are not part of it: they say where a job came from, not what it does.
+pub fn render<'a>(jobs: impl IntoIterator<Item = &'a JobSpec>) -> String {
+    let mut page = Page(String::new());
+    for job in jobs {
+        let _ = writeln!(page.0, "[{}]", job.name);
+        pattern(job, &mut page);
+        target(job, &mut page);
+        load(job, &mut page);
+        order_and_priority(job, &mut page);
+        durability_and_chance(job, &mut page);
+        report(job, &mut page);
+        content_and_logs(job, &mut page);
+    }
+    page.0
+}
+
+struct Page(String);
+
+impl Page {
+    fn line(&mut self, key: &str, value: impl Display) {
+        let _ = writeln!(self.0, "{key}={value}");
+    }
+    fn unless<T: PartialEq + Display>(&mut self, key: &str, value: T, default: T) {
+        if value != default {
+            self.line(key, value);
+        }
+    }
+    fn flag(&mut self, key: &str, on: bool) {
+        if on {
+            self.line(key, 1);
+        }
+    }
+    fn time(&mut self, key: &str, span: Nanos) {
+        if span != Nanos::ZERO {
+            self.line(key, us(span));
+        }
+    }
+    fn text(&mut self, key: &str, value: Option<&str>) {
+        if let Some(value) = value {
+            self.line(key, value);
+        }
+    }
+    /// Limits by direction, with empty places for none.
+    fn limits(&mut self, key: &str, list: [Option<u64>; 3]) {
+        if list.iter().any(Option::is_some) {
+            self.line(key, list.map(|one| one.map_or("0".to_owned(), |one| one.to_string())).join(","));
+        }
+    }
+}
+
+fn us(span: Nanos) -> String {
+    format!("{}us", span.as_micros())
+}
+
+fn amount(amount: Amount) -> String {
+    match amount {
+        Amount::Bytes(bytes) => bytes.to_string(),
+        Amount::Percent(percent) => format!("{percent}%"),
+    }
+}
+
+fn pattern(job: &JobSpec, page: &mut Page) {
+    let rw = &job.rw;
+    let base = match (rw.read, rw.write, rw.trim) {
+        (true, true, _) => "rw",
+        (_, true, true) => "trimwrite",
+        (_, true, false) => "write",
+        (_, false, true) => "trim",
+        _ => "read",
+    };
+    let prefix = if rw.random { "rand" } else { "" };
+    let modifier = match (rw.random, rw.ios_per_offset, rw.sequential_skip) {
+        (true, 1, _) | (false, _, 0) => String::new(),
+        (true, count, _) => format!(":{count}"),
+        (false, _, skip) => format!(":{skip}"),
+    };
+    page.line("rw", format!("{prefix}{base}{modifier}"));
+    page.unless("rwmixread", rw.mix_read, 50);
+    if rw.sequencer_identical {
+        page.line("rw_sequencer", "identical");
+    }
+    sizes(job, page);
+    if job.block_align != [0; 3] {
+        page.line(
+            "ba",
+            job.block_align.map(|align| if align == 0 { String::new() } else { align.to_string() }).join(",") + ",",
+        );
+    }
+    page.flag("bs_unaligned", job.bs_unaligned);
+    if job.percentage_random != [100; 3] {
+        page.line("percentage_random", job.percentage_random.map(|share| share.to_string()).join(","));
+    }
+    page.flag("norandommap", job.norandommap);
+}
+
+/// One option for each form, with empty places for the directions of another form.
+fn sizes(job: &JobSpec, page: &mut Page) {
+    let (mut range, mut split) = ([const { String::new() }; 3], [const { String::new() }; 3]);
+    for (direction, sizes) in job.block_sizes.iter().enumerate() {
+        match sizes {
+            BlockSizes::Range(low, high) => range[direction] = format!("{low}-{high}"),
+            BlockSizes::Split(list) => {
+                let entries: Vec<String> = list.iter().map(|(bytes, share)| format!("{bytes}/{share}")).collect();
+                split[direction] = entries.join(":");
+            }
+        }
+    }
+    for (key, list) in [("bsrange", range), ("bssplit", split)] {
+        if list.iter().any(|one| !one.is_empty()) {
+            page.line(key, list.join(",") + ",");
+        }
+    }
+}
+
+fn target(job: &JobSpec, page: &mut Page) {
+    page.line("ioengine", &job.engine.name);
+    page.line("direct", u8::from(job.direct));
+    if !job.filenames.is_empty() {
+        let names: Vec<String> = job.filenames.iter().map(|name| name.replace(':', "\\:")).collect();
+        page.line("filename", names.join(":"));
+    }
+    page.text("directory", job.directory.as_deref());
+    page.unless("nrfiles", job.nrfiles, 1);
+    match job.file_service {
+        FileService::Random => page.line("file_service_type", "random"),
+        FileService::Sequential => page.line("file_service_type", "sequential"),
+        FileService::RoundRobin(1) => {}
+        FileService::RoundRobin(count) => page.line("file_service_type", format!("roundrobin:{count}")),
+    }
+    for (key, value) in [("size", job.size), ("io_size", job.io_size)] {
+        page.text(key, value.map(amount).as_deref());
+    }
+    if let Some((low, high)) = job.file_size {
+        page.line("filesize", format!("{low}-{high}"));
+    }
+    page.unless("offset", amount(job.offset), "0".to_owned());
+    page.unless("offset_increment", amount(job.offset_increment), "0".to_owned());
+    page.unless("offset_align", job.offset_align, 0);
+    page.unless("number_ios", job.number_ios.unwrap_or(0), 0);
+    page.text("cgroup", job.cgroup.as_deref());
+    if let Some(weight) = job.cgroup_weight {
+        page.line("cgroup_weight", weight);
+    }
+}
+
+fn load(job: &JobSpec, page: &mut Page) {
+    page.unless("iodepth", job.iodepth, 1);
+    page.unless("iodepth_batch_submit", job.iodepth_batch_submit, 1);
+    page.unless("iodepth_batch_complete_min", job.iodepth_batch_complete_min, 1);
+    page.unless("iodepth_batch_complete_max", job.iodepth_batch_complete_max, job.iodepth_batch_complete_min);
+    page.unless("iodepth_low", job.iodepth_low, job.iodepth);
+    page.flag("serialize_overlap", job.serialize_overlap);
+    page.unless("numjobs", job.numjobs, 1);
+    page.unless("loops", job.loops, 1);
+    page.time("runtime", job.runtime);
+    page.flag("time_based", job.time_based);
+    page.time("ramp_time", job.ramp_time);
+    if job.start_delay != (Nanos::ZERO, Nanos::ZERO) {
+        page.line("startdelay", format!("{}-{}", us(job.start_delay.0), us(job.start_delay.1)));
+    }
+    page.time("thinktime", job.think_time);
+    page.time("thinktime_spin", job.think_time_spin);
+    page.unless("thinktime_blocks", job.think_time_blocks, 1);
+    page.unless("thinktime_blocks_type", if job.think_time_counts_issued { "issue" } else { "complete" }, "complete");
+    page.time("thinktime_iotime", job.think_time_io_time);
+    page.limits("rate", job.rate);
+    page.limits("rate_iops", job.rate_iops);
+    page.limits("rate_min", job.rate_min);
+    page.limits("rate_iops_min", job.rate_iops_min);
+    page.unless("rate_cycle", job.rate_cycle.as_millis(), 1000);
+    page.unless("rate_process", if job.rate_poisson { "poisson" } else { "linear" }, "linear");
+    page.flag("rate_ignore_thinktime", job.rate_ignore_think_time);
+}
+
+fn order_and_priority(job: &JobSpec, page: &mut Page) {
+    page.flag("stonewall", job.stonewall);
+    page.text("wait_for", job.wait_for.as_deref());
+    page.flag("exitall", job.exitall);
+    if job.ioprio != IoPrio::NONE {
+        page.line("prioclass", job.ioprio.class() as u8);
+        page.line("prio", job.ioprio.level());
+        page.unless("priohint", job.ioprio.hint(), 0);
+    }
+    if job.command_prio != [None; 2] {
+        let prio = job.command_prio.map(|one| one.unwrap_or((0, IoPrio::new(PrioClass::Rt, 0))));
+        let pair = |of: fn(&(u8, IoPrio)) -> u16| format!("{},{},", of(&prio[0]), of(&prio[1]));
+        page.line("cmdprio_percentage", pair(|(share, _)| u16::from(*share)));
+        page.line("cmdprio_class", pair(|(_, prio)| prio.class() as u16));
+        page.line("cmdprio", pair(|(_, prio)| u16::from(prio.level())));
+        page.line("cmdprio_hint", pair(|(_, prio)| prio.hint()));
+    }
+}
+
+fn durability_and_chance(job: &JobSpec, page: &mut Page) {
+    page.unless("fsync", job.fsync, 0);
+    page.unless("fdatasync", job.fdatasync, 0);
+    page.flag("end_fsync", job.end_fsync);
+    page.flag("fsync_on_close", job.fsync_on_close);
+    match job.sync {
+        SyncMode::None => {}
+        SyncMode::Sync => page.line("sync", "sync"),
+        SyncMode::Dsync => page.line("sync", "dsync"),
+    }
+    page.unless("randrepeat", u8::from(job.randrepeat), 1);
+    page.flag("allrandrepeat", job.allrandrepeat);
+    if let Some(seed) = job.randseed {
+        page.line("randseed", seed);
+    }
+    distribution(&job.distribution, page);
+}
+
+/// One option for all directions: only the zoned forms may differ between them, or leave one out.
+fn distribution(list: &[Distribution; 3], page: &mut Page) {
+    let form = |one: &Distribution| match one {
+        Distribution::Random => None,
+        Distribution::Zipf(theta, centre) => Some(("zipf", skewed(*theta, *centre))),
+        Distribution::Pareto(power, centre) => Some(("pareto", skewed(*power, *centre))),
+        Distribution::Normal(deviation, centre) => Some(("normal", skewed(*deviation, *centre))),
+        Distribution::Zoned(zones) => Some(("zoned", pairs(zones))),
+        Distribution::ZonedAbsolute(zones) => Some(("zoned_abs", pairs(zones))),
+    };
+    let forms = list.each_ref().map(form);
+    let Some((name, parameters)) = forms.iter().flatten().next() else { return };
+    let value = match *name {
+        "zoned" | "zoned_abs" => forms.iter().fold(String::new(), |text, form| match form {
+            Some((_, zones)) => text + zones + ",",
+            None => text + ",",
+        }),
+        _ => parameters.clone(),
+    };
+    page.line("random_distribution", format!("{name}:{value}"));
+}
+
+fn skewed(parameter: f64, centre: Option<f64>) -> String {
+    match centre {
+        Some(centre) => format!("{parameter}:{centre}"),
+        None => parameter.to_string(),
+    }
+}
+
+fn pairs<T: Display>(zones: &[(u32, T)]) -> String {
+    zones.iter().map(|(access, range)| format!("{access}/{range}")).collect::<Vec<_>>().join(":")
+}
+
+fn report(job: &JobSpec, page: &mut Page) {
+    page.text("description", job.description.as_deref());
+    page.flag("group_reporting", job.group_reporting);
+    page.flag("new_group", job.new_group);
+    match job.unified_rw_reporting {
+        Unified::Separate => {}
+        Unified::Mixed => page.line("unified_rw_reporting", "mixed"),
+        Unified::Both => page.line("unified_rw_reporting", "both"),
+    }
+    if job.percentiles != JobSpec::default_job("").percentiles {
+        let list: Vec<String> = job.percentiles.iter().map(|p| format!("{}.{:04}", p / 10_000, p % 10_000)).collect();
+        page.line("percentile_list", list.join(":"));
+    }
+    page.unless("clat_percentiles", u8::from(job.clat_percentiles), 1);
+    page.flag("lat_percentiles", job.lat_percentiles);
+    page.flag("slat_percentiles", job.slat_percentiles);
+    match job.continue_on_error {
+        [true, true, true] => page.line("continue_on_error", "io"),
+        [true, ..] => page.line("continue_on_error", "read"),
+        [_, true, _] => page.line("continue_on_error", "write"),
+        [false, false, _] => {}
+    }
+    if job.ignore_error.iter().any(|list| !list.is_empty()) {
+        let list = |list: &Vec<i32>| list.iter().map(i32::to_string).collect::<Vec<_>>().join(":");
+        page.line("ignore_error", job.ignore_error.iter().map(list).collect::<Vec<_>>().join(","));
+    }
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().fold("0x".to_owned(), |mut text, byte| {
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
+}
+
+fn content_and_logs(job: &JobSpec, page: &mut Page) {
+    let verify = &job.verify;
+    match verify.method {
+        None => {}
+        Some(VerifyMethod::Crc32c) => page.line("verify", "crc32c"),
+        Some(VerifyMethod::Pattern) => page.line("verify", "pattern"),
+        Some(VerifyMethod::Meta) => page.line("verify", "meta"),
+        Some(VerifyMethod::Null) => page.line("verify", "null"),
+        Some(VerifyMethod::Other) => page.line("verify", "md5"),
+    }
+    page.unless("do_verify", u8::from(verify.after_write), 1);
+    page.flag("verify_fatal", verify.fatal);
+    page.unless("verify_interval", verify.interval, 0);
+    if !verify.pattern.is_empty() {
+        page.line("verify_pattern", hex(&verify.pattern));
+    }
+    page.unless("verify_backlog", verify.backlog, 0);
+    page.flag("verify_only", verify.only);
+    page.flag("zero_buffers", job.zero_buffers);
+    page.text("buffer_pattern", job.buffer_pattern.as_deref().map(hex).as_deref());
+    page.flag("refill_buffers", job.refill_buffers);
+    if let Some(hint) = WRITE_HINTS.get(usize::from(job.write_hint).saturating_sub(1)).filter(|_| job.write_hint > 1) {
+        page.line("write_hint", hint);
+    }
+    let logs = &job.logs;
+    page.text("write_bw_log", logs.bandwidth.as_deref());
+    page.text("write_iops_log", logs.iops.as_deref());
+    page.text("write_lat_log", logs.latency.as_deref());
+    page.text("write_hist_log", logs.histogram.as_deref());
+    page.unless("log_avg_msec", logs.average_ms, 0);
+    page.unless("log_hist_msec", logs.histogram_ms, 0);
+    page.flag("log_offset", logs.offset);
+    page.flag("log_prio", logs.prio);
+    page.flag("log_max_value", logs.maximum);
+}
