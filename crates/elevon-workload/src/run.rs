@@ -1,0 +1,453 @@
+//! The loop: takes completions, runs timers, polls the processes that can run, waits for whatever comes first. The same for
+//! virtual and for real time.
+//!
+//! One step per instant: completions go to the stack, finished I/Os to their processes, processes that have something to do
+//! into a queue in the order in which they became ready; each is polled until it waits. Cost per I/O beside stack and process:
+//! O(1), O(log processes) where a process sleeps until an instant. Nothing is allocated per I/O.
+
+use std::collections::VecDeque;
+
+use elevon_core::account::DiskStats;
+use elevon_core::event::Event;
+use elevon_core::stack::{Stack, Submitted};
+use elevon_core::stats::JobStats;
+use elevon_core::units::{Instant, Nanos};
+
+use crate::backend::Backend;
+use crate::jobs::Jobs;
+use crate::logs::Logger;
+use crate::process::Poll;
+use crate::series::Series;
+use crate::wakeups::Wakeups;
+
+/// What a job has done so far, for those who watch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Progress {
+    /// I/Os completed, by direction.
+    pub ios: [u64; 3],
+    /// Bytes completed, by direction.
+    pub bytes: [u64; 3],
+    /// I/Os prepared or in flight.
+    pub in_flight: usize,
+    /// Share of its work that is done, in thousandths.
+    pub per_mille: u64,
+    /// Whether it has started and is not over.
+    pub running: bool,
+}
+
+/// Watches a run.
+pub trait Observer {
+    /// How often [`Self::on_interval`] is called; asked once. `None` for never.
+    fn interval(&self) -> Option<Nanos> {
+        None
+    }
+    /// An interval is over. `jobs` is ordered by task.
+    fn on_interval(&mut self, _now: Instant, _disk: &DiskStats, _jobs: &[Progress]) {}
+    /// Events since the last call; only where the stack records them.
+    fn on_events(&mut self, _events: &[Event]) {}
+}
+
+/// Watches nothing.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct NoObserver;
+impl Observer for NoObserver {}
+
+/// Why a run ended before its jobs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cut {
+    /// The user interrupted it; everything in flight was waited for.
+    Interrupted,
+    /// Nothing can happen any more though I/Os are in flight: the device forgot them.
+    Stuck,
+    /// Time does not move: I/O costs nothing and a job ends by time only.
+    Timeless,
+}
+
+/// What one process did.
+#[derive(Clone, Debug)]
+pub struct JobOutcome {
+    /// Index of its section in [`Jobs::specs`].
+    pub spec: usize,
+    /// Index among the section's clones.
+    pub clone: u32,
+    /// Reporting group, from 0.
+    pub group: u32,
+    /// Name of the section.
+    pub name: String,
+    /// A number like a process id.
+    pub number: u32,
+    /// When it started; `None` where it never did.
+    pub start: Option<Instant>,
+    /// When it was over.
+    pub end: Option<Instant>,
+    /// Its figures.
+    pub stats: JobStats,
+    /// Its logs, where it kept any.
+    pub logs: Option<Logger>,
+}
+
+/// A run.
+#[derive(Clone, Debug)]
+pub struct Outcome {
+    /// Every process, by task.
+    pub jobs: Vec<JobOutcome>,
+    /// When the run began.
+    pub started: Instant,
+    /// When the last process was over.
+    pub ended: Instant,
+    /// The run over time.
+    pub series: Series,
+    /// The device's statistics at the start.
+    pub disk_start: DiskStats,
+    /// The device's statistics at the end.
+    pub disk_end: DiskStats,
+    /// Set where the run ended before its jobs.
+    pub cut: Option<Cut>,
+}
+
+/// A run is stuck when no I/O came back for this long though some are in flight and no process has anything else to do: twenty
+/// of the block layer's timeouts; after an interrupt, two.
+const PATIENCE: Nanos = Nanos::from_secs(600);
+const PATIENCE_INTERRUPTED: Nanos = Nanos::from_secs(60);
+
+/// Completed steps at one instant after which a run counts as timeless.
+const STEPS_AT_ONE_INSTANT: u64 = 200_000_000;
+
+/// Runs all jobs to their end.
+pub fn run<B: Backend>(stack: &mut Stack, jobs: &mut Jobs, backend: &mut B, observer: &mut dyn Observer) -> Outcome {
+    Runner::new(stack, jobs, backend, observer).run()
+}
+
+struct Runner<'a, B> {
+    stack: &'a mut Stack,
+    jobs: &'a mut Jobs,
+    backend: &'a mut B,
+    observer: &'a mut dyn Observer,
+    wakeups: Wakeups,
+    ready: VecDeque<u32>,
+    is_ready: Vec<bool>,
+    in_batch: Vec<bool>,
+    /// Whether the back end has buffers with real bytes; asked once per process.
+    has_buffers: Vec<bool>,
+    open: usize,
+    series: Series,
+    events: Vec<Event>,
+    interval: Option<Nanos>,
+    next_interval: Instant,
+    started: Instant,
+    disk_start: DiskStats,
+    cut: Option<Cut>,
+    steps: u64,
+    /// When an I/O was last over.
+    last_done: Instant,
+}
+
+impl<'a, B: Backend> Runner<'a, B> {
+    fn new(stack: &'a mut Stack, jobs: &'a mut Jobs, backend: &'a mut B, observer: &'a mut dyn Observer) -> Self {
+        let now = backend.now();
+        let count = jobs.processes.len();
+        let interval = observer.interval().filter(|i| !i.is_zero());
+        Self {
+            wakeups: Wakeups::new(count),
+            ready: VecDeque::with_capacity(count),
+            is_ready: vec![false; count],
+            in_batch: vec![false; count],
+            has_buffers: vec![false; count],
+            open: count,
+            series: Series::new(now),
+            events: Vec::new(),
+            interval,
+            next_interval: interval.map_or(Instant::MAX, |i| now.saturating_add(i)),
+            started: now,
+            disk_start: stack.disk_stats(now),
+            cut: None,
+            steps: 0,
+            last_done: now,
+            stack,
+            jobs,
+            backend,
+            observer,
+        }
+    }
+
+    fn run(mut self) -> Outcome {
+        self.release(self.started);
+        let mut last = self.started;
+        while self.open > 0 {
+            let now = self.backend.now();
+            if now > last {
+                self.series.advance(now, self.stack.ios_in_flight());
+                self.steps = 0;
+                last = now;
+            }
+            self.look_for_interrupt();
+            let moved = self.step(now);
+            if self.open == 0 || self.cut == Some(Cut::Timeless) {
+                break;
+            }
+            if moved && !self.is_stuck(now) {
+                continue;
+            }
+            if !self.wait(now) {
+                break;
+            }
+        }
+        self.outcome()
+    }
+
+    /// Everything that can happen now; false where nothing did.
+    #[inline]
+    fn step(&mut self, now: Instant) -> bool {
+        let mut moved = false;
+        while let Some(completion) = self.backend.poll_completion() {
+            self.series.on_request(completion.bytes.get());
+            self.stack.handle_completion(now, completion, self.backend);
+            moved = true;
+        }
+        if self.stack.next_timer().is_some_and(|at| at <= now) {
+            self.stack.handle_timers(now, self.backend);
+            moved = true;
+        }
+        moved |= self.drain(now);
+        while let Some(task) = self.wakeups.pop_due(now) {
+            self.make_ready(task);
+        }
+        // Not those that become ready meanwhile: completions of an instant are taken first.
+        for _ in 0..self.ready.len() {
+            let Some(task) = self.ready.pop_front() else { break };
+            self.is_ready[task as usize] = false;
+            self.run_process(task as usize);
+            moved = true;
+        }
+        self.pass_events();
+        if now >= self.next_interval {
+            self.on_interval(now);
+        }
+        if moved {
+            self.steps += 1;
+            if self.steps > STEPS_AT_ONE_INSTANT {
+                self.cut = Some(Cut::Timeless);
+            }
+        }
+        moved
+    }
+
+    #[inline]
+    fn make_ready(&mut self, task: usize) {
+        if !std::mem::replace(&mut self.is_ready[task], true) {
+            self.ready.push_back(task as u32);
+        }
+    }
+
+    /// Hands what is over, and tags that came free, to the processes.
+    #[inline]
+    fn drain(&mut self, now: Instant) -> bool {
+        let mut any = false;
+        while let Some(done) = self.stack.poll_done() {
+            let task = done.task.index();
+            let process = &mut self.jobs.processes[task];
+            if self.has_buffers[task]
+                && process.wants_check(done.token)
+                && let Some(buffer) = self.backend.buffer(done.task, done.token)
+            {
+                process.check(done.token, buffer);
+            }
+            if done.status.is_ok() {
+                let (op, bytes) = process.operation(done.token);
+                self.series.on_done(op, bytes);
+            }
+            process.complete(done.token, done.status);
+            self.make_ready(task);
+            self.last_done = now;
+            any = true;
+        }
+        while let Some(task) = self.stack.poll_unblocked() {
+            self.jobs.processes[task.index()].unblocked(now);
+            self.make_ready(task.index());
+            any = true;
+        }
+        any
+    }
+
+    /// Polls one process until it waits.
+    fn run_process(&mut self, task: usize) {
+        let mut now = self.backend.now();
+        if !self.jobs.may_run(task, now) {
+            if let Some(at) = self.jobs.start_of(task) {
+                self.wakeups.set(task, at);
+            }
+            return;
+        }
+        loop {
+            match self.jobs.processes[task].poll(now) {
+                Poll::Submit(count) => {
+                    self.submit(task, count);
+                    now = self.backend.now();
+                }
+                Poll::Wait => {
+                    let wakeup = self.jobs.processes[task].next_wakeup();
+                    self.wakeups.set(task, wakeup.unwrap_or(Instant::MAX));
+                    return;
+                }
+                Poll::Done => {
+                    self.wakeups.set(task, Instant::MAX);
+                    self.on_over(task, now);
+                    return;
+                }
+            }
+        }
+    }
+
+    /// Hands a batch to the stack; stops where the submitter falls asleep and goes on when it wakes.
+    #[inline]
+    fn submit(&mut self, task: usize, count: usize) {
+        let id = self.jobs.processes[task].task();
+        if count > 1 && !self.in_batch[task] {
+            self.in_batch[task] = true;
+            let now = self.backend.now();
+            self.stack.begin_batch(now, id);
+        }
+        let mut blocked = false;
+        while let Some(io) = self.jobs.processes[task].take() {
+            if self.has_buffers[task]
+                && io.op.has_data()
+                && let Some(buffer) = self.backend.buffer(id, io.token)
+            {
+                self.jobs.processes[task].fill(io.token, buffer);
+            }
+            let now = self.backend.now();
+            blocked = self.stack.submit(now, io, self.backend) == Submitted::Blocked;
+            let now = self.backend.now();
+            self.jobs.processes[task].on_submitted(now, blocked);
+        }
+        if self.in_batch[task] && !blocked {
+            self.in_batch[task] = false;
+            let now = self.backend.now();
+            self.stack.end_batch(now, id, self.backend);
+        }
+    }
+
+    /// Lets processes start whose turn it is.
+    fn release(&mut self, now: Instant) {
+        let Self { jobs, wakeups, .. } = self;
+        let mut due = Vec::new();
+        jobs.release(now, |task, at| {
+            wakeups.set(task, at);
+            due.push(task);
+        });
+        for task in due {
+            let process = &self.jobs.processes[task];
+            let (id, slots, bytes) = (process.task(), process.depth() as u32, process.buffer_bytes());
+            self.backend.prepare_buffers(id, slots, bytes);
+            self.has_buffers[task] = self.backend.buffer(id, 0).is_some();
+        }
+    }
+
+    fn on_over(&mut self, task: usize, now: Instant) {
+        let mut poll = Vec::new();
+        self.jobs.on_over(task, |other| poll.push(other));
+        for other in poll {
+            self.make_ready(other);
+        }
+        self.open = self.jobs.left();
+        self.release(now);
+    }
+
+    fn look_for_interrupt(&mut self) {
+        if self.cut.is_none() && self.backend.interrupted() {
+            self.cut = Some(Cut::Interrupted);
+            let mut poll = Vec::new();
+            self.jobs.terminate_all(|task| poll.push(task));
+            for task in poll {
+                self.make_ready(task);
+            }
+            self.open = self.jobs.left();
+        }
+    }
+
+    #[inline]
+    fn is_stuck(&self, now: Instant) -> bool {
+        let patience = if self.cut.is_some() { PATIENCE_INTERRUPTED } else { PATIENCE };
+        now.since(self.last_done) > patience
+            && self.stack.ios_in_flight() > 0
+            && self.wakeups.earliest() == Instant::MAX
+    }
+
+    /// Waits for the earliest of everything; false where nothing can come.
+    fn wait(&mut self, now: Instant) -> bool {
+        if self.is_stuck(now) {
+            self.cut = self.cut.or(Some(Cut::Stuck));
+            return false;
+        }
+        let timer = self.stack.next_timer().unwrap_or(Instant::MAX);
+        let until = self.wakeups.earliest().min(timer).min(self.next_interval);
+        let until_any = (until < Instant::MAX).then_some(until);
+        if self.backend.wait(until_any) {
+            return true;
+        }
+        // Interrupted: the loop sees to it. Nothing in flight and no time given: nobody will ever wake.
+        if self.backend.interrupted() && (self.cut.is_none() || self.stack.ios_in_flight() > 0) {
+            return true;
+        }
+        if until_any.is_none() {
+            self.cut = self.cut.or(Some(Cut::Stuck));
+            return false;
+        }
+        true
+    }
+
+    #[inline]
+    fn pass_events(&mut self) {
+        if !self.stack.has_events() {
+            return;
+        }
+        self.stack.drain_events(&mut self.events);
+        self.observer.on_events(&self.events);
+        self.events.clear();
+    }
+
+    #[cold]
+    fn on_interval(&mut self, now: Instant) {
+        let disk = self.stack.disk_stats(now);
+        let progress: Vec<Progress> = self
+            .jobs
+            .processes
+            .iter()
+            .map(|process| Progress {
+                ios: std::array::from_fn(|d| process.stats().directions[d].ios),
+                bytes: std::array::from_fn(|d| process.stats().directions[d].bytes),
+                in_flight: process.in_use(),
+                per_mille: process.progress(now),
+                running: process.started().is_some() && process.ended().is_none(),
+            })
+            .collect();
+        self.observer.on_interval(now, &disk, &progress);
+        if let Some(interval) = self.interval {
+            // Intervals that passed in a stall are not made up for.
+            let missed = now.since(self.next_interval).get() / interval.get();
+            self.next_interval = self.next_interval.saturating_add(Nanos::new(interval.get() * (missed + 1)));
+        }
+    }
+
+    fn outcome(mut self) -> Outcome {
+        self.pass_events();
+        let ended = self.backend.now();
+        let disk_end = self.stack.disk_stats(ended);
+        self.series.advance(ended, self.stack.ios_in_flight());
+        let jobs = self.jobs.members.iter().zip(&self.jobs.processes).map(|(member, process)| JobOutcome {
+            spec: member.spec,
+            clone: member.clone,
+            group: member.group,
+            name: self.jobs.specs[member.spec].name.clone(),
+            number: member.number,
+            start: process.started(),
+            end: process.ended(),
+            stats: process.stats().clone(),
+            logs: process.logger().cloned(),
+        });
+        let jobs: Vec<JobOutcome> = jobs.collect();
+        let ended = jobs.iter().filter_map(|job| job.end).max().unwrap_or(ended);
+        let Self { started, series, disk_start, cut, .. } = self;
+        Outcome { jobs, started, ended, series, disk_start, disk_end, cut }
+    }
+}

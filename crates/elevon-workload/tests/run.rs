@@ -1,0 +1,384 @@
+//! Whole job files through the real stack, over a device that answers every command after the same time.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use elevon_core::account::DiskStats;
+use elevon_core::driver::{Accept, Command, Completion, Driver, Piece, Pieces};
+use elevon_core::event::{Event, EventKind};
+use elevon_core::layout::Layout;
+use elevon_core::limits::QueueLimits;
+use elevon_core::op::Op;
+use elevon_core::stack::{Stack, StackConfig};
+use elevon_core::status::Status;
+use elevon_core::units::{Bytes, Instant, LayoutId, Nanos, Sectors, TaskId};
+use elevon_formats::fio::spec::{Amount, JobSpec, Rw, VerifyMethod};
+use elevon_workload::backend::Backend;
+use elevon_workload::jobs::{Jobs, JobsOptions};
+use elevon_workload::process::CpuCost;
+use elevon_workload::run::{Cut, NoObserver, Observer, Outcome, Progress, run};
+
+const US: u64 = 1_000;
+const MS: u64 = 1_000_000;
+const MIB: u64 = 1 << 20;
+
+/// The device and its clock.
+struct Fixed {
+    now: u64,
+    latency: u64,
+    pending: BinaryHeap<Reverse<(u64, u64)>>,
+    commands: Vec<Command>,
+    deepest: usize,
+    interrupt_at: u64,
+    forget: bool,
+    memory: Option<Vec<u8>>,
+    buffers: Vec<Vec<Vec<u8>>>,
+}
+
+impl Fixed {
+    fn new(latency: u64) -> Self {
+        Self {
+            now: 0,
+            latency,
+            pending: BinaryHeap::new(),
+            commands: Vec::new(),
+            deepest: 0,
+            interrupt_at: u64::MAX,
+            forget: false,
+            memory: None,
+            buffers: Vec::new(),
+        }
+    }
+}
+
+impl Driver for Fixed {
+    fn queue_command(&mut self, now: Instant, command: &Command, pieces: &dyn Pieces) -> Accept {
+        assert_eq!(now.get(), self.now);
+        if let Some(memory) = &mut self.memory {
+            let mut at = command.sector.byte_offset() as usize;
+            pieces.for_each(&mut |piece: Piece| {
+                let len = piece.len as usize;
+                let buffer =
+                    &mut self.buffers[piece.task.index()][piece.token as usize][piece.offset as usize..][..len];
+                match command.op {
+                    Op::Write => memory[at..at + len].copy_from_slice(buffer),
+                    Op::Read => buffer.copy_from_slice(&memory[at..at + len]),
+                    _ => {}
+                }
+                at += len;
+            });
+        }
+        if !self.forget {
+            self.pending.push(Reverse((self.now + self.latency, self.commands.len() as u64)));
+        }
+        self.deepest = self.deepest.max(self.pending.len());
+        self.commands.push(*command);
+        Accept::Ok
+    }
+}
+
+impl Backend for Fixed {
+    fn now(&mut self) -> Instant {
+        Instant::new(self.now)
+    }
+    fn poll_completion(&mut self) -> Option<Completion> {
+        let &Reverse((at, index)) = self.pending.peek()?;
+        if at > self.now {
+            return None;
+        }
+        self.pending.pop();
+        let command = &self.commands[index as usize];
+        Some(Completion { request: command.request, status: Status::Ok, bytes: command.bytes })
+    }
+    fn wait(&mut self, until: Option<Instant>) -> bool {
+        let done = self.pending.peek().map(|Reverse((at, _))| *at);
+        let Some(next) = [done, until.map(Instant::get)].into_iter().flatten().min() else { return false };
+        assert!(next >= self.now);
+        self.now = next;
+        true
+    }
+    fn interrupted(&self) -> bool {
+        self.now >= self.interrupt_at
+    }
+    fn prepare_buffers(&mut self, task: TaskId, slots: u32, bytes: u64) {
+        if self.memory.is_some() {
+            self.buffers.resize(self.buffers.len().max(task.index() + 1), Vec::new());
+            self.buffers[task.index()] = vec![vec![0; bytes as usize]; slots as usize];
+        }
+    }
+    fn buffer(&mut self, task: TaskId, token: u64) -> Option<&mut [u8]> {
+        Some(self.buffers.get_mut(task.index())?.get_mut(token as usize)?.as_mut_slice())
+    }
+}
+
+fn job(name: &str, edit: impl FnOnce(&mut JobSpec)) -> JobSpec {
+    let mut spec = JobSpec::default_job(name);
+    spec.size = Some(Amount::Bytes(MIB));
+    spec.filenames = vec!["/dev/test".into()];
+    edit(&mut spec);
+    spec
+}
+fn deep(spec: &mut JobSpec, depth: u32) {
+    spec.engine.asynchronous = true;
+    spec.engine.submission_blocks = true;
+    (spec.iodepth, spec.iodepth_low) = (depth, depth);
+}
+fn stack(depth: u32) -> Stack {
+    let config = StackConfig::new(QueueLimits::default(), Bytes::new(64 * MIB).sectors_floor(), 1, depth);
+    Stack::new(config).expect("a valid stack")
+}
+fn build(stack: &mut Stack, specs: &[JobSpec], cpu: CpuCost) -> Jobs {
+    let options = JobsOptions { device_bytes: 64 * MIB, logical_block: 512, device_path: None, seed: 1, cpu };
+    let mut layout = |_: TaskId, _: u32, bytes: u64| -> LayoutId {
+        stack.register_layout(Layout::contiguous(bytes.max(4096), 1 << 20))
+    };
+    Jobs::new(specs, &options, &mut layout).expect("jobs that fit")
+}
+fn go_with(specs: &[JobSpec], device: &mut Fixed, depth: u32, observer: &mut dyn Observer) -> Outcome {
+    let mut stack = stack(depth);
+    let mut jobs = build(&mut stack, specs, CpuCost::default());
+    run(&mut stack, &mut jobs, device, observer)
+}
+fn go(specs: &[JobSpec]) -> Outcome {
+    go_with(specs, &mut Fixed::new(100 * US), 64, &mut NoObserver)
+}
+fn span(outcome: &Outcome, job: usize) -> (u64, u64) {
+    let job = &outcome.jobs[job];
+    (job.start.expect("started").get(), job.end.expect("over").get())
+}
+
+#[test]
+fn one_job_through_the_stack() {
+    let outcome = go(&[job("a", |_| {})]);
+    assert_eq!(span(&outcome, 0), (0, 256 * 100 * US));
+    let read = &outcome.jobs[0].stats.directions[0];
+    assert_eq!((read.ios, read.clat.min, read.clat.max), (256, 100 * US, 100 * US));
+    assert_eq!((outcome.disk_end.groups[0].ios, outcome.disk_start.groups[0].ios), (256, 0));
+    assert_eq!((outcome.cut, outcome.ended.get()), (None, 256 * 100 * US));
+    let points = outcome.series.points();
+    assert_eq!(points.iter().map(|p| p.bytes[0]).sum::<u64>(), MIB);
+    assert_eq!(points.iter().map(|p| p.in_flight).sum::<u128>(), 256 * 100 * 1000, "one in flight all the time");
+    assert_eq!(outcome.series.request_sizes().collect::<Vec<_>>(), [(4096, 256)]);
+}
+
+#[test]
+fn many_processes_share_the_device() {
+    let specs = [job("a", |s| s.numjobs = 5), job("b", |s| deep(s, 8))];
+    let mut device = Fixed::new(100 * US);
+    let outcome = go_with(&specs, &mut device, 64, &mut NoObserver);
+    assert_eq!(outcome.jobs.len(), 6);
+    assert_eq!(device.deepest, 13);
+    assert!(outcome.jobs.iter().all(|j| j.stats.directions[0].ios == 256 && j.stats.error == 0));
+    assert_eq!((0..6).map(|j| span(&outcome, j).1).max(), Some(256 * 100 * US));
+    assert_eq!(outcome.jobs[4].number, 1005);
+}
+
+#[test]
+fn a_full_queue_blocks_the_submitter() {
+    let spec = job("a", |s| {
+        deep(s, 32);
+        s.iodepth_batch_submit = 16;
+        s.rw.random = true;
+    });
+    let mut device = Fixed::new(100 * US);
+    let outcome = go_with(&[spec], &mut device, 4, &mut NoObserver);
+    let read = &outcome.jobs[0].stats.directions[0];
+    assert!(device.deepest <= 4);
+    assert_eq!((read.ios, outcome.ended.get()), (256, 256 / 4 * 100 * US));
+    assert!(read.slat.max >= 100 * US, "sleeping for a tag is submission latency: {}", read.slat.max);
+}
+
+#[test]
+fn stonewalls_groups_and_wait_for() {
+    let wait = |name: &str| Some(name.to_owned());
+    let specs = [
+        job("a", |s| s.numjobs = 2),
+        job("b", |s| s.new_group = true),
+        job("c", |s| s.wait_for = wait("b")),
+        job("d", |s| s.stonewall = true),
+        job("e", |s| s.start_delay = (Nanos::from_millis(5), Nanos::from_millis(5))),
+    ];
+    let outcome = go(&specs);
+    let one = 256 * 100 * US;
+    let spans: Vec<(u64, u64)> = (0..6).map(|j| span(&outcome, j)).collect();
+    assert_eq!(spans[..4], [(0, one), (0, one), (0, one), (one, 2 * one)]);
+    assert_eq!(spans[4..], [(2 * one, 3 * one), (2 * one + 5 * MS, 3 * one + 5 * MS)]);
+    let groups: Vec<u32> = outcome.jobs.iter().map(|j| j.group).collect();
+    assert_eq!(groups, [0, 0, 1, 1, 2, 2]);
+}
+
+#[test]
+fn wait_for_must_name_one_earlier_job() {
+    let mut stack = stack(4);
+    let mut layouts = |_: TaskId, _: u32, bytes| stack.register_layout(Layout::contiguous(bytes, 4096));
+    let options =
+        JobsOptions { device_bytes: 64 * MIB, logical_block: 512, device_path: None, seed: 1, cpu: CpuCost::default() };
+    let waiting = job("w", |s| s.wait_for = Some("x".into()));
+    let x = job("x", |_| {});
+    for (specs, words) in [
+        (vec![waiting.clone()], "no job is called x"),
+        (vec![waiting.clone(), x.clone()], "before"),
+        (vec![x.clone(), x, waiting], "several"),
+    ] {
+        let error = Jobs::new(&specs, &options, &mut layouts).expect_err("bad");
+        assert!(error.to_string().starts_with("default:0: wait_for: ") && error.message.contains(words), "{error}");
+    }
+}
+
+#[test]
+fn exitall_ends_the_group() {
+    let endless = |s: &mut JobSpec| {
+        s.time_based = true;
+        s.runtime = Nanos::from_secs(10);
+    };
+    let specs = [job("short", |s| s.exitall = true), job("long", endless), job("later", |s| s.stonewall = true)];
+    let outcome = go(&specs);
+    let one = 256 * 100 * US;
+    assert!(span(&outcome, 1).1 <= one + 100 * US);
+    assert_eq!(outcome.jobs[2].stats.directions[0].ios, 256, "another group runs on");
+}
+
+#[test]
+fn a_device_of_no_latency_runs_at_one_instant() {
+    let spec = job("a", |s| {
+        deep(s, 32);
+        s.rw.random = true;
+        s.loops = 40;
+    });
+    let outcome = go_with(&[spec], &mut Fixed::new(0), 64, &mut NoObserver);
+    assert_eq!((outcome.jobs[0].stats.directions[0].ios, outcome.ended.get()), (10240, 0));
+}
+
+#[test]
+fn an_interrupt_drains_and_still_reports() {
+    let specs = [
+        job("a", |s| {
+            deep(s, 4);
+            s.time_based = true;
+            s.runtime = Nanos::from_secs(10);
+        }),
+        job("b", |s| s.stonewall = true),
+    ];
+    let mut device = Fixed::new(100 * US);
+    device.interrupt_at = 10 * MS;
+    let outcome = go_with(&specs, &mut device, 64, &mut NoObserver);
+    assert_eq!(outcome.cut, Some(Cut::Interrupted));
+    assert_eq!(outcome.jobs[0].stats.directions[0].ios, 400, "all that was issued before 10 ms");
+    assert_eq!((outcome.jobs[1].start, outcome.ended.get()), (None, 10 * MS));
+}
+
+#[test]
+fn a_device_that_forgets_ends_the_run() {
+    for interrupt_at in [u64::MAX, 100_000 * MS] {
+        let mut device = Fixed::new(100 * US);
+        (device.forget, device.interrupt_at) = (true, interrupt_at);
+        let outcome = go_with(&[job("a", |_| {})], &mut device, 4, &mut NoObserver);
+        assert_eq!(outcome.jobs[0].stats.directions[0].ios, 0);
+        let expected = if interrupt_at == u64::MAX { Cut::Stuck } else { Cut::Interrupted };
+        assert_eq!(outcome.cut, Some(expected));
+        assert!(device.now < 700_000 * MS);
+    }
+}
+
+/// Notes what it is told.
+#[derive(Default)]
+struct Notes {
+    at: Vec<u64>,
+    reads: Vec<u64>,
+    per_mille: Vec<u64>,
+    events: Vec<EventKind>,
+}
+impl Observer for Notes {
+    fn interval(&self) -> Option<Nanos> {
+        Some(Nanos::from_millis(5))
+    }
+    fn on_interval(&mut self, now: Instant, disk: &DiskStats, jobs: &[Progress]) {
+        self.at.push(now.get() / MS);
+        self.reads.push(disk.groups[0].ios);
+        self.per_mille.push(jobs[0].per_mille);
+        assert_eq!(jobs[0].ios[0], disk.groups[0].ios);
+    }
+    fn on_events(&mut self, events: &[Event]) {
+        self.events.extend(events.iter().map(|e| e.kind));
+    }
+}
+
+#[test]
+fn observers_see_intervals_and_events() {
+    let mut notes = Notes::default();
+    let mut stack = stack(64);
+    stack.set_tracing(true);
+    let spec = job("a", |_| {});
+    let mut jobs = build(&mut stack, &[spec], CpuCost::default());
+    run(&mut stack, &mut jobs, &mut Fixed::new(100 * US), &mut notes);
+    assert_eq!(notes.at, [5, 10, 15, 20, 25]);
+    assert_eq!(notes.reads, [50, 100, 150, 200, 250]);
+    assert!(notes.per_mille.windows(2).all(|w| w[0] < w[1]));
+    assert_eq!(notes.events.iter().filter(|k| matches!(k, EventKind::Issue)).count(), 256);
+}
+
+#[test]
+fn verification_of_real_bytes_through_the_stack() {
+    let spec = job("v", |s| {
+        deep(s, 8);
+        s.rw = Rw { read: false, write: true, random: true, ..s.rw };
+        s.verify.method = Some(VerifyMethod::Crc32c);
+        s.end_fsync = true;
+    });
+    let mut device = Fixed::new(100 * US);
+    device.memory = Some(vec![0; 64 * MIB as usize]);
+    let outcome = go_with(std::slice::from_ref(&spec), &mut device, 64, &mut NoObserver);
+    let stats = &outcome.jobs[0].stats;
+    assert_eq!((stats.verified_bytes, stats.verify_errors, stats.error), (MIB, 0, 0));
+    assert_eq!(stats.sync.count, 1);
+    // A later job that only reads finds a byte that changed meanwhile.
+    device.memory.as_mut().expect("there")[300_000] ^= 1;
+    let spec = job("v", |s| s.verify.method = Some(VerifyMethod::Crc32c));
+    let mut again = Fixed::new(100 * US);
+    again.memory = device.memory.take();
+    let outcome = go_with(&[spec], &mut again, 64, &mut NoObserver);
+    let stats = &outcome.jobs[0].stats;
+    assert_eq!((stats.verified_bytes, stats.verify_errors, stats.error), (MIB, 1, 84));
+}
+
+#[test]
+fn same_seed_same_commands() {
+    let specs = [
+        job("a", |s| {
+            deep(s, 8);
+            s.numjobs = 3;
+            s.rw = Rw { write: true, random: true, ..s.rw };
+        }),
+        job("b", |s| s.think_time = Nanos::new(77 * US)),
+    ];
+    let commands = || {
+        let mut device = Fixed::new(100 * US);
+        go_with(&specs, &mut device, 8, &mut NoObserver);
+        let key = |c: &Command| (c.sector, c.bytes, c.op, c.tag);
+        device.commands.iter().map(key).collect::<Vec<_>>()
+    };
+    let first = commands();
+    assert_eq!(first, commands());
+    assert_eq!(first.len(), 4 * 256);
+    assert!(first.iter().all(|c| c.1.sectors_floor() == Sectors::new(8)));
+}
+
+#[test]
+fn cpu_cost_bounds_one_process_and_not_several() {
+    let cpu = CpuCost { submit: Nanos::new(2 * US), complete: Nanos::new(US) };
+    let spec = job("a", |s| {
+        deep(s, 64);
+        s.time_based = true;
+        s.runtime = Nanos::from_millis(30);
+    });
+    let ios = |numjobs| {
+        let mut stack = stack(256);
+        let spec = JobSpec { numjobs, ..spec.clone() };
+        let mut jobs = build(&mut stack, &[spec], cpu);
+        let outcome = run(&mut stack, &mut jobs, &mut Fixed::new(10 * US), &mut NoObserver);
+        outcome.jobs.iter().map(|j| j.stats.directions[0].ios).sum::<u64>()
+    };
+    let one = ios(1);
+    assert!((9_900..10_100).contains(&one), "{one}");
+    assert!(ios(4).abs_diff(4 * one) < 200);
+}
