@@ -1,5 +1,7 @@
 //! For any input: no panic, the same answer twice; a rendered job is the same job.
 
+#[path = "../../../fuzz/checks/job.rs"]
+mod check;
 mod common;
 
 use common::parsed;
@@ -143,9 +145,7 @@ proptest! {
         let names: Vec<&str> = elevon_formats::fio::options::rows().map(|row| row.name).collect();
         let options: Vec<String> = rows.iter().map(|(at, value)| format!("{}={value}", names[at.index(names.len())])).collect();
         let text = format!("[a]\n{}\n", options.join("\n"));
-        if let Ok(parsed) = parsed(&text) {
-            render(&parsed.jobs);
-        }
+        check::job(text.as_bytes());
     }
 
     #[test]
@@ -164,6 +164,15 @@ proptest! {
         }
         let text = String::from_utf8_lossy(&bytes).into_owned();
         let once = parse(&mut MemorySource::one("j", &text), "j");
+        check::job(text.as_bytes());
         prop_assert_eq!(once, parse(&mut MemorySource::one("j", &text), "j"));
+    }
+}
+
+#[test]
+fn odd_names_survive_rendering() {
+    for name in ["globalist", "a]b", "two words"] {
+        check::job(format!("[x]\nname={name}\nwrite_bw_log\n").as_bytes());
+        assert_eq!(parsed(&render(&[common::job(&format!("name={name}"))])).unwrap().jobs[0].name, name);
     }
 }

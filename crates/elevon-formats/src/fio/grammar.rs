@@ -93,7 +93,7 @@ pub(super) fn filename(draft: &mut Draft, _: &mut Scan, text: &str) -> Result<()
             _ => names.last_mut().expect("one name at least").push(letter),
         }
     }
-    names.retain(|name| !name.is_empty());
+    let names: Vec<String> = names.iter().map(|name| name.trim().to_owned()).filter(|name| !name.is_empty()).collect();
     if names.is_empty() {
         return Err("names no file; must be one such as /dev/sda, or several with colons between".to_owned());
     }

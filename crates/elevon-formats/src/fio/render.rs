@@ -10,7 +10,7 @@ use std::fmt::{Display, Write};
 pub fn render<'a>(jobs: impl IntoIterator<Item = &'a JobSpec>) -> String {
     let mut page = Page(String::new());
     for job in jobs {
-        let _ = writeln!(page.0, "[{}]", job.name);
+        head(&job.name, &mut page);
         pattern(job, &mut page);
         target(job, &mut page);
         load(job, &mut page);
@@ -64,6 +64,15 @@ fn amount(amount: Amount) -> String {
     match amount {
         Amount::Bytes(bytes) => bytes.to_string(),
         Amount::Percent(percent) => format!("{percent}%"),
+    }
+}
+
+/// A name that would not do as a section's, given by `name=` in the first place, is given so again.
+fn head(name: &str, page: &mut Page) {
+    if name.starts_with("global") || name.contains(']') {
+        let _ = writeln!(page.0, "[job]\nname={name}");
+    } else {
+        let _ = writeln!(page.0, "[{name}]");
     }
 }
 
