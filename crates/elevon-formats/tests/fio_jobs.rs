@@ -474,7 +474,7 @@ fn bad_lines_and_what_is_said_of_them() {
         ("[a]\nrate_cycle=1s\n", "job.fio:2:12: rate_cycle: is a bare number of milliseconds; must have no unit"),
         ("[a]\ndirect=yes\n", "job.fio:2:8: direct: `yes` is no switch; must be 0 or 1"),
         ("[a]\nrwmixread=101\n", "job.fio:2:11: rwmixread: `101` is out of range; must be 0 to 100 (%)"),
-        ("[a]\nprioclass=rt\n", "job.fio:2:11: prioclass: `rt` is no number; must be one such as `4096` or `4k`"),
+        ("[a]\nprioclass=rt\n", "job.fio:2:11: prioclass: `rt` is no number; must be 0 to 3"),
         ("[a]\nsync=maybe\n", "job.fio:2:6: sync: `maybe` is no choice; must be one of none 0 sync 1 dsync"),
         (
             "[a]\nrw=foo\n",

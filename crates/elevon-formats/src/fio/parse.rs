@@ -267,7 +267,11 @@ fn apply(row: &Row, draft: &mut Draft, scan: &mut Scan, value: Option<&str>) -> 
             _ => return Err(format!("`{text}` is no switch; must be 0 or 1")),
         },
         (Kind::Int(low, high, set), Some(text)) => {
-            let value = scan.signed(text, Unit::Plain).map_err(|why| with_unit(row, why))?;
+            let value = scan.signed(text, Unit::Plain).map_err(|why| match why.contains("is no number") {
+                // A small range says more than an example of a size.
+                true if high < 100_000 => format!("`{text}` is no number; must be {low} to {high}{}", unit(row)),
+                _ => with_unit(row, why),
+            })?;
             if value < i128::from(low) || value > i128::from(high) {
                 return Err(format!("`{text}` is out of range; must be {low} to {high}{}", unit(row)));
             }
