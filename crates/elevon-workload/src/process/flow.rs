@@ -14,7 +14,9 @@ pub(super) enum Step {
 
 /// Whether an I/O may be prepared now.
 enum Want {
-    /// Yes: [`Process::stage`].
+    /// Yes, this one.
+    Access(Access),
+    /// Yes: a flush, or the next block to verify.
     Issue,
     /// No free slot.
     Room,
@@ -39,8 +41,12 @@ impl Process {
         } else {
             self.want(now)
         };
-        if matches!(want, Want::Issue) {
-            self.stage(now);
+        let access = match want {
+            Want::Access(access) => Some(access),
+            Want::Issue | Want::Room | Want::Quiesce | Want::Until(_) | Want::Changed | Want::Never => None,
+        };
+        if access.is_some() || matches!(want, Want::Issue) {
+            self.stage(now, access);
             if self.staged.len() >= self.options.batch_submit {
                 self.seal(now);
             }
@@ -64,7 +70,9 @@ impl Process {
         match want {
             Want::Until(at) => Step::Sleep(Some(at)),
             Want::Never if in_use == 0 => Step::Over,
-            Want::Never | Want::Room | Want::Quiesce | Want::Issue | Want::Changed => Step::Sleep(None),
+            Want::Never | Want::Room | Want::Quiesce | Want::Access(_) | Want::Issue | Want::Changed => {
+                Step::Sleep(None)
+            }
         }
     }
 
@@ -132,11 +140,12 @@ impl Process {
         {
             return self.enter_verify(now);
         }
-        if self.next.is_none() {
-            self.next = self.next_access(now);
-        }
-        let Some(next) = self.next else {
-            return self.end_of_loop(now);
+        let next = match self.next.take() {
+            Some(next) => next,
+            None => match self.next_access(now) {
+                Some(next) => next,
+                None => return self.end_of_loop(now),
+            },
         };
         self.want_access(now, next)
     }
@@ -150,9 +159,10 @@ impl Process {
             return self.want_other_direction(now, next, due);
         }
         if self.options.serialize_overlap && self.overlaps(&next) {
+            self.next = Some(next);
             return Want::Quiesce;
         }
-        Want::Issue
+        Want::Access(next)
     }
 
     /// The next access is not due. The other direction of a mix goes first where it has a rate too and is due: rates matter
@@ -165,9 +175,11 @@ impl Process {
         };
         let other = other.filter(|_| !self.options.trim_then_write);
         let Some((direction, at)) = other.and_then(|direction| Some((direction, self.pace.due(direction)?))) else {
+            self.next = Some(next);
             return Want::Until(due.min(self.deadline));
         };
         if at > now {
+            self.next = Some(next);
             return Want::Until(due.min(at).min(self.deadline));
         }
         if self.held.is_some() {
@@ -180,7 +192,10 @@ impl Process {
                 self.next = Some(access);
                 Want::Changed
             }
-            None => Want::Until(due.min(self.deadline)),
+            None => {
+                self.next = Some(next);
+                Want::Until(due.min(self.deadline))
+            }
         }
     }
 
@@ -297,25 +312,16 @@ impl Process {
 
     /// Prepares the I/O that [`Self::want`] allowed.
     #[inline]
-    fn stage(&mut self, now: Instant) {
+    fn stage(&mut self, now: Instant, access: Option<Access>) {
         let Some(token) = self.free.pop() else { return };
         let start = now.saturating_add(Nanos::new(self.cpu.submit.get() * self.staged.len() as u64));
         let in_use = self.in_use();
-        let syncing = self.phase == Phase::EndSync
-            || (self.phase == Phase::Run && self.writes_since_sync >= self.options.sync_every);
-        let (kind, access, generation) = if syncing {
-            self.writes_since_sync = 0;
-            self.syncing = true;
-            (Kind::Sync, Access { direction: Direction::Write, file: 0, offset: 0, len: 0 }, 0)
-        } else if self.phase == Phase::Verify {
-            let block = self.verifier.as_mut().and_then(|v| v.next_block());
-            let (offset, Written { len, generation }) = block.unwrap_or((0, Written { len: 0, generation: 0 }));
-            let access = Access { direction: Direction::Read, file: 0, offset, len };
-            (Kind::Check(Some(generation)), access, generation)
-        } else {
-            let access = self.next.take().unwrap_or(Access { direction: Direction::Read, file: 0, offset: 0, len: 0 });
-            let (kind, generation) = self.on_access(&access);
-            (kind, access, generation)
+        let (kind, access, generation) = match access {
+            Some(access) => {
+                let (kind, generation) = self.on_access(&access);
+                (kind, access, generation)
+            }
+            None => self.sync_or_block(),
         };
         let ioprio = self.draw_priority(kind);
         let slot = &mut self.slots[token as usize];
@@ -332,6 +338,19 @@ impl Process {
         if kind != Kind::Sync {
             self.measure.on_submit(in_use);
         }
+    }
+
+    /// What is issued beside the pattern: the next block to verify, or a flush.
+    fn sync_or_block(&mut self) -> (Kind, Access, u32) {
+        let (direction, file) = (Direction::Read, 0);
+        if self.phase == Phase::Verify
+            && let Some((offset, Written { len, generation })) = self.verifier.as_mut().and_then(|v| v.next_block())
+        {
+            return (Kind::Check(Some(generation)), Access { direction, file, offset, len }, generation);
+        }
+        self.writes_since_sync = 0;
+        self.syncing = true;
+        (Kind::Sync, Access { direction, file, offset: 0, len: 0 }, 0)
     }
 
     /// Counts an access of the run itself; returns what it becomes.

@@ -1,0 +1,60 @@
+//! What a process costs per I/O by itself, with no stack and no device: poll, take, complete, reap and statistics.
+//!
+//! Prints nanoseconds an I/O. `cargo bench -p elevon-workload`; as a test it runs a few I/Os only.
+use std::time;
+
+use elevon_core::status::Status;
+use elevon_core::units::{Instant, LayoutId, Nanos, TaskId, TenantId};
+use elevon_formats::fio::spec::{Amount, JobSpec};
+use elevon_workload::process::{CpuCost, Identity, Poll, Process};
+use elevon_workload::region::{Extent, Region};
+
+fn nanoseconds(name: &str, ios: u64, edit: impl FnOnce(&mut JobSpec)) {
+    let mut spec = JobSpec::default_job(name);
+    (spec.engine.asynchronous, spec.iodepth, spec.iodepth_low) = (true, 32, 32);
+    spec.rw.random = true;
+    spec.io_size = Some(Amount::Bytes(ios * 4096));
+    edit(&mut spec);
+    let extent = Extent { regions: vec![Region { start: 0, len: 100 << 30 }], bytes: ios * 4096 };
+    let identity = Identity { task: TaskId(0), tenant: TenantId(0), job: 0, clone: 0, seed: 1 };
+    let cpu = CpuCost { submit: Nanos::new(100), complete: Nanos::new(100) };
+    let mut process = Process::new(&spec, &extent, identity, cpu, &vec![LayoutId(0); 32]);
+    let mut now = Instant::ZERO;
+    let mut pending = std::collections::VecDeque::new();
+    process.start(now);
+    let clock = time::Instant::now();
+    loop {
+        match process.poll(now) {
+            Poll::Submit(_) => {
+                while let Some(io) = process.take() {
+                    process.on_submitted(now, false);
+                    pending.push_back(io.token);
+                }
+            }
+            Poll::Wait => match process.next_wakeup() {
+                Some(at) => now = at,
+                None => {
+                    now = now.saturating_add(Nanos::new(1000));
+                    if let Some(token) = pending.pop_front() {
+                        process.complete(token, Status::Ok);
+                    }
+                }
+            },
+            Poll::Done => break,
+        }
+    }
+    let done: u64 = process.stats().directions.iter().map(|d| d.ios).sum();
+    assert_eq!(done, ios);
+    println!("{name:24} {:6.1} ns an I/O", clock.elapsed().as_nanos() as f64 / ios as f64);
+}
+
+fn main() {
+    let ios = if std::env::args().any(|arg| arg == "--bench") { 5_000_000 } else { 1_000 };
+    nanoseconds("randread", ios, |_| {});
+    nanoseconds("read", ios, |s| s.rw.random = false);
+    nanoseconds("randrw norandommap", ios, |s| {
+        s.rw.write = true;
+        s.norandommap = true;
+    });
+    nanoseconds("randread rate", ios, |s| s.rate_iops[0] = Some(1_000_000));
+}
