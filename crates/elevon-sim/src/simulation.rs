@@ -7,16 +7,23 @@ use elevon_workload::backend::Backend;
 use crate::device::Device;
 
 /// A simulated device with its clock. The clock moves only in [`Backend::wait`].
-#[derive(Debug)]
 pub struct Simulation<D> {
     device: D,
     now: Instant,
+    interrupt: Option<Box<dyn Fn() -> bool>>,
 }
 
 impl<D: Device> Simulation<D> {
     /// Starts at time zero.
     pub const fn new(device: D) -> Self {
-        Self { device, now: Instant::ZERO }
+        Self { device, now: Instant::ZERO, interrupt: None }
+    }
+
+    /// Asks `interrupt` whether the user wants the run to stop.
+    #[must_use]
+    pub fn with_interrupt(mut self, interrupt: impl Fn() -> bool + 'static) -> Self {
+        self.interrupt = Some(Box::new(interrupt));
+        self
     }
 
     /// The device.
@@ -47,6 +54,11 @@ impl<D: Device> Backend for Simulation<D> {
     #[inline]
     fn now(&mut self) -> Instant {
         self.now
+    }
+
+    #[inline]
+    fn interrupted(&self) -> bool {
+        self.interrupt.as_ref().is_some_and(|ask| ask())
     }
 
     #[inline]

@@ -1,2 +1,41 @@
-//! The command.
-fn main() {}
+//! The command: raw arguments, then a checked plan, then a run.
+#![forbid(unsafe_code)]
+
+mod args;
+mod catalogue;
+mod compare;
+mod console;
+mod execute;
+mod failure;
+mod plan;
+mod reproduce;
+mod result;
+mod run;
+mod trace;
+
+use clap::Parser;
+
+use args::{Cli, Command};
+use failure::{Failure, Outcome};
+
+fn main() -> std::process::ExitCode {
+    let cli = Cli::parse();
+    let outcome = match cli.command {
+        Command::Run(args) => run::run(&args),
+        Command::Compare(args) => compare::compare(&args),
+        Command::Reproduce(args) => reproduce::reproduce(&args),
+        Command::Devices(args) => catalogue::devices(args.name.as_deref()),
+        Command::Schedulers(args) => catalogue::schedulers(args.name.as_deref()),
+    };
+    match outcome {
+        Ok(Outcome::Done) => std::process::ExitCode::SUCCESS,
+        Ok(Outcome::Failed) => std::process::ExitCode::from(1),
+        Ok(Outcome::Interrupted) => std::process::ExitCode::from(130),
+        // Whoever read our output has seen enough.
+        Err(Failure::Output(error)) if error.kind() == std::io::ErrorKind::BrokenPipe => std::process::ExitCode::SUCCESS,
+        Err(failure) => {
+            eprint!("{failure}");
+            std::process::ExitCode::from(failure.code())
+        }
+    }
+}

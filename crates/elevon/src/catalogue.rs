@@ -1,0 +1,155 @@
+//! `elevon devices` and `elevon schedulers`: what there is.
+
+use std::fmt::Write;
+
+use elevon_core::limits::SYSFS;
+use elevon_core::sched::{SCHEDULERS, SchedulerInfo};
+use elevon_core::stack::config::SETTINGS;
+use elevon_report::text::{Figure, figures};
+use elevon_sim::profiles::{self, PROFILES, Profile};
+
+use crate::failure::{Failure, Outcome, emit};
+
+pub(crate) fn devices(name: Option<&str>) -> Result<Outcome, Failure> {
+    let text = match name {
+        None => list_devices(),
+        Some(name) => match profiles::profile(name) {
+            Some(profile) => show_device(profile)?,
+            None => {
+                let error = profiles::open(name, 0).err().map_or_else(
+                    || format!("{name} is a model, not a profile; its parameters: {SLOTS}"),
+                    |e| e.to_string(),
+                );
+                return Err(Failure::input(format!("devices: {error}")));
+            }
+        },
+    };
+    emit(&text)?;
+    Ok(Outcome::Done)
+}
+
+const SLOTS: &str =
+    "slots:slots=8,latency=2ms,bandwidth=500MB/s,size=1GiB,rotational=0,hw_queues=1,queue_depth=128";
+
+fn list_devices() -> String {
+    let mut text = String::from("Simulated devices (elevon devices NAME shows parameters, sources and predictions):\n\n");
+    for profile in PROFILES {
+        let default = if profile.name == profiles::DEFAULT { " (default)" } else { "" };
+        let _ = writeln!(text, "  {:<24} {}{default}", profile.name, profile.summary);
+    }
+    let _ = write!(
+        text,
+        "\nModels with parameters of your own:\n\n  {SLOTS}\n      N servers behind one FIFO; a request holds a server for latency + bytes/bandwidth\n  null:size=100GiB,latency=0\n      completes after the latency, at once with 0\n\nA profile takes parameters too: --device ufs-4.0:read_command_cost=41us\nA path of a file or block device is really read and written: --device ./disk.img\n",
+    );
+    text
+}
+
+fn show_device(profile: &Profile) -> Result<String, Failure> {
+    let device = profile.open("", 1).map_err(Failure::input)?;
+    let description = elevon_sim::device::Device::description(&device);
+    let limits = &description.limits;
+    let mut text = format!("{}: {}\n\n", profile.name, profile.summary);
+    let _ = writeln!(
+        text,
+        "{} GB, {} hardware queue(s) of {} commands, {}/{} byte blocks, max_hw_sectors_kb {}, max_segments {}, {}, write cache {}, FUA {}\n",
+        description.size.bytes().get() / 1_000_000_000,
+        description.hw_queues,
+        description.queue_depth,
+        limits.logical_block_size,
+        limits.physical_block_size,
+        limits.max_hw_sectors.get() / 2,
+        limits.max_segments,
+        if limits.rotational { "rotational" } else { "non-rotational" },
+        if limits.write_cache { "yes" } else { "no" },
+        if limits.fua { "yes" } else { "no" },
+    );
+    let parameters = profile.parameters();
+    if !parameters.is_empty() {
+        text.push_str("Parameters (as in --device NAME:key=value,...):\n");
+        for line in parameters {
+            let _ = writeln!(text, "  {:<24} {:>12}  {}", line.key, line.value, line.meaning);
+        }
+        text.push('\n');
+    }
+    if !profile.sources.is_empty() {
+        text.push_str("Sources:\n");
+        for source in profile.sources {
+            let _ = writeln!(text, "  {}: {} ({})", source.figure, source.value, source.origin);
+        }
+        text.push('\n');
+    }
+    text.push_str(&predictions(profile)?);
+    Ok(text)
+}
+
+/// Closed forms beside what the model does, and beside what was published of the real device.
+fn predictions(profile: &Profile) -> Result<String, Failure> {
+    let (mut closed, mut published) = (Vec::new(), Vec::new());
+    for prediction in profiles::predictions(profile).map_err(Failure::input)? {
+        let ours = profiles::measure(profile, &prediction, 1).map_err(Failure::input)?;
+        let row = |expected, note: &str| Figure {
+            name: prediction.what.clone(),
+            unit: prediction.quantity.unit().to_owned(),
+            expected: Some(expected),
+            ours,
+            note: note.to_owned(),
+        };
+        closed.push(row(prediction.closed_form, ""));
+        if let Some((value, origin)) = prediction.published {
+            published.push(row(value, origin));
+        }
+    }
+    let mut text = String::new();
+    if !closed.is_empty() {
+        text.push_str(&figures("By arithmetic, and what the model does", "closed form", &closed));
+    }
+    if !published.is_empty() {
+        text.push('\n');
+        text.push_str(&figures("Against the real device", "published", &published));
+    }
+    Ok(text)
+}
+
+pub(crate) fn schedulers(name: Option<&str>) -> Result<Outcome, Failure> {
+    let text = match name {
+        None => list_schedulers(),
+        Some(name) => match SCHEDULERS.iter().find(|info| info.name == name) {
+            Some(info) => show_scheduler(info),
+            None => {
+                let known: Vec<&str> = SCHEDULERS.iter().map(|info| info.name).collect();
+                return Err(Failure::input(format!("schedulers: no scheduler {name}; there are {}", known.join(", "))));
+            }
+        },
+    };
+    emit(&text)?;
+    Ok(Outcome::Done)
+}
+
+fn show_scheduler(info: &SchedulerInfo) -> String {
+    let mut text = format!("{}: {}\n", info.name, info.summary);
+    if !info.tunables.is_empty() {
+        let _ = writeln!(text, "\n  {:<22} {:<10} {:>12}  {:<20} meaning", "tunable", "unit", "default", "range");
+    }
+    for t in info.tunables {
+        let _ = writeln!(text, "  {:<22} {:<10} {:>12}  {:<20} {}", t.name, t.unit, t.default, t.range, t.help);
+    }
+    text
+}
+
+fn list_schedulers() -> String {
+    let mut text = String::from("Schedulers (--scheduler NAME[:tunable=value,...]):\n\n");
+    for info in SCHEDULERS {
+        text.push_str(&show_scheduler(info));
+        text.push('\n');
+    }
+    text.push_str("Queue settings (--set KEY=VALUE):\n\n");
+    for s in SETTINGS {
+        let _ = writeln!(text, "  {:<18} {:<32} {} [default {}]", s.key, s.unit, s.help, s.default);
+    }
+    text.push_str("\nQueue limits (--set KEY=VALUE; defaults are the device's):\n\n");
+    for limit in SYSFS {
+        let note = if limit.is_settable() { "" } else { " (derived; not settable)" };
+        let _ = writeln!(text, "  {:<28} {:<8} {}{note}", limit.name, limit.unit, limit.help);
+    }
+    text
+}

@@ -1,0 +1,142 @@
+//! What the user sees while a run goes on: iostat lines on stdout, a progress bar on stderr.
+
+use std::io::{IsTerminal, Write};
+
+use elevon_core::account::DiskStats;
+use elevon_core::event::Event;
+use elevon_core::units::{Instant, Nanos};
+use elevon_report::summary::DiskDelta;
+use elevon_report::text::{iostat_header, iostat_line};
+use elevon_sim::device::Description;
+use elevon_workload::jobs::Jobs;
+use elevon_workload::run::{Observer, Progress};
+use indicatif::{ProgressBar, ProgressStyle};
+
+use crate::execute::Watch;
+use crate::failure::Failure;
+use crate::trace::TraceFile;
+
+/// Runs shorter than this on the wall clock show no bar.
+const QUIET: std::time::Duration = std::time::Duration::from_secs(2);
+/// How often the bar is looked after, in time of the run.
+const LOOK: Nanos = Nanos::from_millis(50);
+/// Lines between iostat headers.
+const PAGE: u32 = 20;
+
+/// Watches a run for a person at a terminal.
+pub(crate) struct Console {
+    label: String,
+    iostat: Option<Nanos>,
+    /// iostat lines go to stderr where stdout carries JSON.
+    iostat_to_stderr: bool,
+    device: String,
+    last: DiskStats,
+    next_iostat: Instant,
+    lines: u32,
+    bar: Option<ProgressBar>,
+    started: std::time::Instant,
+    trace: Option<TraceFile>,
+    /// The first error of stdout; reported when the run is over.
+    error: Option<std::io::Error>,
+}
+
+impl Console {
+    pub(crate) fn new(label: &str, iostat: Option<Nanos>, json: bool, trace: Option<TraceFile>) -> Self {
+        Self {
+            label: label.to_owned(),
+            iostat,
+            iostat_to_stderr: json,
+            device: String::new(),
+            last: DiskStats::default(),
+            next_iostat: Instant::ZERO,
+            lines: 0,
+            bar: None,
+            started: std::time::Instant::now(),
+            trace,
+            error: None,
+        }
+    }
+
+    /// Clears the bar, finishes the trace, and hands out the first error of either.
+    pub(crate) fn finish(self) -> Result<(), Failure> {
+        if let Some(bar) = self.bar {
+            bar.finish_and_clear();
+        }
+        if let Some(trace) = self.trace {
+            trace.finish()?;
+        }
+        self.error.map_or(Ok(()), |error| Err(Failure::Output(error)))
+    }
+
+    fn print_iostat(&mut self, disk: &DiskStats) {
+        let width = self.device.len().max(6);
+        let delta = DiskDelta::between(&self.last, disk);
+        let mut text = String::new();
+        if self.lines.is_multiple_of(PAGE) {
+            text = iostat_header(width) + "\n";
+        }
+        self.lines += 1;
+        text += &iostat_line(&self.device, width, &delta);
+        text.push('\n');
+        let written = if self.iostat_to_stderr {
+            std::io::stderr().write_all(text.as_bytes())
+        } else {
+            std::io::stdout().write_all(text.as_bytes())
+        };
+        if let (Err(error), None) = (written, &self.error) {
+            self.error = Some(error);
+        }
+        self.last = *disk;
+    }
+
+    fn look_after_bar(&mut self, jobs: &[Progress]) {
+        if self.bar.is_none() && self.started.elapsed() >= QUIET && std::io::stderr().is_terminal() {
+            let bar = ProgressBar::new(1000);
+            let style = ProgressStyle::with_template("{msg} [{bar:40}] {percent}% {elapsed} eta {eta}");
+            bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
+            bar.set_message(self.label.clone());
+            self.bar = Some(bar);
+        }
+        if let Some(bar) = &self.bar {
+            bar.set_position(jobs.iter().map(|job| job.per_mille).sum::<u64>() / (jobs.len() as u64).max(1));
+        }
+    }
+}
+
+impl Observer for Console {
+    fn interval(&self) -> Option<Nanos> {
+        Some(self.iostat.map_or(LOOK, |every| every.min(LOOK)))
+    }
+
+    fn on_interval(&mut self, now: Instant, disk: &DiskStats, jobs: &[Progress]) {
+        if let Some(every) = self.iostat
+            && now >= self.next_iostat
+        {
+            self.print_iostat(disk);
+            self.next_iostat = self.next_iostat.saturating_add(every);
+        }
+        self.look_after_bar(jobs);
+    }
+
+    fn on_events(&mut self, events: &[Event]) {
+        if let Some(trace) = &mut self.trace {
+            trace.write(events);
+        }
+    }
+}
+
+impl Watch for Console {
+    fn wants_events(&self) -> bool {
+        self.trace.is_some()
+    }
+
+    fn on_start(&mut self, device: &Description, jobs: &Jobs) -> Result<(), Failure> {
+        let short = device.name.split(':').next().unwrap_or_default();
+        self.device = short.rsplit('/').next().unwrap_or(short).to_owned();
+        self.next_iostat = Instant::new(self.iostat.map_or(0, Nanos::get));
+        if let Some(trace) = &mut self.trace {
+            trace.start(device, jobs)?;
+        }
+        Ok(())
+    }
+}

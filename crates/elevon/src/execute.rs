@@ -1,0 +1,193 @@
+//! A plan to a result: opens the device, builds stack and jobs, runs the loop.
+
+use elevon_core::stack::Stack;
+use elevon_core::units::Bytes;
+use elevon_host::interrupt::Interrupt;
+use elevon_host::{Host, HostFile, OpenOptions};
+use elevon_report::result::RunResult;
+use elevon_sim::device::{Description, Device};
+use elevon_sim::memory::{Memory, MemoryModel};
+use elevon_sim::simulation::Simulation;
+use elevon_workload::backend::Backend;
+use elevon_workload::jobs::{Jobs, JobsOptions};
+use elevon_workload::process::CpuCost;
+use elevon_workload::region::Placement;
+use elevon_workload::run::{self, Cut, Observer};
+
+use crate::failure::{Failure, Outcome};
+use crate::plan::{Plan, Target};
+use crate::result::{self, Facts};
+
+/// What watches a run, and learns of the device before it starts.
+pub(crate) trait Watch: Observer {
+    /// Whether events are wanted.
+    fn wants_events(&self) -> bool {
+        false
+    }
+    /// The jobs are built and the run is about to start.
+    fn on_start(&mut self, _device: &Description, _jobs: &Jobs) -> Result<(), Failure> {
+        Ok(())
+    }
+}
+
+impl Watch for run::NoObserver {}
+
+/// Runs a plan. The result carries warnings; the outcome says how it ended.
+pub(crate) fn execute(
+    plan: &Plan,
+    watch: &mut dyn Watch,
+    interrupt: &Interrupt,
+) -> Result<(RunResult, Outcome), Failure> {
+    match &plan.target {
+        Target::Simulated(_) => {
+            let device = plan.device()?;
+            let description = device.description().clone();
+            let mut simulation = Simulation::new(device).with_interrupt({
+                let interrupt = interrupt.clone();
+                move || interrupt.is_set()
+            });
+            go(plan, &description, &mut simulation, plan.cpu, &plan.memory, watch, Vec::new())
+        }
+        Target::Real(path) => {
+            let all_buffered = plan.jobs.jobs.iter().all(|job| !job.direct);
+            let grow_to = if plan.writes() { bytes_needed(plan) } else { 0 };
+            let options = OpenOptions { write: plan.writes(), direct: !all_buffered, grow_to };
+            let file = HostFile::open(path, options).map_err(|e| Failure::input(format!("--device {e}")))?;
+            let description = Description {
+                name: path.display().to_string(),
+                size: file.size,
+                limits: file.limits.clone(),
+                hw_queues: 1,
+                queue_depth: 1024,
+            };
+            let mut host = Host::new(file, description.queue_depth, None, interrupt.clone())
+                .map_err(|e| Failure::Machine(format!("cannot start I/O: {e}")))?;
+            let warnings = host.warnings().to_vec();
+            go(plan, &description, &mut host, CpuCost::default(), &MemoryModel::Contiguous, watch, warnings)
+        }
+    }
+}
+
+/// The size that the jobs' files need on a device that grows to fit them; 0 where a job does not say.
+fn bytes_needed(plan: &Plan) -> u64 {
+    const ENDLESS: u64 = 1 << 62;
+    let jobs = &plan.jobs.jobs;
+    if jobs.iter().any(|job| job.size.is_none() && job.file_size.is_none()) {
+        return 0;
+    }
+    let mut placement = Placement::new(ENDLESS, None, 4096);
+    let mut needed = 0;
+    for job in jobs {
+        for clone in 0..job.numjobs {
+            let Ok(extent) = placement.place(job, clone, 0) else { return 0 };
+            needed = extent.regions.iter().map(|region| region.start + region.len).max().unwrap_or(0).max(needed);
+        }
+    }
+    if needed >= ENDLESS / 2 { 0 } else { needed }
+}
+
+fn go<B: Backend>(
+    plan: &Plan,
+    device: &Description,
+    backend: &mut B,
+    cpu: CpuCost,
+    memory: &MemoryModel,
+    watch: &mut dyn Watch,
+    mut warnings: Vec<String>,
+) -> Result<(RunResult, Outcome), Failure> {
+    let config = plan.stack_config(device)?;
+    let block = config.limits.logical_block_size.into();
+    let unaligned = plan.jobs.unaligned(block);
+    if !unaligned.is_empty() {
+        return Err(Failure::Input(unaligned.iter().map(ToString::to_string).collect()));
+    }
+    let mut stack = Stack::new(config).map_err(Failure::input)?;
+    let real = matches!(plan.target, Target::Real(_));
+    let options = JobsOptions {
+        device_bytes: device.size.bytes().get(),
+        logical_block: block,
+        device_path: real.then(|| device.name.clone()),
+        seed: plan.seed,
+        cpu,
+    };
+    let mut memory = Memory::new(memory, plan.seed);
+    let mut memory_error = None;
+    let mut jobs = Jobs::new(&plan.jobs.jobs, &options, &mut |_task, _slot, bytes| {
+        match memory.allocate(Bytes::new(bytes.max(1))) {
+            Ok(layout) => stack.register_layout(layout),
+            Err(error) => {
+                memory_error = Some(error.to_string());
+                elevon_core::units::LayoutId(0)
+            }
+        }
+    })
+    .map_err(Failure::input)?;
+    if let Some(error) = memory_error {
+        return Err(Failure::input(format!("--buffers: {error}; use --buffers contiguous or a larger size")));
+    }
+    stack.set_tracing(watch.wants_events());
+    watch.on_start(device, &jobs)?;
+    let outcome = run::run(&mut stack, &mut jobs, backend, &mut WatchAsObserver(watch));
+    warnings.extend(plan.jobs.warnings.iter().map(ToString::to_string));
+    let ended = match outcome.cut {
+        Some(Cut::Interrupted) => {
+            warnings.push("interrupted: the figures cover what ran until then".to_owned());
+            Outcome::Interrupted
+        }
+        Some(Cut::Stuck) => {
+            warnings.push("the device stopped answering: I/Os in flight were given up".to_owned());
+            Outcome::Failed
+        }
+        Some(Cut::Timeless) => {
+            let advice = "give the device a latency, or the process a --cpu-cost";
+            return Err(Failure::input(format!(
+                "time does not pass: I/O costs nothing and a job ends by time only; {advice}"
+            )));
+        }
+        None if outcome.jobs.iter().any(|job| job.stats.error != 0 || job.stats.verify_errors > 0) => Outcome::Failed,
+        None => Outcome::Done,
+    };
+    let facts = Facts { plan, device, stack: &stack, real, warnings };
+    write_logs(&outcome)?;
+    Ok((result::of(&facts, outcome), ended))
+}
+
+/// The logs that jobs asked for, in the directory of the run, under fio's names.
+fn write_logs(outcome: &run::Outcome) -> Result<(), Failure> {
+    for (index, job) in outcome.jobs.iter().enumerate() {
+        let Some(logger) = &job.logs else { continue };
+        for log in &logger.logs {
+            let mut text = Vec::new();
+            logger.write(log, &mut text)?;
+            let name = format!("{}_{}.{}.log", log.prefix, log.kind.suffix(), index + 1);
+            crate::failure::write_file(std::path::Path::new(&name), &text)?;
+        }
+        if let Some(prefix) = &logger.histogram_prefix {
+            let mut text = Vec::new();
+            logger.write_histograms(&mut text)?;
+            let name = format!("{prefix}_clat_hist.{}.log", index + 1);
+            crate::failure::write_file(std::path::Path::new(&name), &text)?;
+        }
+    }
+    Ok(())
+}
+
+/// Trait objects of a subtrait, for a function that takes the supertrait's.
+struct WatchAsObserver<'a>(&'a mut dyn Watch);
+
+impl Observer for WatchAsObserver<'_> {
+    fn interval(&self) -> Option<elevon_core::units::Nanos> {
+        self.0.interval()
+    }
+    fn on_interval(
+        &mut self,
+        now: elevon_core::units::Instant,
+        disk: &elevon_core::account::DiskStats,
+        jobs: &[run::Progress],
+    ) {
+        self.0.on_interval(now, disk, jobs);
+    }
+    fn on_events(&mut self, events: &[elevon_core::event::Event]) {
+        self.0.on_events(events);
+    }
+}

@@ -1,0 +1,225 @@
+//! Arguments to a checked plan: nothing is opened or run before everything that can be checked has been.
+
+use std::path::{Path, PathBuf};
+
+use elevon_core::kernel::Kernel;
+use elevon_core::sched::SchedulerConfig;
+use elevon_core::stack::StackConfig;
+use elevon_core::units::Nanos;
+use elevon_formats::fio::{HostSource, ParsedJobs, parse_all};
+use elevon_sim::device::{AnyDevice, Device, fault::Fault};
+use elevon_sim::memory::MemoryModel;
+use elevon_sim::profiles;
+use elevon_workload::process::CpuCost;
+
+use crate::args::StackArgs;
+use crate::failure::Failure;
+
+/// CPU time of an I/O where nobody says otherwise. Measured with fio 3.33 on Linux 6.18 (2 virtual CPUs of an AMD EPYC): 4 KiB
+/// direct random reads of a file on ext4 at depth 32 cost 5.4 us of CPU each, by io_uring and by libaio alike, of which about
+/// 4 us lie in the submission.
+pub(crate) const DEFAULT_CPU_COST: &str = "submit=4us,complete=1.4us";
+
+/// A device that will be simulated, or a path that will really be read and written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Target {
+    Simulated(String),
+    Real(PathBuf),
+}
+
+/// A run, checked as far as it can be without opening anything.
+#[derive(Clone, Debug)]
+pub(crate) struct Plan {
+    pub(crate) jobs: ParsedJobs,
+    pub(crate) target: Target,
+    pub(crate) kernel: Kernel,
+    pub(crate) scheduler: SchedulerConfig,
+    pub(crate) settings: Vec<(String, String)>,
+    pub(crate) seed: u64,
+    pub(crate) memory: MemoryModel,
+    pub(crate) cpu: CpuCost,
+    pub(crate) faults: Vec<String>,
+    /// A command line that makes this run again.
+    pub(crate) command: String,
+}
+
+impl Plan {
+    /// Reads the job files and checks every option.
+    pub(crate) fn new(jobs: &[PathBuf], args: &StackArgs) -> Result<Self, Failure> {
+        let names: Vec<String> = jobs.iter().map(|path| path.display().to_string()).collect();
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        let parsed = parse_all(&mut HostSource, &names)
+            .map_err(|errors| Failure::Input(errors.iter().map(ToString::to_string).collect()))?;
+        Self::of_jobs(parsed, &names.join(" "), args)
+    }
+
+    /// The same for jobs that are parsed already; `names` is how a command line names them.
+    pub(crate) fn of_jobs(jobs: ParsedJobs, names: &str, args: &StackArgs) -> Result<Self, Failure> {
+        let kernel = Kernel::from_name(&args.kernel).ok_or_else(|| {
+            let all: Vec<&str> = Kernel::ALL.iter().map(|k| k.name()).collect();
+            Failure::input(format!("--kernel {}: no such version here; use {}", args.kernel, all.join(", ")))
+        })?;
+        let scheduler = SchedulerConfig::parse(&args.scheduler)
+            .map_err(|error| Failure::input(format!("--scheduler {}: {error}", args.scheduler)))?;
+        let settings = args.set.iter().map(|text| setting(text)).collect::<Result<_, _>>()?;
+        let target = target(&args.device)?;
+        let memory = MemoryModel::parse(&args.buffers).map_err(|e| Failure::input(format!("--buffers: {e}")))?;
+        if let (Target::Real(path), Some(fault)) = (&target, args.fault.first()) {
+            let path = path.display();
+            return Err(Failure::input(format!("--fault {fault}: only a simulated device has faults; {path} is real")));
+        }
+        let plan = Self {
+            jobs,
+            target,
+            kernel,
+            scheduler,
+            settings,
+            seed: args.seed,
+            memory,
+            cpu: cpu_cost(&args.cpu_cost)?,
+            faults: args.fault.clone(),
+            command: command(names, args),
+        };
+        if let Target::Simulated(_) = plan.target {
+            // Opened once to check it; a run opens its own.
+            let device = plan.device()?;
+            plan.stack_config(device.description())?;
+        }
+        Ok(plan)
+    }
+
+    /// Opens the simulated device, with its faults.
+    pub(crate) fn device(&self) -> Result<Fault<AnyDevice>, Failure> {
+        let Target::Simulated(spec) = &self.target else { unreachable!("asked for a simulated device only") };
+        let device = profiles::open(spec, self.seed).map_err(|e| Failure::input(format!("--device {spec}: {e}")))?;
+        Fault::parse(device, self.seed, &self.faults).map_err(|e| Failure::input(format!("--fault: {e}")))
+    }
+
+    /// The stack for a device.
+    pub(crate) fn stack_config(
+        &self,
+        device: &elevon_sim::device::Description,
+    ) -> Result<StackConfig, Failure> {
+        let mut config =
+            StackConfig::new(device.limits.clone(), device.size, device.hw_queues, device.queue_depth);
+        config.kernel = self.kernel;
+        config.scheduler = self.scheduler.clone();
+        if let Target::Simulated(spec) = &self.target
+            && let Some(profile) = profiles::profile(spec.split(':').next().unwrap_or_default())
+        {
+            config.io_timeout = profile.io_timeout();
+        }
+        // What the driver reports is made valid first; settings then change a valid whole, as on a running system.
+        config.limits.validate(&config.kernel.rules()).map_err(|e| Failure::input(format!("{}: {e}", device.name)))?;
+        for (key, value) in &self.settings {
+            config.set(key, value).map_err(|error| Failure::input(format!("--set {error}")))?;
+        }
+        Ok(config)
+    }
+
+    /// Whether any job writes or trims.
+    pub(crate) fn writes(&self) -> bool {
+        self.jobs.jobs.iter().any(|job| job.rw.write || job.rw.trim)
+    }
+}
+
+fn setting(text: &str) -> Result<(String, String), Failure> {
+    match text.split_once('=') {
+        Some((key, value)) if !key.is_empty() => Ok((key.to_owned(), value.to_owned())),
+        _ => Err(Failure::input(format!("--set {text}: expected KEY=VALUE, such as max_sectors_kb=512"))),
+    }
+}
+
+/// A known device name is simulated; anything with a slash, or that exists, is a path.
+fn target(device: &str) -> Result<Target, Failure> {
+    let name = device.split(':').next().unwrap_or_default();
+    if profiles::names().any(|known| known == name) {
+        return Ok(Target::Simulated(device.to_owned()));
+    }
+    let path = Path::new(device);
+    if device.contains('/') || path.exists() {
+        return Ok(Target::Real(path.to_owned()));
+    }
+    match profiles::open(device, 0) {
+        Ok(_) => Ok(Target::Simulated(device.to_owned())),
+        Err(error) => Err(Failure::input(format!(
+            "--device {device}: {error}; for a file in this directory write ./{device}"
+        ))),
+    }
+}
+
+/// `submit=T,complete=T`, each with its unit; what is left out keeps its default.
+fn cpu_cost(text: &str) -> Result<CpuCost, Failure> {
+    let bad = |part: &str| {
+        Failure::input(format!("--cpu-cost {text}: {part}: expected submit=TIME or complete=TIME, such as submit=4us"))
+    };
+    let mut cost = CpuCost { submit: Nanos::new(4_000), complete: Nanos::new(1_400) };
+    for part in text.split(',') {
+        let (key, value) = part.split_once('=').ok_or_else(|| bad(part))?;
+        let time = time(value).ok_or_else(|| bad(part))?;
+        match key {
+            "submit" => cost.submit = time,
+            "complete" => cost.complete = time,
+            _ => return Err(bad(part)),
+        }
+    }
+    Ok(cost)
+}
+
+/// A time with its unit (ns, us, ms, s) and up to three decimals; plain `0` needs none.
+fn time(text: &str) -> Option<Nanos> {
+    if text == "0" {
+        return Some(Nanos::ZERO);
+    }
+    let unit = ["ns", "us", "ms", "s"].into_iter().zip([1u64, 1_000, 1_000_000, 1_000_000_000]);
+    let (number, scale) = unit.filter_map(|(u, scale)| Some((text.strip_suffix(u)?, scale))).next()?;
+    let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
+    if whole.is_empty() || fraction.len() > 3 || !fraction.bytes().all(|b| b.is_ascii_digit()) {
+        return None;
+    }
+    let thousandths: u64 = format!("{fraction:0<3}").parse().ok()?;
+    let whole: u64 = whole.parse().ok()?;
+    whole.checked_mul(scale)?.checked_add(thousandths * scale / 1000).map(Nanos::new)
+}
+
+/// The command line again, with everything that is not a default.
+fn command(jobs: &str, args: &StackArgs) -> String {
+    let mut words = vec![format!("elevon run {jobs} --device '{}' --seed {}", args.device, args.seed)];
+    for (name, value, default) in [
+        ("--scheduler", &args.scheduler, "none"),
+        ("--kernel", &args.kernel, "6.18"),
+        ("--buffers", &args.buffers, "fragmented"),
+        ("--cpu-cost", &args.cpu_cost, DEFAULT_CPU_COST),
+    ] {
+        if value != default {
+            words.push(format!("{name} {value}"));
+        }
+    }
+    words.extend(args.set.iter().map(|set| format!("--set {set}")));
+    words.extend(args.fault.iter().map(|fault| format!("--fault '{fault}'")));
+    words.join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_want_a_unit() {
+        for (text, ns) in [("0", Some(0)), ("4us", Some(4_000)), ("1.4us", Some(1_400)), ("2s", Some(2_000_000_000))] {
+            assert_eq!(time(text), ns.map(Nanos::new), "{text}");
+        }
+        for text in ["4", "us", "1.2345us", "-1us", "1.x5us", ""] {
+            assert_eq!(time(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_name_is_simulated_and_a_path_is_real() {
+        let is_real = |device: &str| matches!(target(device), Ok(Target::Real(_)));
+        assert!(!is_real("hdd-7200") && !is_real("slots:slots=2,latency=1ms,bandwidth=1MB/s,size=1MiB"));
+        assert!(is_real("./hdd-7200") && is_real("/dev/sda"));
+        let Err(Failure::Input(lines)) = target("hdd-7201") else { panic!("an unknown name passed") };
+        assert!(lines[0].contains("hdd-7200") && lines[0].contains("./hdd-7201"), "{lines:?}");
+    }
+}

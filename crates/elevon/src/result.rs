@@ -1,0 +1,231 @@
+//! What a run left behind, as the plain value that reports are made of.
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use elevon_core::op::StatGroup;
+use elevon_core::stack::Stack;
+use elevon_core::status::Status;
+use elevon_core::units::{Instant, Nanos};
+use elevon_formats::fio::spec::{BlockSizes, JobSpec, Unified};
+use elevon_report::result::{
+    DeviceInfo, DiskResult, JobResult, LatencyPercentiles, Point, RunResult, SchedulerInfo, Series, SizeCounts,
+    StackCounters, StageLatency, UnifiedReporting, Workload,
+};
+use elevon_core::units::Bytes;
+use elevon_sim::device::Description;
+use elevon_workload::run::{JobOutcome, Outcome};
+
+use crate::plan::Plan;
+
+/// What is known beside the outcome.
+pub(crate) struct Facts<'a> {
+    pub(crate) plan: &'a Plan,
+    pub(crate) device: &'a Description,
+    pub(crate) stack: &'a Stack,
+    pub(crate) real: bool,
+    pub(crate) warnings: Vec<String>,
+}
+
+/// The result of a run.
+pub(crate) fn of(facts: &Facts<'_>, outcome: Outcome) -> RunResult {
+    let Facts { plan, device, stack, real, warnings } = facts;
+    let config = stack.config();
+    let elapsed = outcome.ended.since(outcome.started);
+    let specs = &plan.jobs.jobs;
+    let unix_ms = if *real {
+        SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64)
+    } else {
+        0
+    };
+    RunResult {
+        device: DeviceInfo {
+            name: device.name.clone(),
+            simulated: !real,
+            size: device.size.bytes(),
+            hw_queues: config.hw_queues,
+            queue_depth: config.queue_depth,
+            limits: stack.limits().clone(),
+        },
+        kernel: config.kernel,
+        scheduler: SchedulerInfo {
+            name: config.scheduler.name.to_owned(),
+            tunables: stack.scheduler().tunables().into_iter().map(|(k, v)| (k.to_owned(), v.to_string())).collect(),
+            counters: Vec::new(),
+        },
+        seed: plan.seed,
+        config: effective(facts),
+        command: plan.command.clone(),
+        global_options: Vec::new(),
+        unix_ms,
+        elapsed,
+        jobs: jobs(specs, &outcome),
+        disk: disk(facts, &outcome),
+        series: Some(series(&outcome)),
+        events_lost: 0,
+        warnings: warnings.clone(),
+    }
+}
+
+/// Every setting in force, whether given or not: with these the run is described whole.
+fn effective(facts: &Facts<'_>) -> Vec<(String, String)> {
+    let Facts { plan, stack, real, .. } = facts;
+    let config = stack.config();
+    let mut rows: Vec<(&str, String)> = vec![
+        ("kernel", config.kernel.name().to_owned()),
+        ("fill", config.fill.name().to_owned()),
+        ("io_ticks", stack.io_ticks_form().name().to_owned()),
+        ("hz", config.hz.to_string()),
+        ("nr_requests", config.nr_requests().to_string()),
+        ("nomerges", config.nomerges.to_string()),
+        ("cpus", config.cpus.to_string()),
+        ("io_timeout", config.io_timeout.as_millis().to_string()),
+        ("max_retries", config.max_retries.to_string()),
+        (
+            "direct_path",
+            match config.direct_path {
+                elevon_core::stack::DirectPath::Blkdev => "blkdev",
+                elevon_core::stack::DirectPath::Iomap => "iomap",
+            }
+            .to_owned(),
+        ),
+    ];
+    if !real {
+        rows.push(("buffers", plan.memory.to_string()));
+        rows.push(("cpu_cost", format!("submit={},complete={}", plan.cpu.submit, plan.cpu.complete)));
+    }
+    if !plan.faults.is_empty() {
+        rows.push(("fault", plan.faults.join(" ")));
+    }
+    rows.into_iter().map(|(key, value)| (key.to_owned(), value)).collect()
+}
+
+/// One entry a job; jobs of a reporting group are one.
+fn jobs(specs: &[JobSpec], outcome: &Outcome) -> Vec<JobResult> {
+    let mut results: Vec<JobResult> = Vec::new();
+    for job in &outcome.jobs {
+        let spec = &specs[job.spec];
+        let open = results.last_mut().filter(|last| spec.group_reporting && last.group == job.group);
+        match open {
+            Some(last) => {
+                last.members += 1;
+                last.start = last.start.min(since_start(outcome, job.start));
+                last.end = last.end.max(since_start(outcome, job.end));
+                last.stats.merge(&job.stats);
+                last.error = words_of(last.stats.error);
+            }
+            None => results.push(job_result(spec, outcome, job)),
+        }
+    }
+    results
+}
+
+fn since_start(outcome: &Outcome, at: Option<Instant>) -> Instant {
+    Instant::new(at.unwrap_or(outcome.ended).since(outcome.started).get())
+}
+
+fn job_result(spec: &JobSpec, outcome: &Outcome, job: &JobOutcome) -> JobResult {
+    JobResult {
+        name: job.name.clone(),
+        group: job.group,
+        members: 1,
+        pid: job.number,
+        description: spec.description.clone().unwrap_or_default(),
+        workload: Workload {
+            rw: option(spec, &["rw", "readwrite"]).unwrap_or_else(|| "read".to_owned()),
+            block_sizes: [0, 1, 2].map(|d| extremes(&spec.block_sizes[d])),
+            ioengine: spec.engine.name.clone(),
+            iodepth: spec.iodepth,
+        },
+        options: spec.options.clone(),
+        start: since_start(outcome, job.start),
+        end: since_start(outcome, job.end),
+        stats: job.stats.clone(),
+        error: words_of(job.stats.error),
+        percentiles: spec.percentiles.iter().map(|&p| p as u32).collect(),
+        latency_percentiles: LatencyPercentiles {
+            slat: spec.slat_percentiles,
+            clat: spec.clat_percentiles,
+            lat: spec.lat_percentiles,
+        },
+        unified: match spec.unified_rw_reporting {
+            Unified::Separate => UnifiedReporting::Separate,
+            Unified::Mixed => UnifiedReporting::Mixed,
+            Unified::Both => UnifiedReporting::Both,
+        },
+    }
+}
+
+fn option(spec: &JobSpec, names: &[&str]) -> Option<String> {
+    spec.options.iter().rev().find(|(key, _)| names.contains(&key.as_str())).map(|(_, value)| value.clone())
+}
+
+fn extremes(sizes: &BlockSizes) -> (Bytes, Bytes) {
+    let (low, high) = match sizes {
+        BlockSizes::Range(low, high) => (*low, *high),
+        BlockSizes::Split(split) => {
+            let sizes = split.iter().map(|&(bytes, _)| bytes);
+            (sizes.clone().min().unwrap_or(0), sizes.max().unwrap_or(0))
+        }
+    };
+    (Bytes::new(low), Bytes::new(high))
+}
+
+/// The words for an errno: the kernel log's where it is a device's answer.
+fn words_of(errno: i32) -> String {
+    match errno {
+        0 => String::new(),
+        _ => match Status::from_errno(errno) {
+            Status::IoError if errno != Status::IoError.errno() => std::io::Error::from_raw_os_error(errno).to_string(),
+            Status::IoError => "Input/output error".to_owned(),
+            status => format!("{} error", status.log_words()),
+        },
+    }
+}
+
+fn disk(facts: &Facts<'_>, outcome: &Outcome) -> DiskResult {
+    let stack = facts.stack;
+    let counters = stack.counters();
+    let stage = |group| StageLatency {
+        queued_to_dispatched: stack.accounting().queued_to_dispatched(group).clone(),
+        dispatched_to_completed: stack.accounting().dispatched_to_completed(group).clone(),
+    };
+    let sizes = |direction: usize| {
+        let counted = counters.sizes[direction].iter().enumerate().filter(|&(_, &count)| count > 0);
+        SizeCounts(counted.map(|(sectors, &count)| (sectors as u64 * 512, count)).collect())
+    };
+    let short = facts.device.name.split(':').next().unwrap_or_default();
+    DiskResult {
+        name: short.rsplit('/').next().unwrap_or(short).to_owned(),
+        io_ticks: stack.io_ticks_form(),
+        start: outcome.disk_start,
+        end: outcome.disk_end,
+        stages: [stage(StatGroup::Read), stage(StatGroup::Write), stage(StatGroup::Discard)],
+        request_sizes: [sizes(0), sizes(1), SizeCounts::default()],
+        counters: StackCounters {
+            splits: counters.splits,
+            merges: counters.back_merges + counters.front_merges + counters.request_merges,
+            requeues: counters.requeues,
+            retries: counters.retries,
+            timeouts: counters.timeouts,
+            tails: counters.tails,
+        },
+    }
+}
+
+fn series(outcome: &Outcome) -> Series {
+    let interval = outcome.series.interval();
+    let begin = outcome.series.start();
+    let end = outcome.ended.max(outcome.disk_end.at);
+    let points = outcome.series.points().iter().enumerate().filter_map(|(index, point)| {
+        let from = begin.saturating_add(Nanos::new(interval.get() * index as u64));
+        let to = from.saturating_add(interval).min(end);
+        let span = to.since(from).get();
+        (span > 0).then(|| Point {
+            at: Instant::new(to.since(begin).get()),
+            bytes: point.bytes,
+            ios: point.ios,
+            in_flight: point.in_flight as f64 / span as f64,
+        })
+    });
+    Series { interval, points: points.collect() }
+}
