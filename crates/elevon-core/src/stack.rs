@@ -9,8 +9,8 @@
 //!
 //! until none has work, then wait for the earliest of the device, the sources and `next_timer`.
 //!
-//! The path is cut by stage: [`mod@submit`] builds and splits, [`mod@plug`] gathers and merges, [`mod@dispatch`] asks the
-//! scheduler and feeds the driver, [`mod@complete`] ends requests, flushes and timers. Cost per bio beside the scheduler's:
+//! The path is cut by stage: `submit` builds and splits, `plug` gathers and merges, `dispatch` asks the
+//! scheduler and feeds the driver, `complete` ends requests, flushes and timers. Cost per bio beside the scheduler's:
 //! O(1), and O(log runs) to find the place in a scattered buffer. Nothing is allocated per I/O once tables have grown.
 
 extern crate alloc;

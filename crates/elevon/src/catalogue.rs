@@ -28,11 +28,11 @@ pub(crate) fn devices(name: Option<&str>) -> Result<Outcome, Failure> {
     Ok(Outcome::Done)
 }
 
-const SLOTS: &str =
-    "slots:slots=8,latency=2ms,bandwidth=500MB/s,size=1GiB,rotational=0,hw_queues=1,queue_depth=128";
+const SLOTS: &str = "slots:slots=8,latency=2ms,bandwidth=500MB/s,size=1GiB,rotational=0,hw_queues=1,queue_depth=128";
 
 fn list_devices() -> String {
-    let mut text = String::from("Simulated devices (elevon devices NAME shows parameters, sources and predictions):\n\n");
+    let mut text =
+        String::from("Simulated devices (elevon devices NAME shows parameters, sources and predictions):\n\n");
     for profile in PROFILES {
         let default = if profile.name == profiles::DEFAULT { " (default)" } else { "" };
         let _ = writeln!(text, "  {:<24} {}{default}", profile.name, profile.summary);

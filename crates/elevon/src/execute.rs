@@ -112,13 +112,13 @@ fn go<B: Backend>(
     };
     let mut memory = Memory::new(memory, plan.seed);
     let mut memory_error = None;
-    let mut jobs = Jobs::new(&plan.jobs.jobs, &options, &mut |_task, _slot, bytes| {
-        match memory.allocate(Bytes::new(bytes.max(1))) {
-            Ok(layout) => stack.register_layout(layout),
-            Err(error) => {
-                memory_error = Some(error.to_string());
-                elevon_core::units::LayoutId(0)
-            }
+    let mut jobs = Jobs::new(&plan.jobs.jobs, &options, &mut |_task, _slot, bytes| match memory
+        .allocate(Bytes::new(bytes.max(1)))
+    {
+        Ok(layout) => stack.register_layout(layout),
+        Err(error) => {
+            memory_error = Some(error.to_string());
+            elevon_core::units::LayoutId(0)
         }
     })
     .map_err(Failure::input)?;

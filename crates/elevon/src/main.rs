@@ -32,7 +32,9 @@ fn main() -> std::process::ExitCode {
         Ok(Outcome::Failed) => std::process::ExitCode::from(1),
         Ok(Outcome::Interrupted) => std::process::ExitCode::from(130),
         // Whoever read our output has seen enough.
-        Err(Failure::Output(error)) if error.kind() == std::io::ErrorKind::BrokenPipe => std::process::ExitCode::SUCCESS,
+        Err(Failure::Output(error)) if error.kind() == std::io::ErrorKind::BrokenPipe => {
+            std::process::ExitCode::SUCCESS
+        }
         Err(failure) => {
             eprint!("{failure}");
             std::process::ExitCode::from(failure.code())

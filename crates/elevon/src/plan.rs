@@ -96,12 +96,8 @@ impl Plan {
     }
 
     /// The stack for a device.
-    pub(crate) fn stack_config(
-        &self,
-        device: &elevon_sim::device::Description,
-    ) -> Result<StackConfig, Failure> {
-        let mut config =
-            StackConfig::new(device.limits.clone(), device.size, device.hw_queues, device.queue_depth);
+    pub(crate) fn stack_config(&self, device: &elevon_sim::device::Description) -> Result<StackConfig, Failure> {
+        let mut config = StackConfig::new(device.limits.clone(), device.size, device.hw_queues, device.queue_depth);
         config.kernel = self.kernel;
         config.scheduler = self.scheduler.clone();
         if let Target::Simulated(spec) = &self.target
@@ -142,9 +138,9 @@ fn target(device: &str) -> Result<Target, Failure> {
     }
     match profiles::open(device, 0) {
         Ok(_) => Ok(Target::Simulated(device.to_owned())),
-        Err(error) => Err(Failure::input(format!(
-            "--device {device}: {error}; for a file in this directory write ./{device}"
-        ))),
+        Err(error) => {
+            Err(Failure::input(format!("--device {device}: {error}; for a file in this directory write ./{device}")))
+        }
     }
 }
 

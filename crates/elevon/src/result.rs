@@ -5,13 +5,13 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use elevon_core::op::StatGroup;
 use elevon_core::stack::Stack;
 use elevon_core::status::Status;
+use elevon_core::units::Bytes;
 use elevon_core::units::{Instant, Nanos};
 use elevon_formats::fio::spec::{BlockSizes, JobSpec, Unified};
 use elevon_report::result::{
     DeviceInfo, DiskResult, JobResult, LatencyPercentiles, Point, RunResult, SchedulerInfo, Series, SizeCounts,
     StackCounters, StageLatency, UnifiedReporting, Workload,
 };
-use elevon_core::units::Bytes;
 use elevon_sim::device::Description;
 use elevon_workload::run::{JobOutcome, Outcome};
 

@@ -5,7 +5,7 @@ use elevon_core::units::{Bytes, Nanos};
 use crate::device::HddParameters;
 use crate::device::parameter::{Parameter, Unit};
 
-/// What can be changed of a hard disk, in the base units of [`PARAMETERS`].
+/// What can be changed of a hard disk, in base units (bytes, nanoseconds).
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[allow(missing_docs, reason = "PARAMETERS holds the meaning, unit and range of every field")]
 pub struct DiskSettings {

@@ -1,0 +1,84 @@
+//! Rules of the tree that no compiler holds: which crate may use which, how long a file may get, where `unsafe` may stand.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+/// Every Rust file of the workspace's crates with its text.
+fn sources() -> Vec<(PathBuf, String)> {
+    let mut found = Vec::new();
+    let mut folders = vec![root().join("crates")];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(&folder).expect("a readable folder") {
+            let path = entry.expect("a readable entry").path();
+            if path.is_dir() {
+                folders.push(path);
+            } else if path.extension().is_some_and(|e| e == "rs") {
+                let text = fs::read_to_string(&path).expect("UTF-8 source");
+                found.push((path, text));
+            }
+        }
+    }
+    assert!(found.len() > 100, "the tree was not found");
+    found
+}
+
+#[test]
+fn every_arrow_points_towards_the_core() {
+    for (krate, allowed) in [
+        ("core", &[][..]),
+        ("formats", &["core"]),
+        ("workload", &["core", "formats"]),
+        ("report", &["core"]),
+        ("sim", &["core", "formats", "workload"]),
+        ("host", &["core", "formats", "workload"]),
+    ] {
+        let manifest =
+            fs::read_to_string(root().join(format!("crates/elevon-{krate}/Cargo.toml"))).expect("a manifest");
+        let dependencies = manifest.split("[dependencies]").nth(1).unwrap_or_default();
+        let dependencies = dependencies.split("\n[").next().unwrap_or_default();
+        for line in dependencies.lines().filter(|line| line.contains('=')) {
+            let name = line.split(['=', '.']).next().unwrap_or_default().trim();
+            match name.strip_prefix("elevon-") {
+                Some(other) => assert!(allowed.contains(&other), "elevon-{krate} must not use elevon-{other}"),
+                None => assert_ne!(krate, "core", "the core depends on no crate, not on {name}"),
+            }
+        }
+    }
+}
+
+#[test]
+fn no_file_grows_past_1200_lines() {
+    for (path, text) in sources() {
+        assert!(text.lines().count() <= 1200, "{} is too long: cut it by concept", path.display());
+    }
+}
+
+#[test]
+fn unsafe_code_lives_in_the_host_crate_only() {
+    for krate in ["core", "formats", "workload", "report", "sim"] {
+        let lib = fs::read_to_string(root().join(format!("crates/elevon-{krate}/src/lib.rs"))).expect("a crate root");
+        assert!(lib.contains("#![forbid(unsafe_code)]"), "elevon-{krate} must forbid unsafe code");
+    }
+}
+
+#[test]
+fn the_core_is_no_std_and_knows_no_clock() {
+    for (path, text) in sources() {
+        let is_core = path.components().any(|c| c.as_os_str() == "elevon-core");
+        let is_source = path.components().any(|c| c.as_os_str() == "src");
+        let is_test = path.file_name().is_some_and(|n| n == "tests.rs" || n == "testing.rs")
+            || path.components().any(|c| c.as_os_str() == "tests" || c.as_os_str() == "testing");
+        if !(is_core && is_source) || is_test {
+            continue;
+        }
+        let code = text.split("#[cfg(test)]").next().unwrap_or_default();
+        for banned in ["std::time", "std::thread", "std::fs", "HashMap", "f64", "f32"] {
+            let line = code.lines().find(|line| !line.trim_start().starts_with("//") && line.contains(banned));
+            assert!(line.is_none(), "{}: the core must not use {banned}: {}", path.display(), line.unwrap_or_default());
+        }
+    }
+}
