@@ -254,3 +254,6 @@ fn span_of(event: &Event) -> Span {
         task: event.task,
     }
 }
+
+#[cfg(test)]
+mod tests;
