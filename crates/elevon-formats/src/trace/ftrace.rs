@@ -2,6 +2,7 @@
 //!
 //! Cost: one formatted line per event, no state.
 
+use std::fmt::{self, Write as _};
 use std::io::{self, Seek, SeekFrom, Write};
 
 use elevon_core::event::{Event, EventKind};
@@ -34,6 +35,8 @@ pub struct Writer<W: Write + Seek> {
     out: W,
     context: Context,
     entries: u64,
+    /// The line being made; its memory is used again.
+    line: String,
 }
 
 impl<W: Write + Seek> Writer<W> {
@@ -42,7 +45,7 @@ impl<W: Write + Seek> Writer<W> {
     /// # Errors
     /// Of the output.
     pub fn new(out: W, context: Context) -> io::Result<Self> {
-        let mut writer = Self { out, context, entries: 0 };
+        let mut writer = Self { out, context, entries: 0, line: String::new() };
         writer.out.write_all(HEAD.as_bytes())?;
         writer.counts()?;
         writer.out.write_all(COLUMNS.as_bytes())?;
@@ -59,17 +62,10 @@ impl<W: Write + Seek> Writer<W> {
     /// # Errors
     /// Of the output.
     pub fn event(&mut self, event: &Event) -> io::Result<()> {
-        let out = &mut self.out;
-        let (comm, pid) = self.context.task(event.task);
-        // The kernel rounds to the nearest microsecond.
-        let us = event.time.get().saturating_add(500) / 1000;
-        // Tasks run with nothing held; completions come in soft interrupts on an idle CPU.
-        let state = if event.task == TaskId::IDLE { "..s1." } else { "....." };
-        let (seconds, us) = (us / 1_000_000, us % 1_000_000);
-        write!(out, "{comm:>16}-{pid:<7} [{:03}] {state} {seconds:5}.{us:06}: {}:", event.cpu, name(event.kind))?;
-        tail(out, &self.context, event, comm)?;
+        self.line.clear();
+        line(&mut self.line, &self.context, event).map_err(io::Error::other)?;
         self.entries += 1;
-        writeln!(out)
+        self.out.write_all(self.line.as_bytes())
     }
 
     /// Fills in the header's count, and hands the output back.
@@ -120,8 +116,21 @@ pub(super) const fn class_name(class: PrioClass) -> &'static str {
     }
 }
 
+/// One line of the trace.
+fn line(out: &mut String, context: &Context, event: &Event) -> fmt::Result {
+    let (comm, pid) = context.task(event.task);
+    // The kernel rounds to the nearest microsecond.
+    let us = event.time.get().saturating_add(500) / 1000;
+    // Tasks run with nothing held; completions come in soft interrupts on an idle CPU.
+    let state = if event.task == TaskId::IDLE { "..s1." } else { "....." };
+    let (seconds, us) = (us / 1_000_000, us % 1_000_000);
+    write!(out, "{comm:>16}-{pid:<7} [{:03}] {state} {seconds:5}.{us:06}: {}:", event.cpu, name(event.kind))?;
+    tail(out, context, event, comm)?;
+    out.write_char('\n')
+}
+
 /// What follows the event's name, as the tracepoint prints it.
-fn tail(out: &mut impl Write, context: &Context, event: &Event, comm: &str) -> io::Result<()> {
+fn tail(out: &mut String, context: &Context, event: &Event, comm: &str) -> fmt::Result {
     let (major, minor) = context.device;
     let rwbs = Rwbs(event.op, event.flags);
     let (sector, sectors) = (event.sector.get(), event.sectors);
@@ -152,7 +161,7 @@ fn tail(out: &mut impl Write, context: &Context, event: &Event, comm: &str) -> i
     }
 }
 
-fn priority(out: &mut impl Write, context: &Context, prio: IoPrio) -> io::Result<()> {
+fn priority(out: &mut String, context: &Context, prio: IoPrio) -> fmt::Result {
     if context.ioprio_in_events {
         write!(out, " {},{},{}", class_name(prio.class()), prio.hint(), prio.level())?;
     }
