@@ -207,6 +207,12 @@ impl Accounting {
         self.flush_ticks += end.since(start);
     }
 
+    /// Requests between the start and the end of their accounting, whatever field 9 means.
+    #[inline]
+    pub const fn outstanding(&self) -> u64 {
+        self.in_flight
+    }
+
     /// Requests in flight by the kernel version's meaning (field 9).
     pub const fn in_flight(&self) -> u64 {
         if self.in_flight_from_allocation { self.in_flight } else { self.started }

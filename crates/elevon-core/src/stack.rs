@@ -323,6 +323,12 @@ impl Stack {
         self.calls.live()
     }
 
+    /// Requests allocated and not yet over, as far as they are accounted (`iostats`).
+    #[inline]
+    pub fn requests_in_flight(&self) -> u64 {
+        self.accounting.outstanding()
+    }
+
     /// The statistics as `/sys/block/X/stat` shows them when read now.
     pub fn disk_stats(&mut self, now: Instant) -> DiskStats {
         self.accounting.read(now)

@@ -213,9 +213,9 @@ pub struct Series {
 pub struct Point {
     /// End of the interval.
     pub at: Instant,
-    /// Bytes completed: reads, writes, discards.
+    /// Bytes completed: reads, writes, trims.
     pub bytes: [u64; 3],
-    /// Requests completed: reads, writes, discards.
+    /// I/Os completed: reads, writes, trims.
     pub ios: [u64; 3],
     /// Mean requests in flight.
     pub in_flight: f64,

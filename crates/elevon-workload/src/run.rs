@@ -176,7 +176,7 @@ impl<'a, B: Backend> Runner<'a, B> {
         while self.open > 0 {
             let now = self.backend.now();
             if now > last {
-                self.series.advance(now, self.stack.ios_in_flight());
+                self.series.advance(now, self.stack.requests_in_flight());
                 self.steps = 0;
                 last = now;
             }
@@ -433,7 +433,7 @@ impl<'a, B: Backend> Runner<'a, B> {
         self.pass_events();
         let ended = self.backend.now();
         let disk_end = self.stack.disk_stats(ended);
-        self.series.advance(ended, self.stack.ios_in_flight());
+        self.series.advance(ended, self.stack.requests_in_flight());
         let jobs = self.jobs.members.iter().zip(&self.jobs.processes).map(|(member, process)| JobOutcome {
             spec: member.spec,
             clone: member.clone,

@@ -15,7 +15,7 @@ pub struct Point {
     pub bytes: [u64; 3],
     /// I/Os that completed, by direction.
     pub ios: [u64; 3],
-    /// Integral of the I/Os in flight, in I/O-nanoseconds; over the interval's length it is their mean.
+    /// Integral of the requests in flight, in request-nanoseconds; over the interval's length it is their mean.
     pub in_flight: u128,
     /// Requests that the device completed.
     pub requests: u64,
@@ -80,12 +80,12 @@ impl Series {
         self.sizes.iter().enumerate().filter(|(_, count)| **count > 0).map(|(bin, count)| (512 << bin, *count))
     }
 
-    /// Time has moved on with so many I/Os in flight.
+    /// Time has moved on with so many requests in flight.
     #[inline]
-    pub(crate) fn advance(&mut self, now: Instant, in_flight: usize) {
+    pub(crate) fn advance(&mut self, now: Instant, in_flight: u64) {
         while now >= self.point_end {
             let span = self.point_end.since(self.last).get();
-            self.current().in_flight += u128::from(span) * in_flight as u128;
+            self.current().in_flight += u128::from(span) * u128::from(in_flight);
             self.last = self.point_end;
             if in_flight == 0 && now.since(self.last).get() / self.interval > MAX_POINTS as u64 {
                 // A long silence: get to the right interval first.
@@ -97,7 +97,7 @@ impl Series {
         }
         let span = now.since(self.last).get();
         if span > 0 {
-            self.current().in_flight += u128::from(span) * in_flight as u128;
+            self.current().in_flight += u128::from(span) * u128::from(in_flight);
             self.last = now;
         }
     }
@@ -166,9 +166,9 @@ mod tests {
         let mut flight = 0u128;
         for k in 0..50_000u64 {
             let step = 1 + k * 7919 % 300_000;
-            let in_flight = (k % 5) as usize;
+            let in_flight = k % 5;
             now += step;
-            flight += u128::from(step) * in_flight as u128;
+            flight += u128::from(step * in_flight);
             series.advance(Instant::new(now), in_flight);
             series.on_done(Op::Write, 4096);
             series.on_request(8192);

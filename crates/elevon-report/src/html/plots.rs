@@ -59,7 +59,7 @@ fn throughput(variants: &[Variant<'_>]) -> Plot {
     let bytes = |run: &[Point]| run.iter().flat_map(|point| point.bytes).sum::<u64>() as f64;
     Plot {
         title: "Throughput over time".into(),
-        description: "Bytes completed by the device a second: reads, writes and discards together.".into(),
+        description: "Bytes that the jobs completed a second: reads, writes and trims together.".into(),
         mark: Mark::Line,
         x: axis("time", Scale::Linear, Unit::Nanos),
         y: axis("throughput", Scale::Linear, Unit::BytesPerSecond),
@@ -70,11 +70,11 @@ fn throughput(variants: &[Variant<'_>]) -> Plot {
 fn iops(variants: &[Variant<'_>]) -> Plot {
     let ios = |run: &[Point]| run.iter().flat_map(|point| point.ios).sum::<u64>() as f64;
     Plot {
-        title: "Requests over time".into(),
-        description: "Requests that the device completed a second, after splits and merges.".into(),
+        title: "I/Os over time".into(),
+        description: "I/Os that the jobs completed a second, before splits and merges.".into(),
         mark: Mark::Line,
         x: axis("time", Scale::Linear, Unit::Nanos),
-        y: axis("requests a second", Scale::Linear, Unit::Count),
+        y: axis("I/Os a second", Scale::Linear, Unit::Count),
         series: series(variants, |v| over_time(v, |run, seconds| ratio(ios(run), seconds))),
     }
 }

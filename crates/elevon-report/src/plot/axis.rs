@@ -46,7 +46,9 @@ impl Unit {
             steps.iter().rev().copied().find(|&(size, _)| max >= size).unwrap_or((steps[0].0, steps[0].1))
         };
         match self {
-            Self::Count => pick(&[(1.0, ""), (1e4, "thousands"), (1e7, "millions")]),
+            Self::Count if max >= 1e7 => (1e6, "millions"),
+            Self::Count if max >= 1e4 => (1e3, "thousands"),
+            Self::Count => (1.0, ""),
             Self::Percent => (1.0, "%"),
             Self::Nanos => pick(&[(1.0, "ns"), (1e3, "µs"), (1e6, "ms"), (1e9, "s")]),
             Self::BytesPerSecond => pick(&[(1.0, "B/s"), (1e3, "kB/s"), (1e6, "MB/s"), (1e9, "GB/s")]),
