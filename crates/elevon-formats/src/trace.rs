@@ -126,7 +126,8 @@ pub struct Context {
 }
 
 impl Context {
-    /// Name and process number of a task: `<idle>` and 0 for none, `<...>` (as the kernel has it) for one not in the table.
+    /// Name and process number of a task: `<idle>` and 0 for none, `<...>` (as the kernel has it) for one not in the
+    /// table.
     fn task(&self, id: TaskId) -> (&str, u32) {
         match self.tasks.get(id.index()) {
             Some(task) => (&task.comm, task.pid),

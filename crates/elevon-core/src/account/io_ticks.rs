@@ -1,9 +1,10 @@
 //! io_ticks: the time a device was busy, as each kernel version counted it.
 //!
-//! The kernel keeps a `stamp`, the jiffy of the last update. Every start and end of a request, and a read of the statistics
-//! while something is in flight, comes here; only when the jiffy has moved past the stamp does the rule add something, and
-//! the stamp moves along. A rule is wrong where a start moves the stamp without adding the time since it ([`Rule::Sampled`]),
-//! or adds a jiffy that was not busy. Cost: O(1), and callers need not call at all within one jiffy.
+//! The kernel keeps a `stamp`, the jiffy of the last update. Every start and end of a request, and a read of the
+//! statistics while something is in flight, comes here; only when the jiffy has moved past the stamp does the rule add
+//! something, and the stamp moves along. A rule is wrong where a start moves the stamp without adding the time since it
+//! ([`Rule::Sampled`]), or adds a jiffy that was not busy. Cost: O(1), and callers need not call at all within one
+//! jiffy.
 
 use crate::units::Instant;
 
@@ -14,10 +15,11 @@ pub enum Rule {
     Elapsed,
     /// 5.0 to 5.6: one jiffy, at a start and at an end; a read adds nothing.
     One,
-    /// 5.7 to 6.9: one jiffy at a start, the elapsed time at an end. Reads count from 5.18 on, which is what this rule does.
+    /// 5.7 to 6.9: one jiffy at a start, the elapsed time at an end. Reads count from 5.18 on, which is what this rule
+    /// does.
     Sampled,
-    /// Seed 003: at a start the elapsed time where other tags are in use too and the device has one hardware queue, else one
-    /// jiffy; at an end the elapsed time.
+    /// Seed 003: at a start the elapsed time where other tags are in use too and the device has one hardware queue,
+    /// else one jiffy; at an end the elapsed time.
     Inflight {
         /// Whether the device has one hardware queue.
         one_hw_queue: bool,
@@ -59,8 +61,8 @@ impl IoTicks {
 
     /// Takes note of a moment at jiffy `now`, which never goes backwards.
     pub const fn update(&mut self, now: u64, moment: Moment) {
-        // Before the first update nothing was in flight: no rule looks at the elapsed time then, but for the seed's where
-        // tags are held by requests that are not counted. It gets a jiffy.
+        // Before the first update nothing was in flight: no rule looks at the elapsed time then, but for the seed's
+        // where tags are held by requests that are not counted. It gets a jiffy.
         let elapsed = match self.stamp {
             Some(stamp) if now <= stamp => return,
             Some(stamp) => now - stamp,
@@ -207,8 +209,8 @@ mod tests {
         assert_eq!(totals, [0, 50, 50, 50, 50, 0]);
     }
 
-    /// In any history: the old forms never pass `elapsed` by more than a jiffy per idle-to-busy edge, and `precise` is the
-    /// number of jiffies between the first and the last event of every busy stretch.
+    /// In any history: the old forms never pass `elapsed` by more than a jiffy per idle-to-busy edge, and `precise` is
+    /// the number of jiffies between the first and the last event of every busy stretch.
     #[test]
     fn precise_counts_whole_jiffies_of_busy_stretches() {
         let mut random = 1u64;

@@ -70,8 +70,8 @@ fn the_seeds_five_requests_in_all_forms_at_once() {
     }
 }
 
-/// A device busy for about 5.2 ms, a hundred times a second, at 250 Hz. A real 6.18 showed 2000 ms in one run of 5 s and
-/// 3012 ms in another, with 2622 ms of time in queue in both: it depends on where in the jiffy the requests fall.
+/// A device busy for about 5.2 ms, a hundred times a second, at 250 Hz. A real 6.18 showed 2000 ms in one run of 5 s
+/// and 3012 ms in another, with 2622 ms of time in queue in both: it depends on where in the jiffy the requests fall.
 #[test]
 fn whole_jiffies_err_by_a_fifth_and_nanoseconds_do_not() {
     for (phase, precise) in [(0, 2000), (3 * MS, 3000)] {
@@ -100,8 +100,8 @@ fn a_thinking_writer_looks_busy_to_sampled() {
     assert_eq!(busy.exact, Nanos::from_millis(20));
 }
 
-/// A device that stalls 190 of every 250 ms with requests inside, while a second submitter starts `beta` requests a second:
-/// `sampled` loses the time between starts as the closed form says, `precise` and `exact` nothing.
+/// A device that stalls 190 of every 250 ms with requests inside, while a second submitter starts `beta` requests a
+/// second: `sampled` loses the time between starts as the closed form says, `precise` and `exact` nothing.
 #[test]
 fn a_second_submitter_hides_stalls_from_sampled() {
     for (beta, expected) in [(3.0, 82.0), (6.0, 69.3), (10.0, 58.0), (15.0, 49.0)] {

@@ -27,7 +27,8 @@ const COLUMNS: &str = "\
 #           TASK-PID     CPU#  |||||  TIMESTAMP  FUNCTION
 #              | |         |   |||||     |         |
 ";
-/// Width of the line that counts the entries: room for two numbers of 20 digits, so that it can be filled in at the end.
+/// Width of the line that counts the entries: room for two numbers of 20 digits, so that it can be filled in at the
+/// end.
 const COUNTS_WIDTH: usize = 90;
 
 /// Writes the text.

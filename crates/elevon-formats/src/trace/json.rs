@@ -1,7 +1,8 @@
 //! Trace-event JSON: the same slices and counters as [`super::perfetto`], for viewers that read JSON.
 //!
-//! The file is valid JSON after every chunk of 64 KiB, not only at the end: each chunk is followed by the closing brackets, which
-//! the next one overwrites. An output that cannot seek gets them at the end only. Cost: one object per slice and per count.
+//! The file is valid JSON after every chunk of 64 KiB, not only at the end: each chunk is followed by the closing
+//! brackets, which the next one overwrites. An output that cannot seek gets them at the end only. Cost: one object per
+//! slice and per count.
 
 use std::collections::BTreeSet;
 use std::io::{self, Seek, SeekFrom, Write};

@@ -1,9 +1,9 @@
-//! Perfetto's protobuf trace: one track per (hardware queue, tag) with a slice from issue to completion, tracks of waiting
-//! requests with a slice from allocation to issue, and counters.
+//! Perfetto's protobuf trace: one track per (hardware queue, tag) with a slice from issue to completion, tracks of
+//! waiting requests with a slice from allocation to issue, and counters.
 //!
-//! Field numbers are those of `perfetto/trace/*.proto`. Packets stand alone, so a file cut short anywhere but inside its last packet reads
-//! well. Slices are written when they end, out of order of time, which readers sort. Cost: two packets per slice and one per count;
-//! memory for the requests alive and the tracks seen.
+//! Field numbers are those of `perfetto/trace/*.proto`. Packets stand alone, so a file cut short anywhere but inside
+//! its last packet reads well. Slices are written when they end, out of order of time, which readers sort. Cost: two
+//! packets per slice and one per count; memory for the requests alive and the tracks seen.
 
 mod proto;
 

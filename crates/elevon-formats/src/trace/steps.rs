@@ -4,8 +4,8 @@ use elevon_core::event::{Event, EventKind};
 
 use super::text::{self, TraceEvent};
 
-/// One event without time and task. The letter is blktrace's; `P` carries no place, `U` carries its requests as `sectors`, and an
-/// `X` the front part's length.
+/// One event without time and task. The letter is blktrace's; `P` carries no place, `U` carries its requests as
+/// `sectors`, and an `X` the front part's length.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Step {
     /// blktrace's letter.

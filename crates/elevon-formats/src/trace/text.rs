@@ -1,7 +1,9 @@
-//! Reads block tracepoints out of text: ftrace's trace file, `trace-cmd report`, `perf script`, and bare lines without prefix.
+//! Reads block tracepoints out of text: ftrace's trace file, `trace-cmd report`, `perf script`, and bare lines without
+//! prefix.
 //!
-//! An event is found by its name, not by column: the columns before it vary in width and number, and a task's name may hold
-//! spaces, dashes, colons and brackets. Nothing is allocated; records borrow from the line. Cost: O(length of the line).
+//! An event is found by its name, not by column: the columns before it vary in width and number, and a task's name may
+//! hold spaces, dashes, colons and brackets. Nothing is allocated; records borrow from the line. Cost: O(length of the
+//! line).
 
 mod cursor;
 #[cfg(test)]
@@ -396,8 +398,8 @@ fn priority<'a>(at: &mut Cursor<'a>) -> Result<Option<Priority<'a>>, &'static st
     }
 }
 
-/// Takes the letters of an operation apart: `[F]` operation `[F][A][S][M][U]`. `N` stands for every operation without letters of
-/// its own and reads as write zeroes. `None` for letters that are not of this form (zone operations).
+/// Takes the letters of an operation apart: `[F]` operation `[F][A][S][M][U]`. `N` stands for every operation without
+/// letters of its own and reads as write zeroes. `None` for letters that are not of this form (zone operations).
 pub fn parse_rwbs(text: &str) -> Option<(Op, Flags)> {
     let mut flags = Flags::NONE;
     let mut rest = text;
