@@ -209,8 +209,8 @@ mod tests {
         assert_eq!(totals, [0, 50, 50, 50, 50, 0]);
     }
 
-    /// In any history: the old forms never pass `elapsed` by more than a jiffy per idle-to-busy edge, and `precise` is
-    /// the number of jiffies between the first and the last event of every busy stretch.
+    /// In any history `precise` and `elapsed` are the jiffies between the first and the last event of every busy stretch,
+    /// and the seed's form passes them by at most a jiffy per idle-to-busy edge.
     #[test]
     fn precise_counts_whole_jiffies_of_busy_stretches() {
         let mut random = 1u64;
