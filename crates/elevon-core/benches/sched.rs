@@ -66,6 +66,7 @@ fn main() {
         ("none", Kernel::V6_18, "O(1)"),
         ("mq-deadline", Kernel::V6_1, "O(log n)"),
         ("mq-deadline", Kernel::V6_18, "O(log n)"),
+        ("kyber", Kernel::V6_18, "O(1)"),
     ] {
         for &queued in sizes {
             let mut load = Load::new(name, kernel, queued);

@@ -1,14 +1,16 @@
 //! The elevator contract: what the stack asks of an I/O scheduler.
 //!
 //! A scheduler sees requests and time, never a device or a clock. Notifications it may ignore have empty bodies. Policies
-//! live beside this file: `none`, `mq_deadline`; BFQ, Kyber and `flow` fit the same trait and become variants of
+//! live beside this file: `none`, `mq_deadline`, `kyber`; BFQ and `flow` fit the same trait and become variants of
 //! [`AnyScheduler`] and rows of [`SCHEDULERS`].
 
 extern crate alloc;
 use alloc::vec::Vec;
 
+mod contexts;
 pub mod elevator;
 pub mod fifo;
+pub mod kyber;
 pub mod mq_deadline;
 pub mod none;
 mod tunable;
@@ -16,6 +18,7 @@ mod tunable;
 #[cfg(test)]
 mod testing;
 
+pub use kyber::Kyber;
 pub use mq_deadline::MqDeadline;
 pub use none::NoneScheduler;
 pub use tunable::{SchedulerConfig, SchedulerError, SchedulerInfo, TunableInfo};
@@ -106,15 +109,20 @@ pub trait Scheduler {
         None
     }
 
-    /// The time of [`Self::next_wakeup`] has come; the stack runs the queue afterwards.
+    /// The time of [`Self::next_wakeup`] has come; the stack runs the queues that [`Self::is_woken`] names afterwards.
     fn on_wakeup(&mut self, _now: Instant) {}
+
+    /// Whether the wakeup that has just come is for this hardware queue.
+    fn is_woken(&self, _queue: HwQueue) -> bool {
+        true
+    }
 
     /// Costly invariants, for tests: panics where one is broken.
     fn self_check(&self, _view: View<'_>) {}
 }
 
 /// Every scheduler there is, in the order `elevon schedulers` lists them.
-pub const SCHEDULERS: &[SchedulerInfo] = &[none::INFO, mq_deadline::INFO];
+pub const SCHEDULERS: &[SchedulerInfo] = &[none::INFO, mq_deadline::INFO, kyber::INFO];
 
 /// One of the schedulers. A match instead of a pointer, so that calls can be inlined.
 #[derive(Clone, Debug)]
@@ -125,6 +133,8 @@ pub enum AnyScheduler {
     None(NoneScheduler),
     /// `mq-deadline`.
     MqDeadline(MqDeadline),
+    /// `kyber`.
+    Kyber(Kyber),
 }
 
 /// Calls a method of whichever scheduler it is.
@@ -133,6 +143,7 @@ macro_rules! each {
         match $any {
             AnyScheduler::None($scheduler) => $call,
             AnyScheduler::MqDeadline($scheduler) => $call,
+            AnyScheduler::Kyber($scheduler) => $call,
         }
     };
 }
@@ -152,6 +163,7 @@ impl AnyScheduler {
         let mut scheduler = match config.name {
             "none" => Self::None(NoneScheduler::new(queues, cpus, requests)),
             "mq-deadline" => Self::MqDeadline(MqDeadline::new(rules, hz, queues, requests)),
+            "kyber" => Self::Kyber(Kyber::new(rules, hz, queues, cpus, requests)),
             other => return Err(SchedulerError::UnknownScheduler { name: other.into() }),
         };
         for &(name, value) in &config.tunables {
@@ -165,6 +177,7 @@ impl AnyScheduler {
         match self {
             Self::None(_) => &none::INFO,
             Self::MqDeadline(_) => &mq_deadline::INFO,
+            Self::Kyber(_) => &kyber::INFO,
         }
     }
 
@@ -177,6 +190,7 @@ impl AnyScheduler {
         match self {
             Self::None(_) => 0,
             Self::MqDeadline(s) => s.tunable(name),
+            Self::Kyber(s) => s.tunable(name),
         }
     }
 
@@ -186,6 +200,7 @@ impl AnyScheduler {
         match self {
             Self::None(_) => {}
             Self::MqDeadline(s) => s.set_tunable(name, value),
+            Self::Kyber(s) => s.set_tunable(name, value),
         }
         Ok(())
     }
@@ -251,6 +266,9 @@ impl Scheduler for AnyScheduler {
     }
     fn on_wakeup(&mut self, now: Instant) {
         each!(self, s => s.on_wakeup(now));
+    }
+    fn is_woken(&self, queue: HwQueue) -> bool {
+        each!(self, s => s.is_woken(queue))
     }
     fn self_check(&self, view: View<'_>) {
         each!(self, s => s.self_check(view));

@@ -9,14 +9,12 @@
 extern crate alloc;
 use alloc::vec::Vec;
 
+use super::contexts::Contexts;
 use super::fifo::{Fifo, FifoLinks};
 use super::{Scheduler, SchedulerInfo, View};
 use crate::bio::Bio;
-use crate::merge::{MergeKind, is_compatible, position};
+use crate::merge::MergeKind;
 use crate::units::{HwQueue, Instant, RequestId};
-
-/// Requests of a software queue that are looked at for a merge, newest first (as in Linux).
-const MERGE_WINDOW: usize = 8;
 
 /// What `elevon schedulers` says of it.
 pub const INFO: SchedulerInfo = SchedulerInfo {
@@ -28,10 +26,7 @@ pub const INFO: SchedulerInfo = SchedulerInfo {
 /// The software queues of one hardware queue.
 #[derive(Clone, Debug)]
 struct Queue {
-    /// By CPU.
-    contexts: Vec<Fifo>,
-    /// A bit for each CPU whose list is not empty.
-    pending: Vec<u64>,
+    contexts: Contexts,
     /// Lists that a run took whole and has not sent yet; nothing merges into it.
     batch: Fifo,
     /// CPU whose turn it is while the device is busy.
@@ -50,32 +45,11 @@ pub struct NoneScheduler {
     discard_ranges: u16,
 }
 
-impl Queue {
-    /// The first CPU from `start` on that has a request.
-    fn pending_from(&self, start: usize) -> Option<usize> {
-        let mut mask = u64::MAX << (start % 64);
-        for (word, bits) in self.pending.iter().enumerate().skip(start / 64) {
-            if bits & mask != 0 {
-                return Some(word * 64 + (bits & mask).trailing_zeros() as usize);
-            }
-            mask = u64::MAX;
-        }
-        None
-    }
-}
-
 impl NoneScheduler {
     /// For a device with `queues` hardware queues, used from `cpus` CPUs (each at least 1).
     pub fn new(queues: u16, cpus: u16, requests: usize) -> Self {
-        let cpus = usize::from(cpus.max(1));
-        let queue = Queue {
-            contexts: alloc::vec![Fifo::EMPTY; cpus],
-            pending: alloc::vec![0; cpus.div_ceil(64)],
-            batch: Fifo::EMPTY,
-            from: 0,
-            busy: false,
-            queued: 0,
-        };
+        let contexts = Contexts::new(usize::from(cpus.max(1)));
+        let queue = Queue { contexts, batch: Fifo::EMPTY, from: 0, busy: false, queued: 0 };
         Self {
             links: FifoLinks::new(requests),
             queues: alloc::vec![queue; usize::from(queues.max(1))],
@@ -88,15 +62,8 @@ impl NoneScheduler {
 impl Scheduler for NoneScheduler {
     fn insert(&mut self, _now: Instant, view: View<'_>, id: RequestId, at_head: bool) {
         self.links.grow(view.requests.len());
-        let request = &view.requests[id];
-        let queue = &mut self.queues[request.queue.index()];
-        let cpu = usize::from(request.cpu) % queue.contexts.len();
-        if at_head {
-            self.links.push_front(&mut queue.contexts[cpu], id);
-        } else {
-            self.links.push_back(&mut queue.contexts[cpu], id);
-        }
-        queue.pending[cpu / 64] |= 1 << (cpu % 64);
+        let queue = &mut self.queues[view.requests[id].queue.index()];
+        queue.contexts.insert(&mut self.links, view, id, at_head);
         queue.queued += 1;
     }
 
@@ -107,19 +74,12 @@ impl Scheduler for NoneScheduler {
         }
         queue.queued -= 1;
         if queue.batch.is_empty() && queue.busy {
-            let cpu = queue.pending_from(queue.from).or_else(|| queue.pending_from(0))?;
-            queue.from = (cpu + 1) % queue.contexts.len();
-            let id = self.links.pop_front(&mut queue.contexts[cpu]);
-            if queue.contexts[cpu].is_empty() {
-                queue.pending[cpu / 64] &= !(1 << (cpu % 64));
-            }
-            return id;
+            let (cpu, id) = queue.contexts.take_in_turn(&mut self.links, queue.from)?;
+            queue.from = cpu + 1;
+            return Some(id);
         }
         if queue.batch.is_empty() {
-            while let Some(cpu) = queue.pending_from(0) {
-                self.links.append(&mut queue.batch, &mut queue.contexts[cpu]);
-                queue.pending[cpu / 64] &= !(1 << (cpu % 64));
-            }
+            queue.contexts.take_all(&mut self.links, &mut queue.batch);
         }
         self.links.pop_front(&mut queue.batch)
     }
@@ -129,15 +89,10 @@ impl Scheduler for NoneScheduler {
         self.queues[queue.index()].queued > 0
     }
 
-    /// The first of the last eight that fits in position; `nomerges=1` does not keep it from looking (as in Linux). Where the
-    /// stack then finds the candidate too large, the search is over.
+    /// `nomerges=1` does not keep it from looking (as in Linux).
     fn find_merge(&mut self, view: View<'_>, bio: &Bio, _one_hit_only: bool) -> Option<(RequestId, MergeKind)> {
-        let newest = self.queues[self.context.0].contexts[self.context.1].last();
-        core::iter::successors(newest, |&id| self.links.prev(id)).take(MERGE_WINDOW).find_map(|id| {
-            let request = &view.requests[id];
-            let kind = position(request, bio, self.discard_ranges)?;
-            is_compatible(view.rules, request, bio).then_some((id, kind))
-        })
+        let (queue, cpu) = self.context;
+        self.queues[queue].contexts.find_merge(&self.links, view, bio, cpu, self.discard_ranges)
     }
 
     fn set_busy(&mut self, queue: HwQueue, busy: bool) {
@@ -146,7 +101,7 @@ impl Scheduler for NoneScheduler {
 
     fn set_context(&mut self, queue: HwQueue, cpu: u16) {
         let queue = queue.index() % self.queues.len();
-        self.context = (queue, usize::from(cpu) % self.queues[queue].contexts.len());
+        self.context = (queue, usize::from(cpu) % self.queues[queue].contexts.cpus());
     }
 
     fn set_discard_ranges(&mut self, ranges: u16) {
@@ -155,15 +110,7 @@ impl Scheduler for NoneScheduler {
 
     fn self_check(&self, _view: View<'_>) {
         for queue in &self.queues {
-            let mut count = self.links.self_check(queue.batch);
-            for (cpu, list) in queue.contexts.iter().enumerate() {
-                count += self.links.self_check(*list);
-                assert_eq!(
-                    queue.pending[cpu / 64] >> (cpu % 64) & 1 == 1,
-                    !list.is_empty(),
-                    "pending bit of CPU {cpu}"
-                );
-            }
+            let count = self.links.self_check(queue.batch) + queue.contexts.self_check(&self.links);
             assert_eq!(count, queue.queued, "requests in the lists");
         }
     }

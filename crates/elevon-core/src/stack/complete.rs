@@ -61,8 +61,10 @@ impl Stack {
         }
         if due(self.scheduler.next_wakeup()) {
             self.scheduler.on_wakeup(now);
-            for index in 0..self.queues.len() {
-                self.run_queue(now, HwQueue(index as u16), driver);
+            for queue in (0..self.queues.len()).map(|index| HwQueue(index as u16)) {
+                if self.scheduler.is_woken(queue) {
+                    self.run_queue(now, queue, driver);
+                }
             }
         }
         if due(self.timeout_scan) {

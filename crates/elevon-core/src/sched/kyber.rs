@@ -1,0 +1,394 @@
+//! `kyber`: two knobs, the latencies that reads and writes are to have; depth is given and taken to meet them.
+//!
+//! Requests are of four *domains*: reads, writes, discards, and the rest. A request needs a token of its domain from
+//! dispatch to completion; how many tokens a domain has is decided ten times a second from the latencies seen (see
+//! [`feedback`]). What lacks a token waits here and not in the device, so that the other domains find it less loaded. Tokens
+//! belong to the device; everything else to a hardware queue: software queues by CPU and domain, a staged list per domain,
+//! and whose turn it is. Domains take turns, with 16 reads, 8 writes, 1 discard and 1 other at a time. Nothing is sorted,
+//! priorities are not looked at, and what is not sync may take three quarters of the scheduler tags.
+//!
+//! Faithful to Linux, measured in parts; the percentile rule is told in [`feedback`], quirk and all. Two things are settled
+//! here that Linux leaves to chance: the lowest free token is taken, and hardware queues that wait for a token are served
+//! in turn. The async depth is at least 1.
+//!
+//! Cost: insert O(1), merge lookup at most 8 requests, dispatch O(1) and O(CPUs / 64) to move lists, completion O(1); the
+//! timer, ten times a second at the most, O(1).
+
+extern crate alloc;
+use alloc::vec::Vec;
+
+use super::contexts::{Contexts, Mask};
+use super::fifo::{Fifo, FifoLinks};
+use super::{Scheduler, SchedulerInfo, TunableInfo, View};
+use crate::bio::Bio;
+use crate::kernel::Rules;
+use crate::merge::MergeKind;
+use crate::op::{Flags, Op, is_sync};
+use crate::tags::word_shift;
+use crate::units::{HwQueue, Instant, Nanos, RequestId};
+
+mod feedback;
+mod tokens;
+
+use feedback::Feedback;
+use tokens::Tokens;
+
+const fn latency(name: &'static str, default: &'static str, help: &'static str) -> TunableInfo {
+    TunableInfo { name, unit: "ns", default, range: "0..9223372036854775807", min: 0, max: i64::MAX, help }
+}
+
+/// What `elevon schedulers` says of it.
+pub const INFO: SchedulerInfo = SchedulerInfo {
+    name: "kyber",
+    summary: "reads and writes held to target latencies by the depth each may use; arrival order, priorities ignored",
+    tunables: &[
+        latency("read_lat_nsec", "2000000", "latency that 99 % of reads are to keep, from allocation to completion"),
+        latency("write_lat_nsec", "10000000", "latency that 99 % of writes are to keep, from allocation to completion"),
+    ],
+};
+
+/// Kinds of requests that are given depth separately, in the order of their turns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Domain {
+    /// Reads.
+    Read,
+    /// Writes.
+    Write,
+    /// Discards.
+    Discard,
+    /// Everything else; never resized.
+    Other,
+}
+
+impl Domain {
+    /// Every domain.
+    pub const ALL: [Self; 4] = [Self::Read, Self::Write, Self::Discard, Self::Other];
+
+    /// The domain of an operation.
+    #[inline]
+    pub const fn of(op: Op) -> Self {
+        match op {
+            Op::Read => Self::Read,
+            Op::Write => Self::Write,
+            Op::Discard => Self::Discard,
+            Op::Flush | Op::SecureErase | Op::ZoneAppend | Op::WriteZeroes => Self::Other,
+        }
+    }
+
+    /// Most requests between dispatch and completion, over the whole device.
+    pub const fn depth_max(self) -> u32 {
+        match self {
+            Self::Read => 256,
+            Self::Write => 128,
+            Self::Discard => 64,
+            Self::Other => 16,
+        }
+    }
+
+    /// Requests dispatched in a row while other domains wait.
+    pub const fn batch(self) -> u32 {
+        match self {
+            Self::Read => 16,
+            Self::Write => 8,
+            Self::Discard | Self::Other => 1,
+        }
+    }
+
+    const fn next(self) -> Self {
+        Self::ALL[(self as usize + 1) % Self::ALL.len()]
+    }
+}
+
+/// Default targets: reads, writes, discards (the last cannot be set).
+const TARGETS: [Nanos; feedback::DOMAINS] = [Nanos::from_millis(2), Nanos::from_millis(10), Nanos::from_secs(5)];
+
+/// What a hardware queue has.
+#[derive(Clone, Debug)]
+struct Queue {
+    /// By domain: what each CPU brought. Bios may join these.
+    contexts: [Contexts; 4],
+    /// By domain: lists taken whole and not dispatched yet.
+    staged: [Fifo; 4],
+    /// Whose turn it is.
+    domain: Domain,
+    /// Requests that the domain was given in this turn.
+    batching: u32,
+    queued: usize,
+}
+
+/// The tokens of a domain and the hardware queues that wait for one.
+#[derive(Clone, Debug)]
+struct Pool {
+    tokens: Tokens,
+    waiting: Mask,
+    /// Hardware queue that is the first to be woken.
+    from: usize,
+}
+
+/// The scheduler of one device.
+#[derive(Clone, Debug)]
+pub struct Kyber {
+    links: FifoLinks,
+    queues: Vec<Queue>,
+    /// By domain.
+    pools: [Pool; 4],
+    /// The token of each request that has one.
+    held: Vec<Option<u8>>,
+    /// Hardware queues that were waiting for a token when one came free, and have not been run since.
+    woken: Mask,
+    /// When they are to be run.
+    wake_at: Option<Instant>,
+    feedback: Feedback,
+    /// When latencies are looked at.
+    timer: Option<Instant>,
+    /// Where the next bio comes from: hardware queue and CPU.
+    context: (usize, usize),
+    discard_ranges: u16,
+    nr_requests: u32,
+    whole_map_shallow_depth: bool,
+    hz: u64,
+}
+
+impl Kyber {
+    /// With every tunable at its default, for a device with `queues` hardware queues used from `cpus` CPUs. `hz` (100 to
+    /// 1000) is the tick rate of its timers.
+    pub fn new(rules: Rules, hz: u32, queues: u16, cpus: u16, requests: usize) -> Self {
+        let contexts = Contexts::new(usize::from(cpus.max(1)));
+        let count = usize::from(queues.max(1));
+        let queue = Queue {
+            contexts: Domain::ALL.map(|_| contexts.clone()),
+            staged: [Fifo::EMPTY; 4],
+            domain: Domain::Read,
+            batching: 0,
+            queued: 0,
+        };
+        let pool =
+            |domain: Domain| Pool { tokens: Tokens::new(domain.depth_max()), waiting: Mask::new(count), from: 0 };
+        Self {
+            links: FifoLinks::new(requests),
+            queues: alloc::vec![queue; count],
+            pools: Domain::ALL.map(pool),
+            held: alloc::vec![None; requests],
+            woken: Mask::new(count),
+            wake_at: None,
+            feedback: Feedback::new(TARGETS),
+            timer: None,
+            context: (0, 0),
+            discard_ranges: 1,
+            nr_requests: (requests / count).max(1) as u32,
+            whole_map_shallow_depth: rules.whole_map_shallow_depth,
+            hz: hz.max(10).into(),
+        }
+    }
+
+    /// Requests that each domain may have between dispatch and completion, in the order of [`Domain::ALL`].
+    pub fn depths(&self) -> [u32; 4] {
+        self.pools.each_ref().map(|pool| pool.tokens.depth())
+    }
+
+    pub(super) fn tunable(&self, name: &str) -> i64 {
+        self.feedback.target(target_of(name)).get() as i64
+    }
+
+    /// The value is in the range that [`INFO`] gives.
+    pub(super) fn set_tunable(&mut self, name: &str, value: i64) {
+        self.feedback.set_target(target_of(name), Nanos::new(value as u64));
+    }
+
+    const fn tick_nanos(&self) -> u64 {
+        1_000_000_000 / self.hz
+    }
+
+    /// The oldest request of a domain, if there is one and a token for it.
+    #[inline]
+    fn dispatch_domain(&mut self, index: usize, domain: Domain) -> Option<RequestId> {
+        let (queue, pool) = (&mut self.queues[index], &mut self.pools[domain as usize]);
+        let (staged, contexts) = (&mut queue.staged[domain as usize], &mut queue.contexts[domain as usize]);
+        if staged.is_empty() && contexts.is_empty() {
+            return None;
+        }
+        let Some(token) = pool.tokens.take() else {
+            pool.waiting.insert(index);
+            return None;
+        };
+        pool.waiting.remove(index);
+        if staged.is_empty() {
+            contexts.take_all(&mut self.links, staged);
+        }
+        let id = self.links.pop_front(staged)?;
+        self.held[id.index()] = Some(token);
+        queue.batching += 1;
+        queue.queued -= 1;
+        Some(id)
+    }
+
+    /// Takes the token of a request back, and wakes a hardware queue that waits for it. False where it had none.
+    #[inline]
+    fn free_token(&mut self, now: Instant, domain: Domain, id: RequestId) -> bool {
+        let Some(token) = self.held.get_mut(id.index()).and_then(Option::take) else { return false };
+        let pool = &mut self.pools[domain as usize];
+        if pool.tokens.free(token)
+            && let Some(queue) = pool.waiting.next_in_turn(pool.from)
+        {
+            pool.waiting.remove(queue);
+            pool.from = queue + 1;
+            self.woken.insert(queue);
+            self.wake_at.get_or_insert(now);
+        }
+        true
+    }
+}
+
+/// The domain whose target a tunable is.
+fn target_of(name: &str) -> usize {
+    match name {
+        "read_lat_nsec" => Domain::Read as usize,
+        "write_lat_nsec" => Domain::Write as usize,
+        other => unreachable!("{other} is not in the table"),
+    }
+}
+
+impl Scheduler for Kyber {
+    fn insert(&mut self, _now: Instant, view: View<'_>, id: RequestId, at_head: bool) {
+        if id.index() >= self.held.len() {
+            self.links.grow(view.requests.len());
+            self.held.resize(view.requests.len(), None);
+        }
+        debug_assert!(self.held[id.index()].is_none(), "request {} is inserted with a token", id.0);
+        let request = &view.requests[id];
+        let queue = &mut self.queues[request.queue.index()];
+        queue.contexts[Domain::of(request.op) as usize].insert(&mut self.links, view, id, at_head);
+        queue.queued += 1;
+    }
+
+    fn dispatch(&mut self, _now: Instant, _view: View<'_>, queue: HwQueue) -> Option<RequestId> {
+        let index = queue.index();
+        self.woken.remove(index);
+        let Queue { mut domain, batching, .. } = self.queues[index];
+        if batching < domain.batch()
+            && let Some(id) = self.dispatch_domain(index, domain)
+        {
+            return Some(id);
+        }
+        self.queues[index].batching = 0;
+        for _ in Domain::ALL {
+            domain = domain.next();
+            self.queues[index].domain = domain;
+            if let Some(id) = self.dispatch_domain(index, domain) {
+                return Some(id);
+            }
+        }
+        None
+    }
+
+    #[inline]
+    fn has_work(&self, queue: HwQueue) -> bool {
+        self.queues[queue.index()].queued > 0
+    }
+
+    /// Among the bio's own domain; `nomerges=1` does not keep it from looking (as in Linux).
+    fn find_merge(&mut self, view: View<'_>, bio: &Bio, _one_hit_only: bool) -> Option<(RequestId, MergeKind)> {
+        let (queue, cpu) = self.context;
+        let contexts = &self.queues[queue].contexts[Domain::of(bio.op) as usize];
+        contexts.find_merge(&self.links, view, bio, cpu, self.discard_ranges)
+    }
+
+    fn on_finish(&mut self, now: Instant, view: View<'_>, id: RequestId) {
+        let request = &view.requests[id];
+        let domain = Domain::of(request.op);
+        if !self.free_token(now, domain, id) || domain == Domain::Other {
+            return;
+        }
+        self.feedback.sample(domain as usize, now.since(request.issued), now.since(request.start));
+        if self.timer.is_none() {
+            let tick = now.get() / self.tick_nanos() + self.hz / 10;
+            self.timer = Some(Instant::new(tick * self.tick_nanos()));
+        }
+    }
+
+    fn on_requeue(&mut self, now: Instant, view: View<'_>, id: RequestId) {
+        self.free_token(now, Domain::of(view.requests[id].op), id);
+    }
+
+    /// Three quarters of the tags for what is not sync: of the whole map, or before that rule of each bitmap word.
+    fn depth_limit(&self, op: Op, flags: Flags) -> Option<u32> {
+        let tags = if self.whole_map_shallow_depth { self.nr_requests } else { 1 << word_shift(self.nr_requests) };
+        (!is_sync(op, flags)).then(|| (tags * 3 / 4).max(1))
+    }
+
+    fn on_depth_updated(&mut self, nr_requests: u32) {
+        self.nr_requests = nr_requests.max(1);
+    }
+
+    fn set_context(&mut self, queue: HwQueue, cpu: u16) {
+        let queue = queue.index() % self.queues.len();
+        self.context = (queue, usize::from(cpu) % self.queues[queue].contexts[0].cpus());
+    }
+
+    fn set_discard_ranges(&mut self, ranges: u16) {
+        self.discard_ranges = ranges;
+    }
+
+    #[inline]
+    fn next_wakeup(&self) -> Option<Instant> {
+        match (self.wake_at, self.timer) {
+            (Some(wake), Some(timer)) => Some(wake.min(timer)),
+            (one, other) => one.or(other),
+        }
+    }
+
+    fn on_wakeup(&mut self, now: Instant) {
+        self.wake_at = self.wake_at.filter(|at| *at > now);
+        if self.timer.is_some_and(|at| at <= now) {
+            self.timer = None;
+            let verdicts = self.feedback.evaluate(now.get() / self.tick_nanos(), self.hz);
+            for (pool, quarters) in self.pools.iter_mut().zip(verdicts) {
+                if let Some(quarters) = quarters {
+                    pool.tokens.scale(quarters);
+                }
+            }
+        }
+    }
+
+    fn is_woken(&self, queue: HwQueue) -> bool {
+        self.woken.contains(queue.index())
+    }
+
+    fn self_check(&self, view: View<'_>) {
+        for (index, queue) in self.queues.iter().enumerate() {
+            let mut queued = 0;
+            for (n, domain) in Domain::ALL.into_iter().enumerate() {
+                let (staged, contexts) = (queue.staged[n], &queue.contexts[n]);
+                let count = self.links.self_check(staged) + contexts.self_check(&self.links);
+                for id in self.links.iter(staged).chain(contexts.iter(&self.links)) {
+                    let request = &view.requests[id];
+                    assert_eq!((Domain::of(request.op), request.queue.index()), (domain, index), "where {} is", id.0);
+                    assert!(self.held[id.index()].is_none(), "request {} is queued with a token", id.0);
+                }
+                assert!(count > 0 || !self.pools[n].waiting.contains(index), "waits for a token without need");
+                queued += count;
+            }
+            assert_eq!(queued, queue.queued, "requests in the lists");
+        }
+        for (domain, pool) in Domain::ALL.into_iter().zip(&self.pools) {
+            let (depth, (below, above)) = (pool.tokens.depth(), pool.tokens.held());
+            assert!((1..=domain.depth_max()).contains(&depth) && below <= depth, "{domain:?}: {below} of {depth}");
+            let holds = |(id, token): (u32, &Option<u8>)| {
+                token.filter(|_| Domain::of(view.requests[RequestId(id)].op) == domain)
+            };
+            let mut tokens: Vec<u8> = (0..).zip(&self.held).filter_map(holds).collect();
+            tokens.sort_unstable();
+            tokens.dedup();
+            assert_eq!(
+                tokens.len() as u32,
+                below + above,
+                "tokens of {domain:?} taken, against requests that hold one"
+            );
+        }
+    }
+}
+
+#[cfg(test)]
+mod oracle;
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,272 @@
+//! Feedback: latencies against targets become new depths. Pure: it knows neither requests nor queues.
+//!
+//! Each domain with a target keeps two histograms in quarters of the target: of the time in the driver (*I/O*) and of the
+//! time since allocation (*total*). The device is congested where the 90th percentile of any domain's I/O time is late.
+//! Then a domain whose own total time (99th percentile) is early gives depth away; one that is late gets more, congested or not.
+//!
+//! Faithful to a quirk of Linux: both histograms of a domain share one timeout. Where fewer than 500 samples come in a
+//! second, the I/O percentile uses the timeout up, and the total percentile starts it again and says nothing; so a slow
+//! domain is adjusted by the last percentile it had in good times, or after 500 requests.
+//!
+//! Cost: a sample O(1); an evaluation, ten times a second, O(domains · buckets).
+
+use crate::units::Nanos;
+
+/// Domains with a target.
+pub(super) const DOMAINS: usize = 3;
+/// A bucket for each quarter of the target up to twice the target; the last one takes all above.
+const BUCKETS: u64 = 8;
+/// From this bucket on a latency is late.
+const LATE: u32 = 4;
+/// Samples that a percentile wants, unless it has waited for a second.
+const ENOUGH: u32 = 500;
+
+/// Latencies by bucket.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Histogram([u32; BUCKETS as usize]);
+
+impl Histogram {
+    #[inline]
+    fn add(&mut self, latency: Nanos, target: Nanos) {
+        self.0[bucket(latency, target)] += 1;
+    }
+
+    /// The bucket of a percentile, of at least one sample.
+    fn percentile(&self, percent: u32) -> u32 {
+        let samples: u64 = self.0.iter().copied().map(u64::from).sum();
+        let rank = (samples * u64::from(percent)).div_ceil(100);
+        let running = self.0.iter().scan(0, |sum, count| {
+            *sum += u64::from(*count);
+            Some(*sum)
+        });
+        running.take(BUCKETS as usize - 1).take_while(|sum| *sum < rank).count() as u32
+    }
+}
+
+/// Which quarter of the target a latency ends in.
+#[inline]
+const fn bucket(latency: Nanos, target: Nanos) -> usize {
+    let width = if target.get() < 4 { 1 } else { target.get() / 4 };
+    let bucket = latency.get().saturating_sub(1) / width;
+    if bucket < BUCKETS { bucket as usize } else { BUCKETS as usize - 1 }
+}
+
+/// What is known of a domain.
+#[derive(Clone, Copy, Debug)]
+struct Domain {
+    target: Nanos,
+    io: Histogram,
+    total: Histogram,
+    /// Tick from which a percentile makes do with fewer samples.
+    timeout: Option<u64>,
+    /// Last percentile of the total time while the device was not congested.
+    remembered: Option<u32>,
+}
+
+/// The latencies of every domain with a target.
+#[derive(Clone, Debug)]
+pub(super) struct Feedback {
+    domains: [Domain; DOMAINS],
+}
+
+/// The percentile of a histogram, which is emptied, if it has enough samples or has waited long enough for them.
+fn percentile(histogram: &mut Histogram, timeout: &mut Option<u64>, percent: u32, tick: u64, hz: u64) -> Option<u32> {
+    let samples: u32 = histogram.0.iter().sum();
+    if samples == 0 {
+        return None;
+    }
+    let due = *timeout.get_or_insert(tick + hz);
+    if samples < ENOUGH && tick < due {
+        return None;
+    }
+    *timeout = None;
+    Some(core::mem::take(histogram).percentile(percent))
+}
+
+impl Feedback {
+    pub(super) fn new(targets: [Nanos; DOMAINS]) -> Self {
+        let domain = |target| Domain {
+            target,
+            io: Histogram::default(),
+            total: Histogram::default(),
+            timeout: None,
+            remembered: None,
+        };
+        Self { domains: targets.map(domain) }
+    }
+
+    pub(super) fn target(&self, domain: usize) -> Nanos {
+        self.domains[domain].target
+    }
+
+    /// Samples taken so far stay in the buckets that they fell in.
+    pub(super) fn set_target(&mut self, domain: usize, target: Nanos) {
+        self.domains[domain].target = target;
+    }
+
+    /// A request is over.
+    #[inline]
+    pub(super) fn sample(&mut self, domain: usize, io: Nanos, total: Nanos) {
+        let domain = &mut self.domains[domain];
+        domain.io.add(io, domain.target);
+        domain.total.add(total, domain.target);
+    }
+
+    /// How many quarters of its depth each domain is to have from now on; `None` for no change. `hz` ticks are a second.
+    pub(super) fn evaluate(&mut self, tick: u64, hz: u64) -> [Option<u32>; DOMAINS] {
+        let mut congested = false;
+        for domain in &mut self.domains {
+            let io = percentile(&mut domain.io, &mut domain.timeout, 90, tick, hz);
+            congested |= io.is_some_and(|bucket| bucket >= LATE);
+        }
+        self.domains.each_mut().map(|domain| {
+            let mut total = percentile(&mut domain.total, &mut domain.timeout, 99, tick, hz);
+            if congested {
+                total = total.or(domain.remembered);
+                domain.remembered = None;
+            } else if total.is_some() {
+                domain.remembered = total;
+            }
+            total.filter(|bucket| congested || *bucket >= LATE).map(|bucket| bucket + 1)
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tokens::Tokens;
+    use super::*;
+
+    const HZ: u64 = 1000;
+    const READ: usize = 0;
+    const WRITE: usize = 1;
+    const TARGETS: [Nanos; DOMAINS] = [Nanos::from_millis(2), Nanos::from_millis(10), Nanos::from_secs(5)];
+
+    /// A latency in the middle of a bucket.
+    fn within(bucket: u64, target: Nanos) -> Nanos {
+        Nanos::new(target.get() / 8 * (2 * bucket + 1))
+    }
+
+    impl Feedback {
+        fn samples(&mut self, domain: usize, count: u32, io: u64, total: u64) {
+            let target = self.target(domain);
+            (0..count).for_each(|_| self.sample(domain, within(io, target), within(total, target)));
+        }
+    }
+
+    #[test]
+    fn g82_buckets_of_read_latencies() {
+        for (latency, expected) in [(0, 0), (1, 0), (500000, 0), (500001, 1), (2000000, 3), (2000001, 4), (10000000, 7)]
+        {
+            assert_eq!(bucket(Nanos::new(latency), TARGETS[READ]), expected, "{latency} ns");
+        }
+    }
+
+    #[test]
+    fn buckets_of_tiny_and_huge_targets() {
+        for target in 0..8 {
+            assert_eq!(bucket(Nanos::new(3), Nanos::new(target)), 2, "a bucket is at least a nanosecond wide");
+        }
+        assert_eq!(bucket(Nanos::new(u64::MAX), Nanos::new(u64::MAX)), 4);
+        assert_eq!(bucket(Nanos::new(u64::MAX), Nanos::ZERO), 7);
+    }
+
+    #[test]
+    fn g83_percentile_of_500() {
+        for (early, expected) in [(450, 0), (449, 7)] {
+            let mut histogram = Histogram([early, 0, 0, 0, 0, 0, 0, 500 - early]);
+            let mut timeout = None;
+            assert_eq!(percentile(&mut histogram, &mut timeout, 90, 0, HZ), Some(expected));
+            assert_eq!((histogram, timeout), (Histogram::default(), None), "emptied");
+        }
+    }
+
+    #[test]
+    fn percentiles_against_sorted_latencies() {
+        let mut random = 1u64;
+        for _ in 0..500 {
+            let mut below = |bound: u64| {
+                random = random.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+                (random >> 33) % bound
+            };
+            let count = 1 + below(40);
+            let spread = 1 + below(8_000_000);
+            let mut latencies: alloc::vec::Vec<u64> = (0..count).map(|_| below(spread)).collect();
+            let mut histogram = Histogram::default();
+            latencies.iter().for_each(|ns| histogram.add(Nanos::new(*ns), TARGETS[READ]));
+            latencies.sort_unstable();
+            for percent in [1, 50, 90, 99, 100] {
+                let nth = latencies[(count * percent).div_ceil(100) as usize - 1];
+                let quarters = (1..8).filter(|quarter| nth > quarter * 500_000).count() as u32;
+                assert_eq!(histogram.percentile(percent as u32), quarters, "{percent} % of {latencies:?}");
+            }
+        }
+    }
+
+    /// The depth of a domain after an evaluation with 500 samples in these buckets.
+    fn depth_after(domain: usize, depth: u32, io: u64, total: u64) -> u32 {
+        let mut feedback = Feedback::new(TARGETS);
+        feedback.samples(domain, 500, io, total);
+        let mut tokens = Tokens::new([256, 128, 64][domain]);
+        tokens.set_depth(depth);
+        if let Some(quarters) = feedback.evaluate(0, HZ)[domain] {
+            tokens.scale(quarters);
+        }
+        tokens.depth()
+    }
+
+    #[test]
+    fn g84_congested() {
+        for (total, depth) in [(2, 192), (0, 64), (5, 256)] {
+            assert_eq!(depth_after(READ, 256, 4, total), depth);
+        }
+    }
+
+    #[test]
+    fn g85_not_congested() {
+        for (total, depth) in [(4, 80), (2, 64), (7, 128)] {
+            assert_eq!(depth_after(WRITE, 64, 3, total), depth);
+        }
+    }
+
+    #[test]
+    fn g86_the_remembered_percentile_serves_once() {
+        let mut feedback = Feedback::new(TARGETS);
+        feedback.samples(WRITE, 500, 0, 1);
+        assert_eq!(feedback.evaluate(0, HZ), [None; 3], "early and not congested");
+        for expected in [Some(2), None] {
+            feedback.samples(READ, 500, 7, 3);
+            assert_eq!(feedback.evaluate(100, HZ), [Some(4), expected, None]);
+        }
+    }
+
+    #[test]
+    fn g87_a_depth_of_one() {
+        for total in 0..4 {
+            assert_eq!(depth_after(READ, 1, 7, total), 1);
+        }
+        assert_eq!(depth_after(READ, 1, 7, 7), 2);
+    }
+
+    #[test]
+    fn g88_few_samples_wait_for_a_second() {
+        let mut feedback = Feedback::new(TARGETS);
+        let mut left = 499;
+        for tick in (100..=1000).step_by(100) {
+            let count = left.min(56);
+            left -= count;
+            feedback.samples(READ, count, 7, 7);
+            assert_eq!(feedback.evaluate(tick, HZ), [None; 3], "at {tick} ms");
+            assert_eq!(feedback.domains[READ].timeout, Some(1100), "at {tick} ms");
+        }
+        assert_eq!(left, 0);
+        // The I/O percentile is there and ends the timeout; the total percentile begins another and has to wait.
+        assert_eq!(feedback.evaluate(1100, HZ), [None; 3]);
+        assert_eq!(feedback.domains[READ].io, Histogram::default());
+        assert_eq!(feedback.domains[READ].total.0, [0, 0, 0, 0, 0, 0, 0, 499]);
+        assert_eq!(feedback.domains[READ].timeout, Some(2100));
+        // One more, and the totals are enough by themselves; they are late, so congestion does not matter.
+        feedback.samples(READ, 1, 0, 0);
+        assert_eq!(feedback.evaluate(1200, HZ), [Some(8), None, None]);
+    }
+}

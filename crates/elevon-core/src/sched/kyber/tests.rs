@@ -1,0 +1,167 @@
+use super::*;
+use crate::ioprio::PrioClass;
+use crate::kernel::Kernel;
+use crate::sched::testing::{Bed, bio};
+use alloc::string::String;
+
+fn bed(queues: u16, cpus: u16) -> Bed<Kyber> {
+    Bed::new(Kernel::V6_18, Kyber::new(Kernel::V6_18.rules(), 1000, queues, cpus, 64), 64)
+}
+
+fn insert(bed: &mut Bed<Kyber>, op: Op, queue: u16, cpu: u16, sector: u64) -> RequestId {
+    let id = bed.prepare(op, sector, PrioClass::Be);
+    bed.requests[id].queue = HwQueue(queue);
+    bed.requests[id].cpu = cpu;
+    bed.insert_prepared(id, false);
+    id
+}
+
+#[test]
+fn g89_domains_take_turns() {
+    let mut bed = bed(1, 1);
+    for (op, count) in [(Op::Read, 20), (Op::Write, 20), (Op::Discard, 3), (Op::WriteZeroes, 3)] {
+        for n in 0..count {
+            insert(&mut bed, op, 0, 0, 100 * n);
+        }
+    }
+    let mut order = String::new();
+    while let Some(id) = bed.dispatch() {
+        order.push(['R', 'W', 'D', 'O'][Domain::of(bed.requests[id].op) as usize]);
+        bed.finish(id);
+    }
+    let runs = [('R', 16), ('W', 8), ('D', 1), ('O', 1), ('R', 4), ('W', 8), ('D', 1), ('O', 1), ('W', 4), ('D', 1)];
+    let expected: String = runs.into_iter().flat_map(|(letter, n)| core::iter::repeat_n(letter, n)).collect();
+    assert_eq!(order, expected + "O");
+}
+
+#[test]
+fn g90_a_domain_without_tokens_waits() {
+    let mut bed = bed(1, 1);
+    bed.scheduler.pools[0].tokens.set_depth(2);
+    let reads = [1, 2, 3].map(|sector| bed.read(sector));
+    let write = bed.write(4);
+    let order: Vec<RequestId> = core::iter::from_fn(|| bed.dispatch()).collect();
+    assert_eq!(order, [reads[0], reads[1], write]);
+    assert!(bed.scheduler.has_work(HwQueue(0)) && bed.scheduler.next_wakeup().is_none());
+    bed.at(5);
+    bed.finish(write);
+    let timer = Instant::ZERO + Nanos::from_millis(105);
+    assert_eq!(bed.scheduler.next_wakeup(), Some(timer), "a write's token does not help, only its latency counts");
+    bed.finish(reads[1]);
+    assert_eq!(bed.scheduler.next_wakeup(), Some(bed.now), "a token is free: at once");
+    bed.scheduler.on_wakeup(bed.now);
+    assert!(bed.scheduler.is_woken(HwQueue(0)));
+    assert_eq!(bed.dispatch(), Some(reads[2]));
+    assert!(!bed.scheduler.is_woken(HwQueue(0)));
+    assert_eq!(bed.scheduler.next_wakeup(), Some(timer));
+}
+
+#[test]
+fn hardware_queues_that_wait_are_woken_in_turn() {
+    let mut bed = bed(3, 3);
+    bed.scheduler.pools[0].tokens.set_depth(1);
+    for queue in [0, 1, 2, 0, 1, 2] {
+        insert(&mut bed, Op::Read, queue, queue, 8);
+    }
+    let mut running = bed.dispatch_on(0).expect("a token is free");
+    (0..3).for_each(|queue| assert_eq!(bed.dispatch_on(queue), None));
+    let mut served = Vec::new();
+    while bed.scheduler.queues.iter().any(|queue| queue.queued > 0) {
+        bed.finish(running);
+        bed.scheduler.on_wakeup(bed.now);
+        let woken: Vec<u16> = (0..3).filter(|queue| bed.scheduler.is_woken(HwQueue(*queue))).collect();
+        assert_eq!(woken.len(), 1, "one token, one queue");
+        running = bed.dispatch_on(woken[0]).expect("the token is there");
+        assert!(bed.scheduler.queues[usize::from(woken[0])].queued == 0 || bed.dispatch_on(woken[0]).is_none());
+        served.push(woken[0]);
+    }
+    assert_eq!(served, [0, 1, 2, 1, 2]);
+}
+
+#[test]
+fn a_requeued_request_gives_its_token_back_and_is_no_sample() {
+    let mut bed = bed(1, 1);
+    bed.scheduler.pools[1].tokens.set_depth(1);
+    let first = bed.write(1);
+    let second = bed.write(2);
+    assert_eq!((bed.dispatch(), bed.dispatch()), (Some(first), None));
+    bed.requeue(first);
+    assert_eq!(bed.scheduler.timer, None);
+    assert_eq!(bed.scheduler.pools[1].tokens.held(), (0, 0));
+    // The second was staged with the first; what comes back goes behind what is staged.
+    assert_eq!(bed.dispatch(), Some(second));
+    bed.finish(second);
+    assert_eq!(bed.dispatch(), Some(first));
+}
+
+#[test]
+fn lists_of_a_domain_are_taken_whole_in_order_of_cpus() {
+    let mut bed = bed(1, 70);
+    for (cpu, sector) in [(69, 1), (3, 2), (69, 3), (3, 4)] {
+        insert(&mut bed, Op::Read, 0, cpu, sector);
+    }
+    assert_eq!(bed.serve(1), ["R2"]);
+    insert(&mut bed, Op::Read, 0, 0, 5);
+    assert_eq!(bed.drain(), "R4 R1 R3 R5");
+}
+
+#[test]
+fn bios_join_their_own_domain_alone() {
+    let mut bed = bed(1, 2);
+    let write = insert(&mut bed, Op::Write, 0, 1, 1000);
+    for n in 0..10 {
+        insert(&mut bed, Op::Read, 0, 1, 5000 * n);
+    }
+    bed.scheduler.set_context(HwQueue(0), 1);
+    let joined = bed.find_merge(&bio(Op::Write, 1008, 8, PrioClass::Be), true);
+    assert_eq!(joined, Some((write, MergeKind::Back)), "ten reads since do not push it out of the last eight writes");
+    assert_eq!(bed.find_merge(&bio(Op::Read, 1008, 8, PrioClass::Be), false), None);
+    assert_eq!(bed.find_merge(&bio(Op::Read, 5008, 8, PrioClass::Be), false), None, "the ninth");
+    bed.scheduler.set_context(HwQueue(0), 0);
+    assert_eq!(bed.find_merge(&bio(Op::Write, 1008, 8, PrioClass::Be), false), None, "another CPU");
+}
+
+#[test]
+fn what_is_not_sync_takes_three_quarters_of_the_tags() {
+    for (kernel, nr_requests, limit) in [
+        (Kernel::V6_18, 256, 192),
+        (Kernel::V6_18, 62, 46),
+        (Kernel::V6_18, 1, 1),
+        (Kernel::V6_1, 256, 48),
+        (Kernel::V6_1, 64, 12),
+        (Kernel::V6_1, 4, 1),
+    ] {
+        let mut kyber = Kyber::new(kernel.rules(), 250, 1, 1, 64);
+        kyber.on_depth_updated(nr_requests);
+        assert_eq!(kyber.depth_limit(Op::Write, Flags::NONE), Some(limit), "{} {nr_requests}", kernel.name());
+        assert_eq!(kyber.depth_limit(Op::Discard, Flags::NONE), Some(limit));
+        for (op, flags) in [(Op::Read, Flags::NONE), (Op::Write, Flags::SYNC), (Op::Write, Flags::FUA)] {
+            assert_eq!(kyber.depth_limit(op, flags), None);
+        }
+    }
+}
+
+#[test]
+fn the_timer_counts_whole_ticks() {
+    let mut kyber = Bed::new(Kernel::V6_18, Kyber::new(Kernel::V6_18.rules(), 250, 1, 1, 8), 8);
+    for (done, due) in [(7, Some(104)), (90, Some(104)), (104, None), (111, Some(208))] {
+        kyber.at(done);
+        kyber.read(8);
+        let id = kyber.dispatch().expect("a read");
+        if due.is_some() {
+            kyber.finish(id);
+        } else {
+            kyber.scheduler.on_wakeup(kyber.now);
+        }
+        let due = due.map(|ms| Instant::ZERO + Nanos::from_millis(ms));
+        assert_eq!(kyber.scheduler.next_wakeup(), due, "after {done} ms");
+    }
+}
+
+#[test]
+fn requests_of_the_domain_without_target_are_no_samples() {
+    let mut bed = bed(1, 1);
+    bed.insert(Op::WriteZeroes, 8, PrioClass::Be);
+    assert_eq!(bed.drain(), "W8");
+    assert_eq!(bed.scheduler.next_wakeup(), None);
+}
