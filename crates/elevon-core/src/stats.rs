@@ -166,6 +166,8 @@ pub struct JobStats {
     pub complete_levels: [u64; 7],
     /// CPU time charged to the process, in nanoseconds.
     pub cpu_ns: u64,
+    /// Of it, the part spent outside the kernel. A simulated process spends all of its time inside.
+    pub cpu_user_ns: u64,
     /// Times that the process slept.
     pub context_switches: u64,
     /// First error that ended the job, as an errno (positive); 0 for none.
@@ -193,6 +195,7 @@ impl JobStats {
             }
         }
         self.cpu_ns += other.cpu_ns;
+        self.cpu_user_ns += other.cpu_user_ns;
         self.context_switches += other.context_switches;
         if self.error == 0 {
             self.error = other.error;

@@ -4,6 +4,7 @@
 //! caller did not name.
 
 mod buffers;
+pub mod cpu;
 pub mod file;
 pub mod interrupt;
 mod threads;

@@ -130,8 +130,9 @@ fn job_value(run: &RunResult, job: &JobResult, options: JsonOptions) -> Value {
     let runtime = job.end.since(job.start);
     let members = u64::from(job.members);
     put("job_runtime", json!(runtime.as_millis() * members));
-    put("usr_cpu", json!(0.0));
-    put("sys_cpu", json!(100.0 * ratio(stats.cpu_ns as f64, (runtime.get() * members) as f64)));
+    let share = |ns: u64| json!(100.0 * ratio(ns as f64, (runtime.get() * members) as f64));
+    put("usr_cpu", share(stats.cpu_user_ns));
+    put("sys_cpu", share(stats.cpu_ns - stats.cpu_user_ns));
     put("ctx", json!(stats.context_switches));
     put("majf", json!(0));
     put("minf", json!(0));

@@ -127,7 +127,11 @@ fn go<B: Backend>(
     }
     stack.set_tracing(watch.wants_events());
     watch.on_start(device, &jobs)?;
-    let outcome = run::run(&mut stack, &mut jobs, backend, &mut WatchAsObserver(watch));
+    let before = elevon_host::cpu::used();
+    let mut outcome = run::run(&mut stack, &mut jobs, backend, &mut WatchAsObserver(watch));
+    if real {
+        share_cpu(&mut outcome, before, elevon_host::cpu::used());
+    }
     warnings.extend(plan.jobs.warnings.iter().map(ToString::to_string));
     let ended = match outcome.cut {
         Some(Cut::Interrupted) => {
@@ -150,6 +154,18 @@ fn go<B: Backend>(
     let facts = Facts { plan, device, stack: &stack, real, warnings };
     write_logs(&outcome)?;
     Ok((result::of(&facts, outcome), ended))
+}
+
+/// All jobs of a real run are one process: its CPU time is shared out by the I/Os that each did.
+fn share_cpu(outcome: &mut run::Outcome, before: (u64, u64), after: (u64, u64)) {
+    let ios = |job: &run::JobOutcome| job.stats.directions.iter().map(|d| d.ios).sum::<u64>();
+    let all = outcome.jobs.iter().map(ios).sum::<u64>().max(1);
+    for job in &mut outcome.jobs {
+        let share = |ns: u64| (u128::from(ns) * u128::from(ios(job)) / u128::from(all)) as u64;
+        let (user, system) = (share(after.0 - before.0), share(after.1 - before.1));
+        job.stats.cpu_user_ns = user;
+        job.stats.cpu_ns = user + system;
+    }
 }
 
 /// The logs that jobs asked for, in the directory of the run, under fio's names.

@@ -271,8 +271,9 @@ fn levels(out: &mut String, job: &JobResult) {
     let runtime = job.end.since(job.start).get() as f64 * f64::from(job.members);
     let _ = writeln!(
         out,
-        "  cpu          : usr=0.00%, sys={:.2}%, ctx={}, majf=0, minf=0",
-        100.0 * ratio(stats.cpu_ns as f64, runtime),
+        "  cpu          : usr={:.2}%, sys={:.2}%, ctx={}, majf=0, minf=0",
+        100.0 * ratio(stats.cpu_user_ns as f64, runtime),
+        100.0 * ratio((stats.cpu_ns - stats.cpu_user_ns) as f64, runtime),
         stats.context_switches
     );
     let depth_names = ["1", "2", "4", "8", "16", "32", ">=64"];
