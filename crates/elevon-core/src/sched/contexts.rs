@@ -42,11 +42,6 @@ impl Mask {
         self.words[n / 64] >> (n % 64) & 1 == 1
     }
 
-    #[inline]
-    pub(super) fn is_empty(&self) -> bool {
-        self.words.iter().all(|word| *word == 0)
-    }
-
     /// The smallest number from `start` on, else the smallest of all.
     pub(super) fn next_in_turn(&self, start: usize) -> Option<usize> {
         self.next_from(start).or_else(|| self.next_from(0))
@@ -82,11 +77,6 @@ impl Contexts {
     /// How many CPUs there are lists for.
     pub(super) fn cpus(&self) -> usize {
         self.lists.len()
-    }
-
-    #[inline]
-    pub(super) fn is_empty(&self) -> bool {
-        self.pending.is_empty()
     }
 
     /// Adds a request to its CPU's list.
@@ -160,7 +150,7 @@ mod tests {
     #[test]
     fn numbers_in_turn_go_around_the_end() {
         let mut mask = Mask::new(130);
-        assert!(mask.is_empty() && mask.next_in_turn(0).is_none());
+        assert!(mask.next_in_turn(0).is_none());
         for n in [3, 64, 129] {
             mask.insert(n);
         }

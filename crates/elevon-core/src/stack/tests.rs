@@ -690,6 +690,9 @@ fn random_walks_end_every_call_once() {
                     _ => rig.complete(command),
                 }
             }
+            if random.below(40) == 0 {
+                change_a_tunable(&mut rig.stack, &mut random);
+            }
             rig.driver.room = (random.below(6) == 0).then(|| random.below(3) as usize);
             if rig.stack.next_timer().is_some_and(|at| at <= rig.now) {
                 rig.stack.handle_timers(rig.now, &mut rig.driver);
@@ -719,6 +722,18 @@ fn random_walks_end_every_call_once() {
         rig.stack.self_check();
         assert_eq!(rig.stack.disk_stats(rig.now).in_flight, 0, "seed {seed}");
     }
+}
+
+/// Sets one of the scheduler's tunables, if it has any, to its smallest value, its default, or twice that. Not to its largest:
+/// mq-deadline, as in Linux, keeps requests that came under a longer expiry until that has passed.
+fn change_a_tunable(stack: &mut Stack, random: &mut Walk) {
+    let tunables = stack.scheduler().info().tunables;
+    let Some(tunable) = tunables.get(random.below(tunables.len() as u64) as usize) else { return };
+    let default = tunable.default.parse().unwrap_or(tunable.min);
+    let value = [tunable.min, default, tunable.max.min(default.saturating_mul(2))][random.below(3) as usize];
+    stack.set_tunable(tunable.name, value).expect("the value is in range");
+    let set = stack.scheduler().tunables().into_iter().find(|(name, _)| *name == tunable.name);
+    assert!(set.is_some(), "a tunable that can be set can be read");
 }
 
 /// A small generator for walks: constants of Knuth's MMIX.

@@ -38,6 +38,16 @@ struct Oracle {
     targets: [u64; 3],
     seen: [Seen; 3],
     timer: Option<u64>,
+    promises: [Promises; 4],
+}
+
+/// Tokens of a domain that are promised to hardware queues.
+#[derive(Default)]
+struct Promises {
+    waiting: BTreeSet<usize>,
+    from: usize,
+    made: BTreeMap<usize, u32>,
+    last: Option<u64>,
 }
 
 impl Oracle {
@@ -52,6 +62,7 @@ impl Oracle {
             targets: [2_000_000, 10_000_000, 5_000_000_000],
             seen: Default::default(),
             timer: None,
+            promises: Default::default(),
         }
     }
 
@@ -66,41 +77,98 @@ impl Oracle {
         listed.sum::<usize>() + self.staged.get(&(queue, domain)).map_or(0, VecDeque::len)
     }
 
-    fn token(&self, domain: usize) -> Option<u32> {
+    /// The lowest free number, and how many are free.
+    fn free_tokens(&self, domain: usize) -> (Option<u32>, u32) {
         let held: BTreeSet<u32> = self.held.values().filter(|(d, _)| *d == domain).map(|(_, n)| *n).collect();
-        (0..self.depths[domain]).find(|n| !held.contains(n))
+        let mut free = (0..self.depths[domain]).filter(|n| !held.contains(n));
+        let lowest = free.next();
+        (lowest, lowest.map_or(0, |_| 1 + free.count() as u32))
     }
 
+    /// Whether the queue has a request of the domain, and a token that is not another's.
     fn is_ready(&self, queue: usize, domain: usize) -> bool {
-        self.queued(queue, domain) > 0 && self.token(domain).is_some()
+        let promises = &self.promises[domain].made;
+        let of_others: u32 = promises.values().sum();
+        let (_, free) = self.free_tokens(domain);
+        let promised = promises.contains_key(&queue);
+        self.queued(queue, domain) > 0 && free > if promised { 0 } else { of_others }
     }
 
-    fn dispatch(&mut self, queue: usize) -> Option<RequestId> {
-        let (mut now, mut given) = self.turn[queue];
-        if given >= BATCHES[now] || !self.is_ready(queue, now) {
-            let others = [1, 2, 3, 4].map(|step| (now + step) % 4);
-            given = 0;
-            now = others.into_iter().find(|d| self.is_ready(queue, *d)).unwrap_or(now);
+    fn lapse(&mut self, now: u64) {
+        for promises in &mut self.promises {
+            if promises.last.is_some_and(|last| now > last) {
+                promises.last = None;
+                promises.made.clear();
+            }
         }
-        self.turn[queue] = (now, given);
-        if !self.is_ready(queue, now) {
+    }
+
+    /// Gives the oldest request of a domain, or has the queue wait for a token.
+    fn try_domain(&mut self, queue: usize, domain: usize) -> Option<RequestId> {
+        if self.queued(queue, domain) == 0 {
             return None;
         }
-        self.turn[queue].1 += 1;
-        let staged = self.staged.entry((queue, now)).or_default();
+        let ready = self.is_ready(queue, domain);
+        let Promises { waiting, made, .. } = &mut self.promises[domain];
+        if let Some(n) = made.get_mut(&queue) {
+            *n -= 1;
+            made.retain(|_, n| *n > 0);
+        }
+        if !ready {
+            waiting.insert(queue);
+            return None;
+        }
+        waiting.remove(&queue);
+        let staged = self.staged.entry((queue, domain)).or_default();
         if staged.is_empty() {
-            for (_, list) in self.lists.iter_mut().filter(|((q, d, _), _)| (*q, *d) == (queue, now)) {
+            for (_, list) in self.lists.iter_mut().filter(|((q, d, _), _)| (*q, *d) == (queue, domain)) {
                 staged.append(list);
             }
         }
-        let id = staged.pop_front();
-        let token = self.token(now);
-        self.held.insert(id?, (now, token?));
-        id
+        let id = staged.pop_front()?;
+        let (token, _) = self.free_tokens(domain);
+        self.held.insert(id, (domain, token?));
+        self.turn[queue].1 += 1;
+        Some(id)
+    }
+
+    fn dispatch(&mut self, now: u64, queue: usize) -> Option<RequestId> {
+        self.lapse(now);
+        let (first, given) = self.turn[queue];
+        if given < BATCHES[first] {
+            let id = self.try_domain(queue, first);
+            if id.is_some() {
+                return id;
+            }
+        }
+        [1, 2, 3, 4].into_iter().find_map(|step| {
+            self.turn[queue] = ((first + step) % 4, 0);
+            self.try_domain(queue, (first + step) % 4)
+        })
+    }
+
+    /// The token of a request comes back, and is promised to the next queue that waits.
+    fn free(&mut self, now: u64, id: RequestId) -> usize {
+        self.lapse(now);
+        let (domain, token) = self.held.remove(&id).expect("it was dispatched");
+        let promises = &mut self.promises[domain];
+        if token < self.depths[domain] {
+            let next = promises.waiting.range(promises.from..).next().or(promises.waiting.first());
+            if let Some(queue) = next.copied() {
+                let made = promises.made.entry(queue).or_default();
+                *made += 1;
+                let made = *made as usize;
+                (promises.from, promises.last) = (queue + 1, None);
+                if made >= self.queued(queue, domain) {
+                    self.promises[domain].waiting.remove(&queue);
+                }
+            }
+        }
+        domain
     }
 
     fn finish(&mut self, now: u64, id: RequestId, requests: &Requests) {
-        let (domain, _) = self.held.remove(&id).expect("it was dispatched");
+        let domain = self.free(now, id);
         if domain == 3 {
             return;
         }
@@ -194,8 +262,9 @@ impl Walk {
 
     fn dispatch(&mut self) {
         let queue = self.rng.below(self.rows.len() as u64) as usize;
+        self.oracle.lapse(self.bed.now.get());
         let ready = [0, 1, 2, 3].map(|d| self.oracle.is_ready(queue, d));
-        let expected = self.oracle.dispatch(queue);
+        let expected = self.oracle.dispatch(self.bed.now.get(), queue);
         assert_eq!(self.bed.dispatch_on(queue as u16), expected);
         let Some(id) = expected else {
             assert_eq!(ready, [false; 4], "a request and a token, yet nothing");
@@ -218,7 +287,7 @@ impl Walk {
         }
         let id = self.in_flight.swap_remove(self.rng.below(self.in_flight.len() as u64) as usize);
         if self.rng.one_in(12) {
-            self.oracle.held.remove(&id);
+            self.oracle.free(self.bed.now.get(), id);
             self.bed.requeue(id);
             self.oracle.insert(&self.bed.requests, id, true);
             self.inserted += 1;
@@ -241,6 +310,9 @@ impl Walk {
         let now = self.bed.now.get() + self.rng.below(2_000_000) * self.rng.below(2);
         self.bed.now = Instant::new(now);
         if self.bed.scheduler.next_wakeup().is_some_and(|at| at.get() <= now) {
+            if self.bed.scheduler.wake_at.is_some() {
+                self.oracle.promises.iter_mut().for_each(|promises| promises.last = Some(now));
+            }
             self.bed.scheduler.on_wakeup(self.bed.now);
             if self.oracle.timer.is_some_and(|at| at <= now) {
                 self.oracle.on_timer(now);
@@ -248,6 +320,9 @@ impl Walk {
         }
         assert_eq!(self.bed.scheduler.timer.map(Instant::get), self.oracle.timer);
         assert_eq!(self.bed.scheduler.depths(), self.oracle.depths);
+        for (pool, promises) in self.bed.scheduler.pools.iter().zip(&self.oracle.promises) {
+            assert!((0..self.rows.len()).all(|queue| pool.is_waiting(queue) == promises.waiting.contains(&queue)));
+        }
         match self.rng.below(3) {
             0 => self.insert(),
             1 => self.dispatch(),
@@ -279,7 +354,7 @@ fn agrees_with_the_oracle_at_every_step() {
             let changes = || before.iter().zip(walk.oracle.depths);
             cuts += changes().filter(|(old, new)| new < old).count();
             rises += changes().filter(|(old, new)| new > old).count();
-            starved += usize::from(walk.bed.scheduler.pools.iter().any(|pool| !pool.waiting.is_empty()));
+            starved += usize::from(walk.oracle.promises.iter().any(|promises| !promises.waiting.is_empty()));
         }
     }
     assert!(cuts >= 10 && rises >= 5, "depths hardly moved: {cuts} cuts, {rises} rises");

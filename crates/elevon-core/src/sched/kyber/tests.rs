@@ -66,13 +66,13 @@ fn hardware_queues_that_wait_are_woken_in_turn() {
     let mut running = bed.dispatch_on(0).expect("a token is free");
     (0..3).for_each(|queue| assert_eq!(bed.dispatch_on(queue), None));
     let mut served = Vec::new();
-    while bed.scheduler.queues.iter().any(|queue| queue.queued > 0) {
+    while bed.scheduler.queues.iter().any(|queue| queue.queued != [0; 4]) {
         bed.finish(running);
         bed.scheduler.on_wakeup(bed.now);
         let woken: Vec<u16> = (0..3).filter(|queue| bed.scheduler.is_woken(HwQueue(*queue))).collect();
         assert_eq!(woken.len(), 1, "one token, one queue");
         running = bed.dispatch_on(woken[0]).expect("the token is there");
-        assert!(bed.scheduler.queues[usize::from(woken[0])].queued == 0 || bed.dispatch_on(woken[0]).is_none());
+        assert!(bed.scheduler.queues[usize::from(woken[0])].queued == [0; 4] || bed.dispatch_on(woken[0]).is_none());
         served.push(woken[0]);
     }
     assert_eq!(served, [0, 1, 2, 1, 2]);

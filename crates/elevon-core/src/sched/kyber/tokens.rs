@@ -53,6 +53,15 @@ impl Tokens {
         self.depth = (self.depth * quarters / 4).clamp(1, self.maximum);
     }
 
+    /// Numbers below the depth that may be taken.
+    pub(super) fn free_below_depth(&self) -> u32 {
+        let below = |word: usize| match self.depth.saturating_sub(word as u32 * 64) {
+            bits @ 0..64 => (1u64 << bits) - 1,
+            _ => u64::MAX,
+        };
+        self.taken.iter().enumerate().map(|(word, taken)| (!taken & below(word)).count_ones()).sum()
+    }
+
     /// Numbers taken below the depth, and above it.
     pub(super) fn held(&self) -> (u32, u32) {
         let taken = (0..MOST).filter(|n| self.is_taken(*n as u8));
@@ -81,10 +90,11 @@ mod tests {
         let numbers: alloc::vec::Vec<u8> = core::iter::from_fn(|| tokens.take()).collect();
         assert_eq!(numbers, (0..128).collect::<alloc::vec::Vec<u8>>());
         tokens.scale(1);
-        assert_eq!((tokens.depth(), tokens.held()), (32, (32, 96)));
+        assert_eq!((tokens.depth(), tokens.held(), tokens.free_below_depth()), (32, (32, 96), 0));
         assert!(!tokens.free(100), "a number above the depth helps nobody");
         assert_eq!(tokens.take(), None);
         assert!(tokens.free(31));
+        assert_eq!(tokens.free_below_depth(), 1);
         assert_eq!((tokens.take(), tokens.take()), (Some(31), None));
     }
 

@@ -1,0 +1,106 @@
+//! The tokens of a domain, and the hardware queues that wait for one.
+//!
+//! A token that comes free while queues wait is promised to the next of them in turn, which is then woken. A promise holds
+//! until the woken queues have been run, so that neither the queue that happens to run first nor one with new requests takes
+//! it; what is left of it after that lapses. (Linux makes no promise: whoever gets there first has the token, and with the
+//! queues on CPUs of their own that is anyone. Here queues run one after the other, and without the promise the first
+//! would have them all.)
+//!
+//! Cost: O(1), and O(hardware queues / 64) to find the next that waits; O(hardware queues) where promises lapse.
+
+extern crate alloc;
+use alloc::vec::Vec;
+
+use super::super::contexts::Mask;
+use super::tokens::Tokens;
+use crate::units::Instant;
+
+#[derive(Clone, Debug)]
+pub(super) struct Pool {
+    pub(super) tokens: Tokens,
+    /// Queues with requests beyond the tokens promised to them.
+    waiting: Mask,
+    /// The first queue to be asked whether it waits.
+    from: usize,
+    /// Tokens promised, by queue and in all.
+    promised: Vec<u32>,
+    promises: u32,
+    /// When promises lapse: after the time at which the woken queues are run, once that is known.
+    last: Instant,
+}
+
+impl Pool {
+    pub(super) fn new(tokens: u32, queues: usize) -> Self {
+        Self {
+            tokens: Tokens::new(tokens),
+            waiting: Mask::new(queues),
+            from: 0,
+            promised: alloc::vec![0; queues],
+            promises: 0,
+            last: Instant::MAX,
+        }
+    }
+
+    /// A token for a queue that has a request for it; where there is none, the queue waits.
+    #[inline]
+    pub(super) fn take(&mut self, now: Instant, queue: usize) -> Option<u8> {
+        self.lapse(now);
+        if self.promised[queue] > 0 {
+            self.promised[queue] -= 1;
+            self.promises -= 1;
+        } else if self.promises > 0 && self.tokens.free_below_depth() <= self.promises {
+            self.waiting.insert(queue);
+            return None;
+        }
+        let token = self.tokens.take();
+        if token.is_some() {
+            self.waiting.remove(queue);
+        } else {
+            self.waiting.insert(queue);
+        }
+        token
+    }
+
+    /// A token comes back. Names the queue to wake for it; `queued` says how many requests a queue has.
+    #[inline]
+    pub(super) fn free(&mut self, now: Instant, token: u8, queued: impl Fn(usize) -> u32) -> Option<usize> {
+        self.lapse(now);
+        if !self.tokens.free(token) {
+            return None;
+        }
+        let queue = self.waiting.next_in_turn(self.from)?;
+        self.from = queue + 1;
+        self.promised[queue] += 1;
+        self.promises += 1;
+        self.last = Instant::MAX;
+        if self.promised[queue] >= queued(queue) {
+            self.waiting.remove(queue);
+        }
+        Some(queue)
+    }
+
+    /// The queues that were named are run now.
+    pub(super) fn on_wakeup(&mut self, now: Instant) {
+        self.last = now;
+    }
+
+    #[inline]
+    fn lapse(&mut self, now: Instant) {
+        if now > self.last {
+            self.last = Instant::MAX;
+            if self.promises > 0 {
+                self.promises = 0;
+                self.promised.fill(0);
+            }
+        }
+    }
+
+    /// Whether a queue waits for a token beyond those promised to it.
+    pub(super) fn is_waiting(&self, queue: usize) -> bool {
+        self.waiting.contains(queue)
+    }
+
+    pub(super) fn self_check(&self) {
+        assert_eq!(self.promised.iter().sum::<u32>(), self.promises, "promises");
+    }
+}
