@@ -8,6 +8,8 @@ extern crate alloc;
 use alloc::vec::Vec;
 
 mod contexts;
+#[allow(dead_code)]
+pub mod bfq;
 pub mod elevator;
 pub mod fifo;
 pub mod kyber;

@@ -1,0 +1,60 @@
+//! The trees of one class in one group: who waits, who is ahead, and the virtual time.
+
+use super::entity::{Entity, EntityId, Place, delta};
+use super::finish_tree::{FinishTrees, Root, later, latest};
+
+/// Active and idle tree of a class, with its virtual time.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct ServiceTree {
+    pub(super) active: Root,
+    pub(super) idle: Root,
+    /// V, in the unit of [`delta`].
+    pub(super) time: u64,
+    /// Sum of the weights of all entities that are active, idle or in service.
+    pub(super) weights: u64,
+}
+
+impl ServiceTree {
+    pub(super) const EMPTY: Self = Self { active: Root::EMPTY, idle: Root::EMPTY, time: 0, weights: 0 };
+
+    /// Time goes on by the service of `sectors`.
+    #[inline]
+    pub(super) fn advance(&mut self, sectors: u64, entities: &mut [Entity], trees: &mut FinishTrees) {
+        self.time = self.time.wrapping_add(delta(sectors, self.weights));
+        self.forget_idle(entities, trees);
+    }
+
+    /// Drops what is no longer ahead of the virtual time: one entity a call. With nothing active, time falls back to the
+    /// largest idle finish first, so that a lone idle entity keeps no advantage from service that others got alone.
+    #[inline]
+    pub(super) fn forget_idle(&mut self, entities: &mut [Entity], trees: &mut FinishTrees) {
+        if self.idle.is_empty() {
+            return;
+        }
+        if self.active.is_empty()
+            && let Some(last) = trees.last(self.idle)
+            && !later(entities[last as usize].finish, self.time)
+        {
+            self.time = entities[last as usize].finish;
+        }
+        if let Some(first) = trees.first(self.idle)
+            && !later(entities[first as usize].finish, self.time)
+        {
+            self.leave_idle(EntityId(first), trees);
+            let entity = &mut entities[first as usize];
+            entity.place = Place::Nowhere;
+            self.weights -= entity.weight;
+        }
+    }
+
+    #[inline]
+    pub(super) fn leave_idle(&mut self, id: EntityId, trees: &mut FinishTrees) {
+        trees.remove(&mut self.idle, id.0);
+    }
+
+    /// Where time has to be for somebody active to be eligible.
+    #[inline]
+    pub(super) fn jump(&self, trees: &FinishTrees) -> u64 {
+        trees.min_start(self.active).map_or(self.time, |start| latest(self.time, start))
+    }
+}

@@ -1,0 +1,535 @@
+//! B-WF2Q+: fair queueing by weights, with budgets, over a hierarchy of groups. Pure: entities, sectors and virtual times.
+//!
+//! Each class of a group has a virtual time V that goes on by `sectors / sum of weights` for every sector served. An entity of
+//! weight w waits with a start S and a finish `F = S + budget / w`; of those that are eligible (S ≤ V) the one with the smallest F is
+//! next. When it has been served, F is set back to what it really cost, and the next slot starts there: so service differs from
+//! the ideal fluid share by less than about one budget, whatever the budgets are. An entity that empties while it is ahead (F > V)
+//! stays in the idle tree, and its weight in the sum, until the time has caught up; it cannot leave its debt behind by going away
+//! for a moment.
+//!
+//! A group is an entity of its parent, with the budget of whoever is next inside. Serving a queue serves every ancestor.
+//!
+//! Faithful to Linux' BFQ in timestamps, in the jump of V, in the shortcut that skips a search, and in its class guard. Named
+//! deviations: the search for the smallest eligible finish is exact; a group that is requeued while it stays in service is charged
+//! what it was served so far once, not again at the end of the slot.
+//!
+//! Cost, with d levels and q entities in a group: serve O(d) (and O(log q) when an idle entity is forgotten), activate, requeue,
+//! deactivate and choosing the next O(d · log q).
+
+extern crate alloc;
+use alloc::vec::Vec;
+
+use super::entity::{Class, Entity, EntityId, GroupId, Place};
+use super::finish_tree::{FinishTrees, later};
+use super::service_tree::ServiceTree;
+
+const NIL: u32 = u32::MAX;
+
+/// A group: three service trees, strictly by class.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Group {
+    pub(super) trees: [ServiceTree; 3],
+    /// The child whose turn it is now.
+    pub(super) in_service: Option<EntityId>,
+    /// The child whose turn is next, found already.
+    pub(super) next: Option<EntityId>,
+    /// Children active or in service.
+    active: u32,
+    /// Tick at which the class guard last looked.
+    guard: i64,
+    /// Its entity in its parent; `None` for the root.
+    pub(super) entity: Option<EntityId>,
+}
+
+/// How a walk up the hierarchy changes things.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Change {
+    /// A slot ends: time may jump although somebody is still marked as in service, and every ancestor is looked at.
+    pub(super) expiration: bool,
+}
+
+/// The engine: every entity and group.
+#[derive(Clone, Debug)]
+pub(super) struct Engine {
+    entities: Vec<Entity>,
+    free: Vec<u32>,
+    groups: Vec<Group>,
+    trees: FinishTrees,
+    /// Ends of the list of queues in active trees.
+    newest: u32,
+    oldest: u32,
+    /// The clock, in ticks; only the class guard looks at it.
+    pub(super) tick: i64,
+    /// Ticks after which the guard lets the idle class have a turn.
+    guard_ticks: i64,
+}
+
+impl Engine {
+    /// An engine with a root group. `guard_ticks`: 200 ms.
+    pub(super) fn new(guard_ticks: i64) -> Self {
+        let root =
+            Group { trees: [ServiceTree::EMPTY; 3], in_service: None, next: None, active: 0, guard: 0, entity: None };
+        Self {
+            entities: Vec::new(),
+            free: Vec::new(),
+            groups: alloc::vec![root],
+            trees: FinishTrees::default(),
+            newest: NIL,
+            oldest: NIL,
+            tick: 0,
+            guard_ticks,
+        }
+    }
+
+    /// A new entity that competes in `group`.
+    pub(super) fn add(&mut self, group: GroupId, class: Class, weight: u64) -> EntityId {
+        self.add_entity(Entity::new(group, None, class, weight))
+    }
+
+    fn add_entity(&mut self, entity: Entity) -> EntityId {
+        match self.free.pop() {
+            Some(key) => {
+                self.entities[key as usize] = entity;
+                EntityId(key)
+            }
+            None => {
+                self.entities.push(entity);
+                self.trees.grow(self.entities.len());
+                EntityId((self.entities.len() - 1) as u32)
+            }
+        }
+    }
+
+    /// A new group that competes in `parent`, in the best-effort class.
+    pub(super) fn add_group(&mut self, parent: GroupId, weight: u64) -> GroupId {
+        let id = GroupId(self.groups.len() as u32);
+        let entity = self.add_entity(Entity::new(parent, Some(id), Class::Be, weight));
+        self.groups.push(Group { entity: Some(entity), guard: self.tick, ..self.groups[0] });
+        let group = &mut self.groups[id.index()];
+        (group.trees, group.in_service, group.next, group.active) = ([ServiceTree::EMPTY; 3], None, None, 0);
+        id
+    }
+
+    /// Forgets an entity, which must not be active.
+    pub(super) fn remove(&mut self, id: EntityId) {
+        self.forget(id);
+        self.free.push(id.0);
+    }
+
+    /// Takes an entity that is idle out of the idle tree and of the sum of weights.
+    pub(super) fn forget(&mut self, id: EntityId) {
+        let Entity { group, class, weight, place, .. } = self[id];
+        match place {
+            Place::Idle => {
+                let tree = &mut self.groups[group.index()].trees[class as usize];
+                tree.leave_idle(id, &mut self.trees);
+                tree.weights -= weight;
+                self[id].place = Place::Nowhere;
+            }
+            Place::Nowhere => {}
+            Place::Active | Place::Serving => panic!("an active entity is forgotten"),
+        }
+    }
+
+    /// Moves an entity that is nowhere to another group.
+    pub(super) fn set_group(&mut self, id: EntityId, group: GroupId) {
+        debug_assert_eq!(self[id].place, Place::Nowhere);
+        self[id].group = group;
+    }
+
+    pub(super) fn group(&self, id: GroupId) -> &Group {
+        &self.groups[id.index()]
+    }
+
+    /// The parent of an entity: the entity of its group.
+    #[inline]
+    pub(super) fn parent(&self, id: EntityId) -> Option<EntityId> {
+        self.groups[self[id].group.index()].entity
+    }
+
+    #[inline]
+    pub(super) fn tree(&self, id: EntityId) -> &ServiceTree {
+        let entity = &self[id];
+        &self.groups[entity.group.index()].trees[entity.class as usize]
+    }
+
+    #[inline]
+    fn tree_mut(&mut self, id: EntityId) -> (&mut ServiceTree, &mut [Entity], &mut FinishTrees) {
+        let Entity { group, class, .. } = self.entities[id.index()];
+        (&mut self.groups[group.index()].trees[class as usize], &mut self.entities, &mut self.trees)
+    }
+
+    /// The queue in service.
+    #[cfg(test)]
+    pub(super) fn in_service(&self) -> Option<EntityId> {
+        let mut at = self.groups[0].in_service?;
+        while let Some(child) = self[at].child {
+            at = self.groups[child.index()].in_service?;
+        }
+        Some(at)
+    }
+
+    /// Whether anything is active and not in service yet.
+    pub(super) fn has_next(&self) -> bool {
+        self.groups[0].next.is_some()
+    }
+
+    /// Whether the root would go on with somebody else than whom it serves now.
+    pub(super) fn next_is_another(&self) -> bool {
+        self.groups[0].next != self.groups[0].in_service
+    }
+
+    /// Charges a queue, and every ancestor, for `sectors`.
+    pub(super) fn serve(&mut self, queue: EntityId, sectors: u64) {
+        let mut at = Some(queue);
+        while let Some(id) = at {
+            self[id].service += sectors;
+            let (tree, entities, trees) = self.tree_mut(id);
+            tree.advance(sectors, entities, trees);
+            at = self.parent(id);
+        }
+    }
+
+    /// Asks for another weight and class, from the next activation on.
+    pub(super) fn set_weight(&mut self, id: EntityId, weight: u64, class: Class) {
+        let entity = &mut self[id];
+        if (entity.new_weight, entity.new_class) != (weight, class) {
+            (entity.new_weight, entity.new_class, entity.changed) = (weight.clamp(1, 1000), class, true);
+        }
+    }
+
+    /// Applies a pending change of weight, raise or class. The class only while the entity is out of the active tree.
+    pub(super) fn apply_changes(&mut self, id: EntityId) {
+        let entity = self[id];
+        if !entity.changed {
+            return;
+        }
+        debug_assert!(entity.place != Place::Idle, "an idle entity is filed under its old weight");
+        let counted = entity.place != Place::Nowhere;
+        let class = if entity.place == Place::Active { entity.class } else { entity.new_class };
+        let weight = entity.new_weight * entity.raise;
+        let trees = &mut self.groups[entity.group.index()].trees;
+        if counted {
+            trees[entity.class as usize].weights -= entity.weight;
+            trees[class as usize].weights += weight;
+        }
+        let time = trees[class as usize].time;
+        let entity = &mut self[id];
+        if entity.class != class {
+            (entity.class, entity.start) = (class, time);
+        }
+        (entity.weight, entity.orig_weight) = (weight, entity.new_weight);
+        entity.changed = entity.class != entity.new_class;
+    }
+
+    /// A queue turns active with the budget it has. `back_shift`: it was away for a moment only and takes up where it left,
+    /// although time went on.
+    pub(super) fn activate(&mut self, queue: EntityId, back_shift: bool) {
+        self.activate_upward(queue, back_shift, false, Change { expiration: false });
+    }
+
+    /// A queue goes back to its active tree: from service, or because its budget changed.
+    pub(super) fn requeue(&mut self, queue: EntityId, change: Change) {
+        let in_service = self.groups[self[queue].group.index()].in_service == Some(queue);
+        self.activate_upward(queue, false, in_service, change);
+    }
+
+    fn activate_upward(&mut self, queue: EntityId, back_shift: bool, requeue: bool, change: Change) {
+        let mut at = Some(queue);
+        while let Some(id) = at {
+            match self[id].place {
+                Place::Active | Place::Serving => self.requeue_one(id),
+                Place::Nowhere | Place::Idle => self.activate_one(id, back_shift),
+            }
+            let group = self[id].group;
+            if !self.update_next(group, Some(id), change) && !requeue {
+                return;
+            }
+            at = self.parent(id);
+        }
+    }
+
+    fn activate_one(&mut self, id: EntityId, back_shift: bool) {
+        let (entity, time) = (self[id], self.tree(id).time);
+        let shifted = back_shift && later(time, entity.finish);
+        let earliest = if shifted { entity.finish } else { time };
+        if entity.place == Place::Idle {
+            let (tree, _, trees) = self.tree_mut(id);
+            tree.leave_idle(id, trees);
+            self[id].start = if later(earliest, entity.finish) { earliest } else { entity.finish };
+        } else {
+            self.tree_mut(id).0.weights += entity.weight;
+            self[id].start = earliest;
+        }
+        // Counted, and in no tree: what a change of weight or class wants to see.
+        self[id].place = Place::Serving;
+        self.apply_changes(id);
+        let time = self.tree(id).time;
+        let entity = &mut self[id];
+        entity.finish_after(entity.budget);
+        if shifted {
+            entity.push_behind(time);
+        }
+        let group = entity.group.index();
+        self.groups[group].active += 1;
+        self.enter_active(id);
+    }
+
+    fn requeue_one(&mut self, id: EntityId) {
+        let group = self[id].group.index();
+        if self.groups[group].in_service == Some(id) {
+            let entity = &mut self[id];
+            entity.finish_after(entity.service);
+            entity.start = entity.finish;
+            if entity.child.is_some() {
+                entity.service = 0;
+            }
+        }
+        self.leave_active(id);
+        self.apply_changes(id);
+        let entity = &mut self[id];
+        entity.finish_after(entity.budget);
+        self.enter_active(id);
+    }
+
+    /// Puts an entity, whose start and finish are set, into its active tree, and a queue at the head of the list.
+    fn enter_active(&mut self, id: EntityId) {
+        let Entity { start, finish, child, .. } = self[id];
+        let (tree, entities, trees) = self.tree_mut(id);
+        trees.insert(&mut tree.active, id.0, start, finish);
+        entities[id.index()].place = Place::Active;
+        if child.is_none() {
+            let older = core::mem::replace(&mut self.newest, id.0);
+            (self[id].newer, self[id].older) = (NIL, older);
+            match older {
+                NIL => self.oldest = id.0,
+                _ => self.entities[older as usize].newer = id.0,
+            }
+        }
+    }
+
+    /// Takes an entity out of the active tree if it is there; it still counts.
+    fn leave_active(&mut self, id: EntityId) {
+        let Entity { place, child, newer, older, .. } = self[id];
+        if place != Place::Active {
+            return;
+        }
+        let (tree, entities, trees) = self.tree_mut(id);
+        trees.remove(&mut tree.active, id.0);
+        entities[id.index()].place = Place::Serving;
+        if child.is_none() {
+            match newer {
+                NIL => self.newest = older,
+                _ => self.entities[newer as usize].older = older,
+            }
+            match older {
+                NIL => self.oldest = newer,
+                _ => self.entities[older as usize].newer = newer,
+            }
+        }
+    }
+
+    /// A queue has nothing more to be served for. With `keep_ahead` it stays in the idle tree while it is ahead of time;
+    /// groups that empty with it always do.
+    pub(super) fn deactivate(&mut self, queue: EntityId, keep_ahead: bool, change: Change) {
+        let (mut at, mut keep_ahead) = (Some(queue), keep_ahead);
+        while let Some(id) = at {
+            if matches!(self[id].place, Place::Nowhere | Place::Idle) {
+                return;
+            }
+            self.deactivate_one(id, keep_ahead);
+            let group = self[id].group;
+            if self.groups[group.index()].next == Some(id) {
+                self.update_next(group, None, change);
+            }
+            at = self.parent(id);
+            if self.groups[group.index()].next.is_some() || self.groups[group.index()].in_service.is_some() {
+                break;
+            }
+            keep_ahead = true;
+        }
+        while let Some(id) = at {
+            self.requeue_one(id);
+            if !self.update_next(self[id].group, Some(id), change) && !change.expiration {
+                return;
+            }
+            at = self.parent(id);
+        }
+    }
+
+    fn deactivate_one(&mut self, id: EntityId, keep_ahead: bool) {
+        let group = self[id].group.index();
+        self.leave_active(id);
+        if self.groups[group].in_service == Some(id) {
+            self.groups[group].in_service = None;
+        }
+        self.groups[group].active -= 1;
+        let entity = &mut self[id];
+        entity.finish_after(entity.service);
+        let Entity { start, finish, weight, .. } = *entity;
+        let (tree, entities, trees) = self.tree_mut(id);
+        if keep_ahead && later(finish, tree.time) {
+            trees.insert(&mut tree.idle, id.0, start, finish);
+            entities[id.index()].place = Place::Idle;
+        } else {
+            tree.weights -= weight;
+            entities[id.index()].place = Place::Nowhere;
+        }
+    }
+
+    /// Finds out who is next in a group after `changed` came or changed. True where the group's own place in its parent may
+    /// have to change.
+    fn update_next(&mut self, group: GroupId, changed: Option<EntityId>, change: Change) -> bool {
+        let old = self.groups[group.index()].next;
+        let replaces = |new: EntityId| match old {
+            None => true,
+            Some(old) if old == new => false,
+            Some(old) => {
+                let (a, b) = (&self[new], &self[old]);
+                a.class == b.class && !later(a.start, self.tree(new).time) && later(b.finish, a.finish)
+            }
+        };
+        let next = match changed.filter(|&new| replaces(new)) {
+            Some(new) => Some(new),
+            None => self.search(group, change),
+        };
+        self.groups[group.index()].next = next;
+        let came_or_went = next.is_some() != old.is_some();
+        let (Some(next), Some(own)) = (next, self.groups[group.index()].entity) else { return came_or_went };
+        let budget = self[next].budget;
+        let shrank = self[own].budget > budget;
+        self[own].budget = budget;
+        came_or_went || shrank
+    }
+
+    /// Looks through the classes for the eligible entity with the smallest finish.
+    fn search(&mut self, group: GroupId, change: Change) -> Option<EntityId> {
+        let (tick, guard_ticks) = (self.tick, self.guard_ticks);
+        let Self { entities, groups, trees, .. } = self;
+        let group = &mut groups[group.index()];
+        let mut first = 0;
+        if tick > group.guard + guard_ticks {
+            if !group.trees[Class::Idle as usize].active.is_empty() {
+                first = Class::Idle as usize;
+            }
+            group.guard = tick;
+        }
+        let may_jump = group.in_service.is_none() || change.expiration;
+        for tree in &mut group.trees[first..] {
+            if tree.active.is_empty() {
+                continue;
+            }
+            let time = tree.jump(trees);
+            if may_jump {
+                tree.time = time;
+                tree.forget_idle(entities, trees);
+            }
+            return trees.first_eligible(tree.active, time).map(EntityId);
+        }
+        None
+    }
+
+    /// Puts whoever is next into service, down to a queue.
+    pub(super) fn serve_next(&mut self) -> Option<EntityId> {
+        let mut group = GroupId::ROOT;
+        let queue = loop {
+            let id = self.groups[group.index()].next?;
+            self.groups[group.index()].in_service = Some(id);
+            // A group with more children than the one it serves may be next again at once, and stays.
+            let child = self[id].child;
+            if child.is_none_or(|child| self.groups[child.index()].active == 1) {
+                self.leave_active(id);
+            }
+            match child {
+                Some(child) => group = child,
+                None => break id,
+            }
+        };
+        // Every level: a group that left its tree must not stay its parent's next (the kernel may keep it until the slot ends).
+        let mut at = Some(queue);
+        while let Some(id) = at {
+            self.update_next(self[id].group, None, Change { expiration: false });
+            at = self.parent(id);
+        }
+        Some(queue)
+    }
+
+    /// The slot of `queue`, which has been requeued or deactivated, is over.
+    pub(super) fn end_service(&mut self, queue: EntityId) {
+        let mut at = Some(queue);
+        while let Some(id) = at {
+            let group = self[id].group.index();
+            self.groups[group].in_service = None;
+            at = self.parent(id);
+            if let Some(parent) = at {
+                self[parent].service = 0;
+            }
+        }
+    }
+
+    /// Queues in active trees, the one that came last first.
+    pub(super) fn active_queues(&self) -> impl Iterator<Item = EntityId> + '_ {
+        let id = |n| if n == NIL { None } else { Some(EntityId(n)) };
+        core::iter::successors(id(self.newest), move |e| id(self[*e].older))
+    }
+
+    /// Checks every tree: order, sums of weights, places, time. For tests: O(n).
+    pub(super) fn self_check(&self) {
+        let mut listed = 0;
+        for (index, group) in self.groups.iter().enumerate() {
+            let mut active = 0;
+            for class in Class::ALL {
+                let tree = &group.trees[class as usize];
+                let mut weights = 0;
+                let mine = |id: &u32, place| {
+                    let e = &self.entities[*id as usize];
+                    assert_eq!((e.group.index(), e.class, e.place), (index, class, place), "entity {id} is elsewhere");
+                };
+                for id in self.trees.self_check(tree.active) {
+                    mine(&id, Place::Active);
+                    weights += self.entities[id as usize].weight;
+                    listed += usize::from(self.entities[id as usize].child.is_none());
+                    active += 1;
+                }
+                for id in self.trees.self_check(tree.idle) {
+                    mine(&id, Place::Idle);
+                    weights += self.entities[id as usize].weight;
+                }
+                let serving = |e: &&Entity| e.place == Place::Serving && e.group.index() == index && e.class == class;
+                let serving: u64 = self.entities.iter().filter(serving).map(|e| e.weight).sum();
+                assert_eq!(tree.weights, weights + serving, "sum of weights of class {class:?} in group {index}");
+            }
+            if let Some(id) = group.in_service {
+                assert_eq!(self[id].group.index(), index);
+                active += u32::from(self[id].place == Place::Serving);
+            }
+            assert_eq!(group.active, active, "active children of group {index}");
+            assert!(group.next.is_none_or(|id| self[id].place == Place::Active), "the next of group {index} is gone");
+            assert_eq!(
+                group.next.is_none(),
+                group.trees.iter().all(|t| t.active.is_empty()),
+                "group {index} has a next"
+            );
+        }
+        assert_eq!(self.active_queues().count(), listed, "the list of active queues");
+    }
+}
+
+impl core::ops::Index<EntityId> for Engine {
+    type Output = Entity;
+    #[inline]
+    fn index(&self, id: EntityId) -> &Entity {
+        &self.entities[id.index()]
+    }
+}
+impl core::ops::IndexMut<EntityId> for Engine {
+    #[inline]
+    fn index_mut(&mut self, id: EntityId) -> &mut Entity {
+        &mut self.entities[id.index()]
+    }
+}
+
+#[cfg(test)]
+mod oracle;
+#[cfg(test)]
+mod tests;
