@@ -80,6 +80,10 @@ pub struct Rules {
     pub deadline_position: bool,
     /// mq-deadline keeps one at-head list for the device (6.12) rather than one a class.
     pub deadline_head_list_per_device: bool,
+    /// BFQ counts the root among the groups whose presence calls for idling, and asks for two (6.2+); before, any other.
+    pub bfq_counts_root_group: bool,
+    /// BFQ injects large requests into an empty device only (6.12), rather than at a limit of one.
+    pub bfq_big_injection_waits: bool,
     /// The in-flight column counts from allocation (6.10+) rather than from issue.
     pub in_flight_from_allocation: bool,
     /// The default io_ticks form.
@@ -133,6 +137,8 @@ impl Kernel {
             write_hint_blocks_merge: at_least_6_12,
             deadline_position: at_least_6_6,
             deadline_head_list_per_device: at_least_6_12,
+            bfq_counts_root_group: at_least_6_6,
+            bfq_big_injection_waits: at_least_6_12,
             in_flight_from_allocation: at_least_6_12,
             // 6.1.93 took the fix of 6.10; 6.6.0 had not yet.
             io_ticks: match self {

@@ -1,26 +1,27 @@
 //! The elevator contract: what the stack asks of an I/O scheduler.
 //!
 //! A scheduler sees requests and time, never a device or a clock. Notifications it may ignore have empty bodies. Policies
-//! live beside this file: `none`, `mq_deadline`, `kyber`; BFQ and `flow` fit the same trait and become variants of
-//! [`AnyScheduler`] and rows of [`SCHEDULERS`].
+//! live beside this file: `none`, `mq_deadline`, `kyber`, `bfq`; `flow` fits the same trait and becomes a variant of
+//! [`AnyScheduler`] and a row of [`SCHEDULERS`].
 
 extern crate alloc;
 use alloc::vec::Vec;
 
-mod contexts;
-#[allow(dead_code)]
 pub mod bfq;
+mod contexts;
 pub mod elevator;
 pub mod fifo;
 pub mod kyber;
 pub mod mq_deadline;
 pub mod none;
+mod ticks;
 mod tunable;
 
 #[cfg(test)]
 mod testing;
 
 pub use kyber::Kyber;
+pub use bfq::Bfq;
 pub use mq_deadline::MqDeadline;
 pub use none::NoneScheduler;
 pub use tunable::{SchedulerConfig, SchedulerError, SchedulerInfo, TunableInfo};
@@ -30,7 +31,7 @@ use crate::kernel::Rules;
 use crate::merge::MergeKind;
 use crate::op::{Flags, Op};
 use crate::request::Requests;
-use crate::units::{HwQueue, Instant, RequestId, Sector};
+use crate::units::{HwQueue, Instant, RequestId, Sector, TaskId, TenantId};
 
 /// What a scheduler sees besides its own state.
 #[derive(Clone, Copy)]
@@ -93,6 +94,17 @@ pub trait Scheduler {
         None
     }
 
+    /// The same for a bio, whose process and tenant are known.
+    fn depth_limit_of(&self, bio: &Bio) -> Option<u32> {
+        self.depth_limit(bio.op, bio.flags)
+    }
+
+    /// A process is gone; requests of it may still be under way.
+    fn on_task_exit(&mut self, _now: Instant, _task: TaskId) {}
+
+    /// What the queue is: whether the device turns. Told once, before the first request.
+    fn on_queue_info(&mut self, _rotational: bool) {}
+
     /// `nr_requests` was set: how many scheduler tags each hardware queue has.
     fn on_depth_updated(&mut self, _nr_requests: u32) {}
 
@@ -124,7 +136,7 @@ pub trait Scheduler {
 }
 
 /// Every scheduler there is, in the order `elevon schedulers` lists them.
-pub const SCHEDULERS: &[SchedulerInfo] = &[none::INFO, mq_deadline::INFO, kyber::INFO];
+pub const SCHEDULERS: &[SchedulerInfo] = &[none::INFO, mq_deadline::INFO, kyber::INFO, bfq::INFO];
 
 /// One of the schedulers. A match instead of a pointer, so that calls can be inlined.
 #[derive(Clone, Debug)]
@@ -137,6 +149,8 @@ pub enum AnyScheduler {
     MqDeadline(MqDeadline),
     /// `kyber`.
     Kyber(Kyber),
+    /// `bfq`.
+    Bfq(Bfq),
 }
 
 /// Calls a method of whichever scheduler it is.
@@ -146,6 +160,7 @@ macro_rules! each {
             AnyScheduler::None($scheduler) => $call,
             AnyScheduler::MqDeadline($scheduler) => $call,
             AnyScheduler::Kyber($scheduler) => $call,
+            AnyScheduler::Bfq($scheduler) => $call,
         }
     };
 }
@@ -166,6 +181,7 @@ impl AnyScheduler {
             "none" => Self::None(NoneScheduler::new(queues, cpus, requests)),
             "mq-deadline" => Self::MqDeadline(MqDeadline::new(rules, hz, queues, requests)),
             "kyber" => Self::Kyber(Kyber::new(rules, hz, queues, cpus, requests)),
+            "bfq" => Self::Bfq(Bfq::new(rules, hz, queues, requests)),
             other => return Err(SchedulerError::UnknownScheduler { name: other.into() }),
         };
         for &(name, value) in &config.tunables {
@@ -180,6 +196,7 @@ impl AnyScheduler {
             Self::None(_) => &none::INFO,
             Self::MqDeadline(_) => &mq_deadline::INFO,
             Self::Kyber(_) => &kyber::INFO,
+            Self::Bfq(_) => &bfq::INFO,
         }
     }
 
@@ -193,6 +210,15 @@ impl AnyScheduler {
             Self::None(_) => 0,
             Self::MqDeadline(s) => s.tunable(name),
             Self::Kyber(s) => s.tunable(name),
+            Self::Bfq(s) => s.tunable(name),
+        }
+    }
+
+    /// Gives a tenant a weight from 1 to 1000 in its parent; without effect where the scheduler has no groups.
+    pub fn set_group(&mut self, tenant: TenantId, parent: TenantId, weight: u16) {
+        match self {
+            Self::None(_) | Self::MqDeadline(_) | Self::Kyber(_) => {}
+            Self::Bfq(s) => s.set_group(tenant, parent, weight),
         }
     }
 
@@ -203,6 +229,7 @@ impl AnyScheduler {
             Self::None(_) => {}
             Self::MqDeadline(s) => s.set_tunable(name, value),
             Self::Kyber(s) => s.set_tunable(name, value),
+            Self::Bfq(s) => s.set_tunable(name, value),
         }
         Ok(())
     }
@@ -247,6 +274,16 @@ impl Scheduler for AnyScheduler {
     #[inline]
     fn depth_limit(&self, op: Op, flags: Flags) -> Option<u32> {
         each!(self, s => s.depth_limit(op, flags))
+    }
+    #[inline]
+    fn depth_limit_of(&self, bio: &Bio) -> Option<u32> {
+        each!(self, s => s.depth_limit_of(bio))
+    }
+    fn on_task_exit(&mut self, now: Instant, task: TaskId) {
+        each!(self, s => s.on_task_exit(now, task));
+    }
+    fn on_queue_info(&mut self, rotational: bool) {
+        each!(self, s => s.on_queue_info(rotational));
     }
     fn on_depth_updated(&mut self, nr_requests: u32) {
         each!(self, s => s.on_depth_updated(nr_requests));

@@ -239,6 +239,7 @@ impl Stack {
         let mut scheduler =
             AnyScheduler::new(&config.scheduler, rules, config.hz, config.hw_queues, config.cpus, requests)
                 .map_err(BuildError::Scheduler)?;
+        scheduler.on_queue_info(limits.rotational);
         scheduler.on_depth_updated(nr_requests);
         scheduler.set_discard_ranges(limits.max_discard_segments);
         let queue = Queue {
@@ -362,6 +363,17 @@ impl Stack {
     /// The form of io_ticks behind field 10.
     pub fn io_ticks_form(&self) -> IoTicksForm {
         self.config.io_ticks.unwrap_or(self.rules.io_ticks)
+    }
+
+    /// Gives a tenant a weight in its parent, for schedulers that share by groups (see [`AnyScheduler::set_group`]).
+    pub fn set_group(&mut self, tenant: TenantId, parent: TenantId, weight: u16) {
+        self.scheduler.set_group(tenant, parent, weight);
+    }
+
+    /// A task that submitted I/O is gone. What it has under way still completes.
+    pub fn handle_exit(&mut self, now: Instant, task: TaskId) {
+        self.advance(now);
+        self.scheduler.on_task_exit(now, task);
     }
 
     /// Changes a scheduler's tunable while I/O is in flight.

@@ -1,5 +1,429 @@
-//! BFQ.
+//! `bfq`: budget fair queueing.
+//!
+//! Each process has a queue for its sync requests; async ones share a queue per priority. One queue at a time is *in service*: it
+//! dispatches up to its budget of sectors, and while it is empty for a moment the scheduler may wait for its next request, because
+//! only so do shares follow weights (and disks stay at one place). Who is next is decided by [`wf2q`]; how large budgets are by
+//! [`budget`]; when to wait by [`idling`], what is served meanwhile by [`injection`]; whose weight is raised by [`raising`]; which
+//! processes share a queue by [`cooperation`].
+//!
+//! Faithful to Linux 6.1 to 6.18 but for the deviations that [`wf2q`] names and these: requests count towards the depth limits from
+//! insertion, not from allocation; a merge of a bio never makes two queues merge (the arrival of a request does).
+//!
+//! Cost, with n requests in a queue, q queues in a group and d levels of groups: insert O(log n), and O(d · log q) where the queue
+//! turns busy; dispatch O(log n + d), and O(d · log q) where a slot ends; completion O(1), and O(d · log q) where it ends a slot.
+
+extern crate alloc;
+use alloc::vec::Vec;
+
+mod arrival;
+mod budget;
+mod cooperation;
+mod dispatch;
 mod entity;
 mod finish_tree;
+mod idling;
+mod injection;
+mod peak_rate;
+mod process;
+mod queue;
+mod queueing;
+mod raising;
 mod service_tree;
+mod think_time;
+mod tunables;
 mod wf2q;
+
+pub use tunables::INFO;
+
+use budget::Budgets;
+use cooperation::Burst;
+use entity::EntityId;
+use idling::WeightCounters;
+use peak_rate::PeakRate;
+use process::{GroupState, Process};
+use queue::Queue;
+use queueing::Queueing;
+use tunables::Settings;
+use wf2q::Engine;
+
+use super::elevator::Elevator;
+use super::fifo::{Fifo, FifoLinks};
+use super::ticks::{Ticks, to_ticks};
+use super::{Scheduler, View};
+use crate::bio::Bio;
+use crate::kernel::Rules;
+use crate::merge::MergeKind;
+use crate::op::{Flags, Op};
+use crate::tree::TreeLinks;
+use crate::units::{HwQueue, Instant, RequestId, Sector, TaskId};
+
+/// Where a request is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Place {
+    /// Not known, or over.
+    #[default]
+    Unknown,
+    /// Given back by the driver, to go before everything else.
+    AtHead,
+    /// In its queue.
+    Sorted,
+    /// Dispatched.
+    InDevice,
+    /// Swallowed by another.
+    Swallowed,
+}
+
+/// What is kept of a request.
+#[derive(Clone, Copy, Debug, Default)]
+struct Slot {
+    place: Place,
+    sync: bool,
+    meta: bool,
+    /// Its queue; `None` where nobody submitted it.
+    queue: Option<EntityId>,
+    task: TaskId,
+    sectors: u64,
+    deadline: Instant,
+}
+
+/// The scheduler.
+#[derive(Clone, Debug)]
+pub struct Bfq {
+    settings: Settings,
+    rules: Rules,
+    hz: u32,
+    clock: Ticks,
+    now: Instant,
+    tick: i64,
+    rotational: bool,
+    nr_requests: u32,
+
+    engine: Engine,
+    /// By entity.
+    queues: Vec<Queue>,
+    processes: Vec<Process>,
+    groups: Vec<GroupState>,
+    tenants: Vec<Option<entity::GroupId>>,
+
+    slots: Vec<Slot>,
+    tree: TreeLinks,
+    lists: FifoLinks,
+    elevator: Elevator,
+    at_head: Fifo,
+    /// Requests in queues.
+    queued: u32,
+    /// Requests dispatched and not over.
+    in_flight: u32,
+
+    in_service: Option<EntityId>,
+    slot_start: Instant,
+    idling_since: Instant,
+    /// When waiting for the queue in service ends.
+    timer: Option<Instant>,
+    /// The stack is to look again at once.
+    kick: Option<Instant>,
+
+    /// End of the last request dispatched, and of the last of the queue in service.
+    last_position: Sector,
+    in_service_position: Sector,
+    last_completion: Instant,
+    last_completed: Option<EntityId>,
+    queueing: Queueing,
+    queueing_preset: Option<bool>,
+    peak: PeakRate,
+    budgets: Budgets,
+
+    /// Busy queues by class, raised ones, weights present, groups with something to do.
+    busy: [u32; 3],
+    raised_busy: u32,
+    weights: WeightCounters,
+    pending_groups: u32,
+
+    /// Others were injected since the measurement began.
+    injected: bool,
+    /// The next request of the queue in service is the one to measure.
+    measuring: bool,
+    waited: Option<RequestId>,
+    last_empty_occupied: Instant,
+
+    burst: Burst,
+    last_created: Option<EntityId>,
+    /// Queues by the position of their next request.
+    positions: TreeLinks,
+}
+
+impl Bfq {
+    /// With every tunable at its default, for a device that does not turn. `hz` (100 to 1000): the tick rate.
+    pub fn new(rules: Rules, hz: u32, queues: u16, requests: usize) -> Self {
+        let hz = hz.max(8);
+        let peak = PeakRate::new(false);
+        Self {
+            settings: Settings::new(hz),
+            rules,
+            hz,
+            clock: Ticks::new(hz),
+            now: Instant::ZERO,
+            tick: 0,
+            rotational: false,
+            nr_requests: (requests / usize::from(queues.max(1))).max(1) as u32,
+            engine: Engine::new(to_ticks(200, hz)),
+            queues: Vec::new(),
+            processes: Vec::new(),
+            groups: alloc::vec![GroupState::default()],
+            tenants: Vec::new(),
+            slots: alloc::vec![Slot::default(); requests],
+            tree: TreeLinks::new(requests),
+            lists: FifoLinks::new(requests),
+            elevator: Elevator::new(requests),
+            at_head: Fifo::EMPTY,
+            queued: 0,
+            in_flight: 0,
+            in_service: None,
+            slot_start: Instant::ZERO,
+            idling_since: Instant::ZERO,
+            timer: None,
+            kick: None,
+            last_position: Sector::ZERO,
+            in_service_position: Sector::ZERO,
+            last_completion: Instant::ZERO,
+            last_completed: None,
+            queueing: Queueing::new(None),
+            queueing_preset: None,
+            peak,
+            budgets: Budgets::new(),
+            busy: [0; 3],
+            raised_busy: 0,
+            weights: WeightCounters::new(),
+            pending_groups: 0,
+            injected: false,
+            measuring: false,
+            waited: None,
+            last_empty_occupied: Instant::ZERO,
+            burst: Burst::new(),
+            last_created: None,
+            positions: TreeLinks::new(0),
+        }
+    }
+
+    /// Whether the device queues commands, as far as it has been measured (`hw_tag`).
+    pub fn device_queues(&self) -> Option<bool> {
+        self.queueing.decided()
+    }
+
+    fn advance(&mut self, now: Instant) {
+        debug_assert!(now >= self.now, "time goes back");
+        self.now = now;
+        self.tick = self.clock.at(now);
+        self.engine.tick = self.tick;
+    }
+
+    fn grow(&mut self, requests: usize) {
+        self.slots.resize(requests, Slot::default());
+        self.tree.grow(requests);
+        self.lists.grow(requests);
+        self.elevator.grow(requests);
+    }
+
+    /// Scheduler tags that requests of a kind may take out of `tags`.
+    fn share_of(&self, tags: u32, op: Op, flags: Flags) -> Option<u32> {
+        let raised = self.raised_busy > 0;
+        let sixteenths = match (crate::op::is_sync(op, flags), op == Op::Read) {
+            (_, true) => return None,
+            (true, false) => {
+                if raised {
+                    6
+                } else {
+                    12
+                }
+            }
+            (false, false) => {
+                if raised {
+                    3
+                } else {
+                    8
+                }
+            }
+        };
+        Some((tags * sixteenths / 16).max(1))
+    }
+}
+
+impl Scheduler for Bfq {
+    fn insert(&mut self, now: Instant, view: View<'_>, id: RequestId, at_head: bool) {
+        self.advance(now);
+        if id.index() >= self.slots.len() {
+            self.grow(view.requests.len());
+        }
+        let request = &view.requests[id];
+        let slot = &mut self.slots[id.index()];
+        debug_assert!(matches!(slot.place, Place::Unknown), "request {} is inserted twice", id.0);
+        *slot = Slot {
+            place: Place::AtHead,
+            sync: request.is_sync(),
+            meta: request.flags.contains(Flags::META),
+            queue: None,
+            task: request.task,
+            sectors: request.sectors.get(),
+            deadline: now,
+        };
+        if request.task == TaskId::IDLE {
+            if at_head {
+                self.lists.push_front(&mut self.at_head, id);
+            } else {
+                self.lists.push_back(&mut self.at_head, id);
+            }
+            return;
+        }
+        self.arrive(request, id, at_head);
+        if self.slots[id.index()].place == Place::Sorted {
+            self.elevator.add(view, id);
+        }
+    }
+
+    fn dispatch(&mut self, now: Instant, _view: View<'_>, _queue: HwQueue) -> Option<RequestId> {
+        self.advance(now);
+        self.next_request()
+    }
+
+    #[inline]
+    fn has_work(&self, _queue: HwQueue) -> bool {
+        self.queued > 0 || !self.at_head.is_empty()
+    }
+
+    fn find_merge(&mut self, view: View<'_>, bio: &Bio, one_hit_only: bool) -> Option<(RequestId, MergeKind)> {
+        let sync = crate::op::is_sync(bio.op, bio.flags);
+        let process = self.processes.get(bio.task.index())?;
+        let q = if sync { process.sync } else { process.asynchronous }?;
+        let Self { elevator, slots, queues, tree, .. } = self;
+        let allows = |id: RequestId| slots[id.index()].queue == Some(q);
+        elevator.find_merge_among(view, bio, one_hit_only, allows, || {
+            let candidate = tree.lower_bound(queues[q.index()].sorted, bio.end())?;
+            (tree.key(candidate) == bio.end()).then_some(candidate)
+        })
+    }
+
+    fn find_insert_merge(&mut self, view: View<'_>, id: RequestId, one_hit_only: bool) -> Option<RequestId> {
+        self.elevator.find_insert_merge(view, id, one_hit_only)
+    }
+
+    fn on_bio_merged(&mut self, view: View<'_>, id: RequestId, kind: MergeKind, _before: Sector) {
+        self.slots[id.index()].sectors = view.requests[id].sectors.get();
+        if let (MergeKind::Front, Some(q)) = (kind, self.slots[id.index()].queue) {
+            let queue = &mut self.queues[q.index()];
+            self.tree.remove(&mut queue.sorted, id);
+            self.tree.insert(&mut queue.sorted, view.requests[id].sector, id);
+            let before = queue.next;
+            let next = self.choose(before, Some(id), self.last_position);
+            self.queue_mut(q).next = next;
+            if before != next {
+                self.update_budget_for_next(q);
+                self.refile_position(q);
+            }
+        }
+        self.elevator.on_bio_merged(view, id);
+    }
+
+    fn neighbour(&self, _view: View<'_>, id: RequestId, kind: MergeKind) -> Option<RequestId> {
+        match kind {
+            _ if !self.tree.contains(id) => None,
+            MergeKind::Back | MergeKind::Discard => self.tree.next(id),
+            MergeKind::Front => self.tree.prev(id),
+        }
+    }
+
+    fn on_requests_merged(&mut self, now: Instant, view: View<'_>, survivor: RequestId, swallowed: RequestId) {
+        self.advance(now);
+        if swallowed.index() >= self.slots.len() {
+            self.grow(view.requests.len());
+        }
+        let (gone, kept) = (self.slots[swallowed.index()], self.slots[survivor.index()]);
+        if gone.place == Place::Sorted
+            && let Some(q) = gone.queue
+        {
+            if gone.queue == kept.queue && gone.deadline < kept.deadline {
+                self.slots[survivor.index()].deadline = gone.deadline;
+                // The survivor takes the place of the swallowed, which is then taken out behind it.
+                let fifo = &mut self.queues[q.index()].fifo;
+                self.lists.remove(fifo, survivor);
+                self.lists.replace(fifo, swallowed, survivor);
+                self.lists.push_back(fifo, swallowed);
+            }
+            if self.queue(q).next == Some(swallowed) && gone.queue == kept.queue {
+                self.queue_mut(q).next = Some(survivor);
+            }
+            self.elevator.on_requests_merged(view, survivor, swallowed);
+            self.slots[survivor.index()].sectors += gone.sectors;
+            self.remove_request(q, swallowed);
+        } else {
+            self.elevator.on_requests_merged(view, survivor, swallowed);
+            self.slots[survivor.index()].sectors += view.requests[swallowed].sectors.get();
+        }
+        self.slots[swallowed.index()].place = Place::Swallowed;
+    }
+
+    fn on_finish(&mut self, now: Instant, _view: View<'_>, id: RequestId) {
+        let Some(&slot) = self.slots.get(id.index()) else { return };
+        self.advance(now);
+        self.slots[id.index()] = Slot::default();
+        let Some(q) = slot.queue else { return };
+        if slot.place == Place::InDevice {
+            self.complete(q, id);
+        }
+        self.let_go(q, slot.task);
+    }
+
+    fn on_requeue(&mut self, now: Instant, view: View<'_>, id: RequestId) {
+        self.on_finish(now, view, id);
+    }
+
+    fn on_task_exit(&mut self, now: Instant, task: TaskId) {
+        self.advance(now);
+        self.exit(task);
+    }
+
+    fn depth_limit(&self, op: Op, flags: Flags) -> Option<u32> {
+        let whole = self.rules.whole_map_shallow_depth;
+        let tags = if whole { self.nr_requests } else { 1 << crate::tags::word_shift(self.nr_requests) };
+        self.share_of(tags, op, flags)
+    }
+
+    fn depth_limit_of(&self, bio: &Bio) -> Option<u32> {
+        if self.is_over_limit(bio) { Some(1) } else { self.depth_limit(bio.op, bio.flags) }
+    }
+
+    fn on_depth_updated(&mut self, nr_requests: u32) {
+        self.nr_requests = nr_requests.max(1);
+    }
+
+    fn on_queue_info(&mut self, rotational: bool) {
+        self.rotational = rotational;
+        self.peak = PeakRate::new(rotational);
+    }
+
+    fn set_discard_ranges(&mut self, ranges: u16) {
+        self.elevator.set_discard_ranges(ranges);
+    }
+
+    #[inline]
+    fn next_wakeup(&self) -> Option<Instant> {
+        match (self.timer, self.kick) {
+            (Some(a), Some(b)) => Some(a.min(b)),
+            (one, other) => one.or(other),
+        }
+    }
+
+    fn on_wakeup(&mut self, now: Instant) {
+        self.advance(now);
+        self.kick = None;
+        if self.timer.is_some_and(|at| at <= now) {
+            self.on_idle_timer();
+        }
+    }
+
+    fn self_check(&self, view: View<'_>) {
+        self.check_invariants(view);
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -158,7 +158,19 @@ impl Elevator {
         one_hit_only: bool,
         front: impl FnOnce() -> Option<RequestId>,
     ) -> Option<(RequestId, MergeKind)> {
-        let fits = |id: &RequestId| is_compatible(view.rules, &view.requests[*id], bio);
+        self.find_merge_among(view, bio, one_hit_only, |_| true, front)
+    }
+
+    /// As [`Self::find_merge`], among the requests that the scheduler allows.
+    pub fn find_merge_among(
+        &mut self,
+        view: View<'_>,
+        bio: &Bio,
+        one_hit_only: bool,
+        allows: impl Fn(RequestId) -> bool,
+        front: impl FnOnce() -> Option<RequestId>,
+    ) -> Option<(RequestId, MergeKind)> {
+        let fits = |id: &RequestId| allows(*id) && is_compatible(view.rules, &view.requests[*id], bio);
         if let Some(id) = self.last_merge.filter(fits)
             && let Some(kind) = position(&view.requests[id], bio, self.discard_ranges)
         {

@@ -19,6 +19,7 @@ use alloc::vec::Vec;
 
 use super::elevator::Elevator;
 use super::fifo::{Fifo, FifoLinks};
+use super::ticks::{Ticks, to_ticks};
 use super::{Scheduler, SchedulerInfo, TunableInfo, View};
 use crate::bio::Bio;
 use crate::ioprio::{IoPrio, PrioClass};
@@ -42,7 +43,7 @@ const fn row(
     help: &'static str,
 ) -> TunableInfo {
     let (range, min, max) = range;
-    TunableInfo { name, unit, default, range, min, max, help }
+    TunableInfo { name, unit, default, range, min, max, help, choices: &[] }
 }
 
 const NATURAL: (&str, i64, i64) = ("0..2147483647", 0, INT_MAX);
@@ -171,25 +172,6 @@ pub struct MqDeadline {
     clock: Ticks,
 }
 
-/// The clock in ticks. Remembers the tick it is in, for a division costs more than the rest of a quick dispatch.
-#[derive(Clone, Copy, Debug)]
-struct Ticks {
-    nanos_per_tick: u64,
-    tick: i64,
-    /// Start of that tick in nanoseconds.
-    start: u64,
-}
-
-impl Ticks {
-    fn at(&mut self, now: Instant) -> i64 {
-        if now.get().wrapping_sub(self.start) >= self.nanos_per_tick {
-            self.tick = (now.get() / self.nanos_per_tick) as i64;
-            self.start = self.tick as u64 * self.nanos_per_tick;
-        }
-        self.tick
-    }
-}
-
 /// The class of a priority as an index, most urgent first.
 const fn class_of(ioprio: IoPrio) -> usize {
     match ioprio.class() {
@@ -201,11 +183,6 @@ const fn class_of(ioprio: IoPrio) -> usize {
 
 const fn direction_of(op: Op) -> usize {
     if op.is_write() { WRITE } else { READ }
-}
-
-/// Ticks in a span, rounded up.
-const fn to_ticks(ms: i64, hz: u32) -> i64 {
-    (ms * hz as i64 + 999) / 1000
 }
 
 impl MqDeadline {
@@ -234,7 +211,7 @@ impl MqDeadline {
             settings,
             rules,
             hz,
-            clock: Ticks { nanos_per_tick: 1_000_000_000 / u64::from(hz), tick: 0, start: 0 },
+            clock: Ticks::new(hz),
             nr_requests: (requests / usize::from(queues.max(1))).max(1) as u32,
         }
     }

@@ -35,6 +35,22 @@ pub struct TunableInfo {
     pub max: i64,
     /// One line of meaning.
     pub help: &'static str,
+    /// Names of the values from `min` on, where the tunable is a choice rather than a number.
+    pub choices: &'static [&'static str],
+}
+
+impl TunableInfo {
+    /// The value of a text: an integer, or one of the names where there are names.
+    pub fn parse(&self, text: &str) -> Option<i64> {
+        let named = self.choices.iter().position(|&name| name == text).map(|at| self.min + at as i64);
+        if self.choices.is_empty() { text.parse().ok() } else { named }
+    }
+
+    /// A value as text.
+    pub fn show(&self, value: i64) -> String {
+        let name = usize::try_from(value - self.min).ok().and_then(|at| self.choices.get(at));
+        name.map_or_else(|| value.to_string(), |name| (*name).to_string())
+    }
 }
 
 /// Which scheduler, and the tunables that differ from their defaults.
@@ -138,8 +154,8 @@ impl SchedulerConfig {
                 return Err(SchedulerError::NoValue { part: part.to_string() });
             };
             let tunable = find(info, name.trim())?;
-            let bad = |_| SchedulerError::BadValue { tunable, value: value.trim().to_string() };
-            let value = value.trim().parse().map_err(bad)?;
+            let bad = || SchedulerError::BadValue { tunable, value: value.trim().to_string() };
+            let value = tunable.parse(value.trim()).ok_or_else(bad)?;
             tunables.push((check(info, tunable.name, value)?, value));
         }
         Ok(Self { name: info.name, tunables })
@@ -197,6 +213,9 @@ impl fmt::Display for SchedulerError {
             }
             Self::NoValue { part } => {
                 write!(f, "{part:?} after the scheduler's name is not of the form tunable=value")
+            }
+            Self::BadValue { tunable: TunableInfo { name, range, choices: [_, ..], .. }, value } => {
+                write!(f, "{name}={value}: must be one of {range}")
             }
             Self::BadValue { tunable: TunableInfo { name, unit, range, .. }, value } => {
                 write!(f, "{name}={value}: must be an integer in {range} ({unit})")
@@ -262,10 +281,12 @@ mod tests {
             let config = SchedulerConfig::parse(scheduler.name).unwrap();
             assert_eq!(config.name, scheduler.name);
             for t in scheduler.tunables {
-                assert_eq!(t.range, alloc::format!("{}..{}", t.min, t.max), "{}", t.name);
-                assert!(
-                    t.default.parse::<i64>().is_ok_and(|d| (t.min..=t.max).contains(&d)) || t.default == "nr_requests"
-                );
+                let named = t.choices.join("|");
+                let range = if t.choices.is_empty() { alloc::format!("{}..{}", t.min, t.max) } else { named };
+                assert_eq!(t.range, range, "{}", t.name);
+                let default = t.parse(t.default);
+                assert!(default.is_some_and(|d| (t.min..=t.max).contains(&d)) || t.default == "nr_requests");
+                assert!(default.is_none_or(|d| t.show(d) == t.default));
             }
             assert!(scheduler.tunables.is_sorted_by_key(|t| t.name));
         }

@@ -250,7 +250,7 @@ impl Stack {
         let bio = &self.bios[bio.0];
         let queue = self.queue_of(bio.task);
         let shallow = if self.rules.whole_map_shallow_depth { Shallow::WholeMap } else { Shallow::PerWord };
-        let limit = if self.has_scheduler { self.scheduler.depth_limit(bio.op, bio.flags) } else { None };
+        let limit = if self.has_scheduler { self.scheduler.depth_limit_of(bio) } else { None };
         let entry = &mut self.queues[queue.index()];
         let map = entry.sched_tags.as_mut().unwrap_or(&mut entry.tags);
         let Tag(tag) = match limit {
@@ -395,7 +395,7 @@ impl Stack {
         let entry = &self.queues[queue.index()];
         let map = entry.sched_tags.as_ref().unwrap_or(&entry.tags);
         let bio = &self.bios[bio.0];
-        match self.has_scheduler.then(|| self.scheduler.depth_limit(bio.op, bio.flags)).flatten() {
+        match self.has_scheduler.then(|| self.scheduler.depth_limit_of(bio)).flatten() {
             Some(limit) if self.rules.whole_map_shallow_depth => map.used() < limit.min(map.depth()),
             Some(limit) => map.clone().take_shallow(limit, Shallow::PerWord).is_some(),
             None => map.used() < map.depth(),

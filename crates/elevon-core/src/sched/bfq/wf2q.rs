@@ -137,6 +137,10 @@ impl Engine {
         self[id].group = group;
     }
 
+    pub(super) fn group_count(&self) -> usize {
+        self.groups.len()
+    }
+
     pub(super) fn group(&self, id: GroupId) -> &Group {
         &self.groups[id.index()]
     }
@@ -167,11 +171,6 @@ impl Engine {
             at = self.groups[child.index()].in_service?;
         }
         Some(at)
-    }
-
-    /// Whether anything is active and not in service yet.
-    pub(super) fn has_next(&self) -> bool {
-        self.groups[0].next.is_some()
     }
 
     /// Whether the root would go on with somebody else than whom it serves now.
@@ -463,6 +462,54 @@ impl Engine {
             at = self.parent(id);
             if let Some(parent) = at {
                 self[parent].service = 0;
+            }
+        }
+    }
+
+    /// Makes what an active entity and its ancestors were served count at once, as if a slot had ended: for service outside of
+    /// slots.
+    pub(super) fn settle(&mut self, queue: EntityId) {
+        self.settle_one(queue);
+        self.settle_ancestors(queue);
+    }
+
+    /// The same for the ancestors alone.
+    pub(super) fn settle_ancestors(&mut self, queue: EntityId) {
+        let mut at = self.parent(queue);
+        while let Some(id) = at {
+            self.settle_one(id);
+            at = self.parent(id);
+        }
+    }
+
+    fn settle_one(&mut self, id: EntityId) {
+        if self[id].service == 0 {
+            return;
+        }
+        let was_active = self[id].place == Place::Active;
+        self.leave_active(id);
+        let entity = &mut self[id];
+        entity.finish_after(entity.service);
+        entity.start = entity.finish;
+        entity.service = 0;
+        entity.finish_after(entity.budget);
+        if was_active {
+            self.enter_active(id);
+            self.update_next(self[id].group, None, Change { expiration: false });
+        }
+    }
+
+    /// The active queue that a fair server would serve beside the one in service: started, smallest finish, class before class
+    /// down to `lowest`, at every level.
+    pub(super) fn eligible(&self, lowest: Class) -> Option<EntityId> {
+        let mut group = GroupId::ROOT;
+        loop {
+            let trees = &self.groups[group.index()].trees[..=lowest as usize];
+            let tree = trees.iter().find(|tree| !tree.active.is_empty())?;
+            let id = EntityId(self.trees.first_eligible(tree.active, tree.time)?);
+            match self[id].child {
+                Some(child) => group = child,
+                None => return Some(id),
             }
         }
     }

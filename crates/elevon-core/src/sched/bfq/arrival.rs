@@ -1,0 +1,199 @@
+//! A request arrives: whose it is, what it says of its process, and what a queue that turns busy may do.
+
+use super::budget::Reason;
+use super::entity::{Class, EntityId};
+use super::think_time::is_seek;
+use super::{Bfq, Place};
+use crate::request::Request;
+use crate::units::{Nanos, RequestId};
+
+/// Time since a split in which observations are not trusted, and since which raising may start again.
+const AFTER_SPLIT_MS: i64 = 2000;
+/// Idle time that ends membership of a large burst.
+const BURST_MEMORY_MS: i64 = 10_000;
+/// Time since the last decrease after which the injection limit may be reset by a change of think time.
+const RESET_REST_MS: i64 = 100;
+/// A request this small leaves an idle timer alone, in sectors.
+const SMALL: u64 = 32;
+
+impl Bfq {
+    /// Takes a request of a process.
+    pub(super) fn arrive(&mut self, request: &Request, id: RequestId, at_head: bool) {
+        let task = request.task;
+        let mut q = self.queue_for(request);
+        if self.queue(q).just_created && (self.burst.size > 0 || self.busy_queues() == 0) {
+            self.join_burst(q);
+        }
+        self.processes[task.index()].outstanding += 1;
+        if at_head {
+            self.hold(q, id);
+            self.slots[id.index()].place = Place::AtHead;
+            self.lists.push_front(&mut self.at_head, id);
+            return;
+        }
+        if self.queue(q).sync
+            && let Some(target) = self.cooperator(task, q, request.sector)
+        {
+            self.merge_queues(task, q, target);
+            q = target;
+        }
+        self.hold(q, id);
+        let sync = self.queue(q).sync;
+        let sole = sync && self.processes[task.index()].outstanding <= 1;
+        self.observe(q, request);
+        if sole {
+            self.detect_waker(q);
+            self.prepare_measurement(q);
+        }
+        if sync {
+            let now = self.now;
+            let queue = self.queue_mut(q);
+            let away = (queue.is_empty() && queue.dispatched == 0).then_some(queue.think.last_end);
+            let just_created = queue.just_created;
+            queue.io_bound.on_arrival(now, away, just_created);
+        }
+        self.file(q, request, id);
+        self.end_wait(q, id);
+    }
+
+    /// Counts a request on its queue's entity and all ancestors.
+    fn hold(&mut self, q: EntityId, id: RequestId) {
+        self.slots[id.index()].queue = Some(q);
+        let mut at = Some(q);
+        while let Some(entity) = at {
+            self.engine[entity].allocated += 1;
+            at = self.engine.parent(entity);
+        }
+    }
+
+    /// Think time and seeks.
+    fn observe(&mut self, q: EntityId, request: &Request) {
+        let (now, tick, idle) = (self.now, self.tick, self.settings.slice_idle);
+        let (after_split, rotational) = (self.ms(AFTER_SPLIT_MS), self.rotational);
+        let is_idle_class = self.engine[q].class == Class::Idle;
+        let queue = self.queue_mut(q);
+        if queue.dispatched == 0 && !queue.busy {
+            queue.think.on_arrival(now, idle);
+        }
+        let settled = tick > queue.split_at.saturating_add(after_split);
+        if queue.sync && !is_idle_class && !idle.is_zero() && settled {
+            let short = !queue.think.exceeds(Nanos::new(idle.get() / 2));
+            if short != queue.short_think {
+                queue.short_think = short;
+                let injection = queue.injection;
+                let rested = tick >= injection.decreased.saturating_add(self.ms(RESET_REST_MS));
+                if injection.baseline == 0 && (rested || !short) {
+                    self.reset_injection(q);
+                }
+            }
+        }
+        let queue = self.queue_mut(q);
+        queue.seeks.add(is_seek(queue.last_position, request.sector, request.sectors.get(), rotational));
+        self.demote_seeky(q);
+    }
+
+    /// Sorts a request into its queue, which may turn busy or change its budget.
+    fn file(&mut self, q: EntityId, request: &Request, id: RequestId) {
+        let old_raise = self.engine[q].raise;
+        self.slots[id.index()].place = Place::Sorted;
+        self.slots[id.index()].deadline = self.now + self.settings.fifo_expire[usize::from(self.queue(q).sync)];
+        let queue = &mut self.queues[q.index()];
+        self.tree.insert(&mut queue.sorted, request.sector, id);
+        self.lists.push_back(&mut queue.fifo, id);
+        queue.queued += 1;
+        self.queued += 1;
+        let before = queue.next;
+        let next = self.choose(before, Some(id), self.last_position);
+        self.queue_mut(q).next = next;
+        if before != next {
+            self.refile_position(q);
+        }
+        let mut interactive = false;
+        if self.queue(q).busy {
+            if self.raise_async(q) {
+                self.update_raise_now(q);
+            }
+            if before != next {
+                self.update_budget_for_next(q);
+            }
+        } else {
+            interactive = self.turn_busy(q, id);
+        }
+        let raise = self.engine[q].raise;
+        let tick = self.tick;
+        if self.settings.low_latency && (old_raise == 1 || raise == 1 || interactive) {
+            self.queues[q.index()].raising.since = tick;
+        }
+        self.queues[q.index()].last_position = request.end();
+    }
+
+    /// A queue that waits in its tree takes its new weight by being filed again.
+    fn update_raise_now(&mut self, q: EntityId) {
+        if self.in_service != Some(q) {
+            self.engine.requeue(q, super::wf2q::Change { expiration: false });
+            self.recount(q);
+        }
+    }
+
+    /// From idle to busy. Returns whether it looks interactive.
+    fn turn_busy(&mut self, q: EntityId, id: RequestId) -> bool {
+        let (now, tick) = (self.now, self.tick);
+        let looks = self.looks(q);
+        let deserves = self.deserves_raising(q, looks);
+        let queue = *self.queue(q);
+        let in_time = now <= queue.think.last_end + Nanos::new(3 * self.settings.slice_idle.get());
+        let left = self.engine[q].budget_left();
+        let charge = self.charge(q, id);
+        let resumes = queue.non_blocking && in_time && left > 0;
+        let entity = &mut self.engine[q];
+        entity.service = 0;
+        entity.budget = if resumes { left.min(queue.max_budget) } else { queue.max_budget.max(charge) };
+        self.queue_mut(q).non_blocking = resumes;
+        let idle_since = queue.budget_timeout;
+        if tick > idle_since.saturating_add(self.ms(BURST_MEMORY_MS)) && !queue.just_created {
+            self.leave_burst(q);
+            self.queue_mut(q).in_large_burst = false;
+        }
+        self.queue_mut(q).just_created = false;
+        if self.settings.low_latency && tick > queue.split_at.saturating_add(self.ms(AFTER_SPLIT_MS)) {
+            self.raise_on_arrival(q, deserves, looks);
+        }
+        let raising = &mut self.queue_mut(q).raising;
+        (raising.backlogged_at, raising.backlogged_service, raising.soft_rt_pending) = (tick, 0, false);
+        self.enter_busy(q);
+        if let Some(serving) = self.in_service.filter(|&serving| serving != q)
+            && self.engine.next_is_another()
+            && self.may_preempt(q, serving, resumes)
+        {
+            self.expire(serving, false, Reason::Preempted);
+        }
+        looks.interactive
+    }
+
+    fn may_preempt(&self, q: EntityId, serving: EntityId, wants: bool) -> bool {
+        let (mut a, mut b) = (self.engine[q], self.engine[serving]);
+        let raised_enough = a.raise >= b.raise;
+        let higher_class = a.class < b.class;
+        if a.group != b.group {
+            a = self.engine.parent(q).map_or(a, |parent| self.engine[parent]);
+            b = self.engine.parent(serving).map_or(b, |parent| self.engine[parent]);
+        }
+        (wants && raised_enough) || higher_class || a.weight > b.weight || !self.is_better_to_idle(serving)
+    }
+
+    /// The queue in service was waited for, and here is its request.
+    fn end_wait(&mut self, q: EntityId, id: RequestId) {
+        if self.in_service != Some(q) || !self.queue(q).waiting {
+            return;
+        }
+        let timed_out = self.slot_timed_out(q);
+        let small = self.queue(q).queued == 1 && self.slots[id.index()].sectors < SMALL;
+        if small && self.idling_boosts(q) && !timed_out {
+            return;
+        }
+        self.stop_waiting(q);
+        if timed_out {
+            self.expire(q, false, Reason::Timeout);
+        }
+    }
+}

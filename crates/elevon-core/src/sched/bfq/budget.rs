@@ -1,0 +1,259 @@
+//! Budgets: how much a queue may be served in a slot, what its slot is charged, and what the way it ended says of the next one.
+//!
+//! Queues that use the device well are charged by sectors, slow ones by the time they held it, so that shares of time are kept
+//! where shares of sectors would mean that one seeking process takes the device from everybody.
+
+use super::Bfq;
+use super::entity::EntityId;
+use super::injection::Inject;
+use super::wf2q::Change;
+
+/// Largest budget before the peak rate is known, in sectors.
+pub(super) const DEFAULT_MAX_BUDGET: u64 = 16384;
+/// Selections (as a decaying count) from which measured budgets are trusted.
+const TRUSTED: u64 = 194;
+/// Time charged for a slot too short to measure, in milliseconds.
+const SHORTEST_FLASH_MS: u64 = 2;
+const SHORTEST_DISK_MS: u64 = 8;
+
+/// Why a slot ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Reason {
+    /// It was waited for in vain.
+    TooIdle,
+    /// Its time was up.
+    Timeout,
+    /// Its next request does not fit the budget.
+    Exhausted,
+    /// It is empty and not worth waiting for.
+    NoMoreRequests,
+    /// Somebody more urgent came.
+    Preempted,
+}
+
+/// The largest and the smallest budget in force.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Budgets {
+    /// Decaying count of selections; 194 when it has settled.
+    pub(super) assigned: u64,
+    /// Live largest budget: measured or set.
+    pub(super) measured: u64,
+}
+
+impl Budgets {
+    pub(super) const fn new() -> Self {
+        Self { assigned: 0, measured: DEFAULT_MAX_BUDGET }
+    }
+    pub(super) const fn on_selection(&mut self) {
+        self.assigned = (7 * self.assigned + 256) / 8;
+    }
+    const fn trusted(&self) -> bool {
+        self.assigned >= TRUSTED
+    }
+    pub(super) const fn max(&self) -> u64 {
+        if self.trusted() { self.measured } else { DEFAULT_MAX_BUDGET }
+    }
+    pub(super) const fn min(&self) -> u64 {
+        self.max() / 32
+    }
+}
+
+/// The next budget of a sync queue that is not raised; `None` where it stays. `m` and `most`: smallest and largest.
+const fn feedback(reason: Reason, budget: u64, service: u64, in_device: bool, m: u64, most: u64) -> Option<u64> {
+    Some(match reason {
+        Reason::TooIdle if in_device => min(2 * budget, most),
+        Reason::TooIdle if budget > 5 * m => budget - 4 * m,
+        Reason::TooIdle => m,
+        Reason::Timeout => min(2 * budget, most),
+        Reason::Exhausted => min(4 * budget, most),
+        Reason::NoMoreRequests if service > m => service,
+        Reason::NoMoreRequests => m,
+        Reason::Preempted => return None,
+    })
+}
+
+const fn min(a: u64, b: u64) -> u64 {
+    if a < b { a } else { b }
+}
+
+/// Whether a slot was slow, and the time to charge for it in milliseconds. `span_ns`: its length.
+const fn slowness(span_ns: u64, seeky: bool, rotational: bool, service: u64, max_measured: u64) -> (bool, u64) {
+    let ms = span_ns / 1_000_000;
+    match ms {
+        0 => (seeky, if rotational { SHORTEST_DISK_MS } else { SHORTEST_FLASH_MS }),
+        1..20 => (seeky, ms),
+        20 if span_ns == 20_000_000 => (seeky, ms),
+        _ => (service < max_measured / 2, ms),
+    }
+}
+
+impl Bfq {
+    /// Follows the measured peak rate, unless the user has set a largest budget.
+    pub(super) fn update_max_budget(&mut self) {
+        let timeout_ms = (self.settings.timeout * 1000 / i64::from(self.hz)) as u64;
+        self.budgets.measured = match self.settings.max_budget {
+            0 => self.peak.sectors_in(timeout_ms),
+            set => set,
+        };
+    }
+
+    /// Whether the slot of the queue in service has timed out.
+    pub(super) fn slot_timed_out(&self, q: EntityId) -> bool {
+        self.tick >= self.queue(q).budget_timeout
+    }
+
+    /// Whether it is to end for that: not while it is waited for with little of its budget left.
+    pub(super) fn ends_by_timeout(&self, q: EntityId) -> bool {
+        let entity = &self.engine[q];
+        (!self.queue(q).waiting || entity.budget_left() >= entity.budget / 3) && self.slot_timed_out(q)
+    }
+
+    /// Ends the slot of the queue in service. `compensate`: the time since idling began is not its fault.
+    pub(super) fn expire(&mut self, q: EntityId, compensate: bool, reason: Reason) {
+        debug_assert_eq!(self.in_service, Some(q));
+        self.charge_time(q, compensate, reason);
+        let tick = self.tick;
+        if self.settings.low_latency {
+            let raised = self.engine[q].raise > 1;
+            let queue = self.queue_mut(q);
+            if !raised {
+                queue.raising.since = tick;
+            }
+            if queue.is_empty() {
+                queue.raising.soft_rt_pending = queue.dispatched > 0;
+                if queue.dispatched == 0 {
+                    self.set_next_soft_rt(q);
+                }
+            }
+        }
+        self.injected = false;
+        self.measuring = false;
+        self.waited = None;
+        self.queue_mut(q).injection.service = 0;
+        self.recalculate_budget(q, reason);
+        self.leave_service(q, reason);
+        let queue = self.queue_mut(q);
+        if !queue.busy && reason != Reason::Timeout && reason != Reason::Exhausted {
+            // What is left of the budget can be claimed if it is back in time.
+            queue.non_blocking = true;
+        } else {
+            self.engine[q].service = 0;
+        }
+        self.release_if_unused(q);
+    }
+
+    /// Slow slots, and those cut off by time, pay for the time they took.
+    fn charge_time(&mut self, q: EntityId, compensate: bool, reason: Reason) {
+        let end = if compensate { self.idling_since } else { self.now };
+        let span = end.since(self.slot_start).get();
+        let (queue, entity) = (self.queue(q), self.engine[q]);
+        let measured = self.budgets.measured;
+        let (slow, ms) = if queue.sync {
+            slowness(span, queue.is_seeky(), self.rotational, entity.service, measured)
+        } else {
+            (false, 0)
+        };
+        let cut_off = reason == Reason::Timeout && entity.budget_left() >= entity.budget / 3;
+        // Where service is injected by weight, the device's time in a slot is everybody's.
+        let by_sectors = self.settings.inject == Inject::Fair && self.is_queueing_flash();
+        if entity.raise != 1 || !(slow || cut_off) || by_sectors {
+            return;
+        }
+        let timeout_ms = i64::from(self.hz / 8) as u64 * 1000 / u64::from(self.hz);
+        let total = (measured * ms.min(timeout_ms) / timeout_ms).max(entity.service);
+        let entity = &mut self.engine[q];
+        entity.budget = entity.budget.max(total);
+        let extra = total - entity.service;
+        self.engine.serve(q, extra);
+    }
+
+    /// Learns the next budget from the way the slot ended.
+    fn recalculate_budget(&mut self, q: EntityId, reason: Reason) {
+        let (m, most) = (self.budgets.min(), self.budgets.measured);
+        let (queue, service) = (self.queue(q), self.engine[q].service);
+        let new = if !queue.sync {
+            Some(most)
+        } else if self.engine[q].raise > 1 {
+            Some(2 * m)
+        } else {
+            feedback(reason, queue.max_budget, service, queue.dispatched > 0, m, most)
+        };
+        let Some(mut budget) = new else { return };
+        if self.budgets.trusted() && self.settings.max_budget == 0 {
+            budget = budget.min(most);
+        }
+        self.queue_mut(q).max_budget = budget;
+        if let Some(next) = self.queue(q).next {
+            self.engine[q].budget = budget.max(self.charge(q, next));
+        }
+    }
+
+    /// Takes the queue in service off, to its tree if it has more to do.
+    pub(super) fn leave_service(&mut self, q: EntityId, reason: Reason) {
+        let queue = self.queue_mut(q);
+        if queue.shared && queue.is_seeky() {
+            queue.to_split = true;
+        }
+        let stays_busy = !self.queue(q).is_empty() || (reason == Reason::Preempted && self.idling_needed(q));
+        if stays_busy {
+            self.engine.requeue(q, Change { expiration: true });
+            self.recount(q);
+            self.refile_position(q);
+        } else {
+            self.leave_busy(q, true);
+        }
+        self.queue_mut(q).waiting = false;
+        self.timer = None;
+        self.in_service = None;
+        self.engine.end_service(q);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn budgets_by_the_way_a_slot_ended() {
+        use Reason::*;
+        let next = |reason, b, service| feedback(reason, b, service, false, 512, 16384);
+        assert_eq!(next(Exhausted, 10922, 0), Some(16384));
+        assert_eq!(next(Timeout, 10922, 0), Some(16384));
+        assert_eq!(next(Preempted, 10922, 0), None);
+        assert_eq!(next(NoMoreRequests, 10922, 400), Some(512));
+        assert_eq!(next(NoMoreRequests, 10922, 3000), Some(3000));
+        let mut budget = 16384;
+        for expected in [14336, 12288, 10240, 8192, 6144, 4096, 2048, 512, 512] {
+            budget = next(TooIdle, budget, 0).unwrap();
+            assert_eq!(budget, expected);
+        }
+        assert_eq!(feedback(TooIdle, 4096, 0, true, 512, 16384), Some(8192));
+    }
+
+    #[test]
+    fn measured_budgets_count_from_the_eleventh_selection() {
+        let mut budgets = Budgets { measured: 40000, ..Budgets::new() };
+        for (n, assigned) in [32, 60, 84, 105, 123, 139, 153, 165, 176, 186, 194, 201, 207].into_iter().enumerate() {
+            budgets.on_selection();
+            assert_eq!(budgets.assigned, assigned);
+            assert_eq!(budgets.max(), if n >= 10 { 40000 } else { 16384 });
+            assert_eq!(budgets.min(), budgets.max() / 32);
+        }
+    }
+
+    #[test]
+    fn what_makes_a_slot_slow() {
+        for (us, seeky, rotational, service, expected) in [
+            (400, true, false, 8, (true, 2)),
+            (400, true, true, 8, (true, 8)),
+            (10_900, true, false, 488, (true, 10)),
+            (10_000, false, false, 8, (false, 10)),
+            (30_000, false, false, 9000, (false, 30)),
+            (30_000, false, false, 8000, (true, 30)),
+            (125_000, false, false, 9000, (false, 125)),
+            (125_000, true, false, 6104, (true, 125)),
+        ] {
+            assert_eq!(slowness(us * 1000, seeky, rotational, service, 16384), expected, "{us} us");
+        }
+    }
+}

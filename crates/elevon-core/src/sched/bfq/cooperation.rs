@@ -1,0 +1,362 @@
+//! Processes that belong together: queues merged because their requests interleave, because they were created together, and
+//! split again; and queues that wake each other.
+//!
+//! Merging by position is for devices that gain from order. Merging by birth (*stable*) saves the scheduler work for the many equal
+//! processes of one job. A *waker* is the queue whose completion this one seems to wait for: it is served while this one is waited for.
+
+use super::Bfq;
+use super::entity::{Class, EntityId};
+use super::injection::Injection;
+use super::queue::LONG_AGO;
+use super::raising::Raising;
+use super::think_time::{IoBound, ThinkTime};
+use crate::units::{Instant, Nanos, RequestId, Sector, TaskId};
+
+/// Distance within which requests belong together, in sectors.
+const CLOSE: u64 = 8192;
+/// After this long a queue that has been served is no longer merged.
+const MERGE_LIMIT_MS: i64 = 100;
+/// Queues created within this may be merged for good ...
+const BURST_MS: i64 = 180;
+/// ... and a queue is the reference for this long; late merges wait as long.
+const STABLE_MS: i64 = 600;
+/// A wake-up follows a completion within this.
+const WAKE: Nanos = Nanos::from_millis(4);
+/// Wake-ups in a row that make a waker.
+const WAKES: u32 = 3;
+
+/// Who wakes a queue, and the list of those it wakes.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Waker {
+    pub(super) waker: Option<EntityId>,
+    tentative: Option<EntityId>,
+    wakes: u32,
+    since: Instant,
+    /// First of the queues it wakes, and the next in the list it is in itself.
+    woken: Option<EntityId>,
+    next: Option<EntityId>,
+}
+
+/// What a process takes along when its queue is merged, to have it back after a split.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Saved {
+    raise: u64,
+    raising: Raising,
+    injection: Injection,
+    io_bound: IoBound,
+    think: ThinkTime,
+    short_think: bool,
+    in_large_burst: bool,
+}
+
+impl Bfq {
+    /// The queue that a request of `q` should go to instead, if any.
+    pub(super) fn cooperator(&mut self, task: TaskId, q: EntityId, sector: Sector) -> Option<EntityId> {
+        if let Some(target) = self.queue(q).merged_into {
+            return (self.queue(target).processes > 0).then_some(target);
+        }
+        if let Some(target) = self.late_stable_merge(task, q) {
+            return Some(target);
+        }
+        if self.is_queueing_flash() || self.is_late(q) || self.busy_queues() == 1 {
+            return None;
+        }
+        let close = |position: Sector| position.get().abs_diff(sector.get()) <= CLOSE;
+        if let Some(serving) = self.in_service.filter(|&s| s != q)
+            && close(self.in_service_position)
+            && self.may_cooperate(q, serving)
+        {
+            return Some(serving);
+        }
+        let group = self.engine[q].group;
+        let positions = self.groups[group.index()].positions;
+        let around = [self.positions.lower_bound(positions, sector), self.positions.floor(positions, sector)];
+        around.into_iter().flatten().map(|key| EntityId(key.0)).find(|&other| {
+            let position = self.positions.key(RequestId(other.0));
+            other != q && close(position) && self.may_cooperate(q, other)
+        })
+    }
+
+    fn is_late(&self, q: EntityId) -> bool {
+        let queue = self.queue(q);
+        queue.raising.backlogged_service > 0 && self.tick > queue.first_io.saturating_add(self.ms(MERGE_LIMIT_MS))
+    }
+
+    fn may_cooperate(&self, a: EntityId, b: EntityId) -> bool {
+        let (x, y) = (self.queue(a), self.queue(b));
+        let (e, f) = (&self.engine[a], &self.engine[b]);
+        let alike = e.group == f.group && e.class == f.class && e.class != Class::Idle && x.sync && y.sync;
+        alike && !x.is_seeky() && !y.is_seeky() && !self.is_late(b) && x.processes > 0 && y.processes > 0
+    }
+
+    /// Files a queue under the position of its next request; where another has the place already, it is not filed.
+    pub(super) fn refile_position(&mut self, q: EntityId) {
+        let key = RequestId(q.0);
+        let group = self.engine[q].group.index();
+        if self.positions.contains(key) {
+            self.positions.remove(&mut self.groups[group].positions, key);
+        }
+        let Some(next) = self.queue(q).next.filter(|_| !self.is_queueing_flash()) else { return };
+        if self.engine[q].class == Class::Idle {
+            return;
+        }
+        self.positions.grow(self.queues.len());
+        let sector = self.tree.key(next);
+        let positions = &mut self.groups[group].positions;
+        if self.positions.lower_bound(*positions, sector).is_none_or(|at| self.positions.key(at) != sector) {
+            self.positions.insert(positions, sector, key);
+        }
+    }
+
+    /// The process of `q` goes over to `target`; what `q` still has queued is served from there.
+    pub(super) fn merge_queues(&mut self, task: TaskId, q: EntityId, target: EntityId) {
+        let queue = *self.queue(q);
+        let raise = self.engine[q].raise;
+        let process = &mut self.processes[task.index()];
+        process.saved = Some(Saved {
+            raise,
+            raising: queue.raising,
+            injection: queue.injection,
+            io_bound: queue.io_bound,
+            think: queue.think,
+            short_think: queue.short_think,
+            in_large_burst: queue.in_large_burst,
+        });
+        process.sync = Some(target);
+        let into = self.queue_mut(target);
+        into.io_bound.is_bound |= queue.io_bound.is_bound;
+        into.processes += 1;
+        into.shared = true;
+        into.owner = None;
+        if into.waker.waker.is_none() && queue.waker.waker.is_some_and(|waker| waker != target) {
+            self.set_waker(target, queue.waker.waker);
+        }
+        if raise > 1 && self.engine[target].raise == 1 {
+            self.queue_mut(target).raising = queue.raising;
+            self.set_raise(target, raise);
+            self.set_raise(q, 1);
+        }
+        let queue = self.queue_mut(q);
+        queue.processes -= 1;
+        queue.owner = None;
+        queue.merged_into = Some(target);
+        self.leave_if_abandoned(q);
+    }
+
+    /// A queue that no process uses any more and that is empty is no longer busy.
+    pub(super) fn leave_if_abandoned(&mut self, q: EntityId) {
+        let queue = self.queue(q);
+        if queue.processes == 0 && queue.busy && queue.is_empty() && self.in_service != Some(q) {
+            self.leave_busy(q, false);
+        }
+        self.release_if_unused(q);
+    }
+
+    /// A process whose shared queue turned seeky leaves it. Returns the queue it has then, if any.
+    pub(super) fn split(&mut self, task: TaskId, q: EntityId) -> Option<EntityId> {
+        let queue = self.queue_mut(q);
+        if queue.processes == 1 {
+            (queue.shared, queue.to_split, queue.owner) = (false, false, Some(task));
+            self.restore(task, q);
+            return Some(q);
+        }
+        queue.processes -= 1;
+        self.processes[task.index()].sync = None;
+        None
+    }
+
+    /// Gives a queue what its process had before it was merged.
+    pub(super) fn restore(&mut self, task: TaskId, q: EntityId) {
+        let tick = self.tick;
+        self.queue_mut(q).split_at = tick;
+        let Some(saved) = self.processes[task.index()].saved.take() else { return };
+        let queue = self.queue_mut(q);
+        queue.injection = saved.injection;
+        (queue.io_bound, queue.think) = (saved.io_bound, saved.think);
+        (queue.short_think, queue.in_large_burst) = (saved.short_think, saved.in_large_burst);
+        queue.raising = saved.raising;
+        let over = tick > saved.raising.since.saturating_add(saved.raising.period);
+        let raise = if over || saved.in_large_burst { 1 } else { saved.raise };
+        self.set_raise(q, raise);
+    }
+
+    /// A queue is new: perhaps it shares that of the process created just before. Returns the queue to use.
+    pub(super) fn stable_merge_at_birth(&mut self, task: TaskId, q: EntityId) -> EntityId {
+        let Some(last) = self.last_created.filter(|&last| self.queue(last).live && self.is_twin(q, last)) else {
+            self.last_created = Some(q);
+            return q;
+        };
+        let age = self.queue(q).created - self.queue(last).created;
+        if age > self.ms(STABLE_MS) {
+            self.last_created = Some(q);
+        } else if age <= self.ms(BURST_MS) {
+            if self.is_queueing_flash() {
+                self.merge_for_good(task, q, last);
+                return last;
+            }
+            self.processes[task.index()].stable_target = Some(last);
+        }
+        q
+    }
+
+    fn is_twin(&self, a: EntityId, b: EntityId) -> bool {
+        let (e, f) = (&self.engine[a], &self.engine[b]);
+        a != b
+            && e.group == f.group
+            && e.new_class == f.new_class
+            && self.queue(a).level == self.queue(b).level
+            && self.queue(b).processes > 0
+    }
+
+    fn late_stable_merge(&mut self, task: TaskId, q: EntityId) -> Option<EntityId> {
+        let target = self.processes[task.index()].stable_target?;
+        let (queue, wait) = (self.queue(q), self.ms(STABLE_MS));
+        let ripe = |since: i64| self.tick > since.saturating_add(wait);
+        if queue.just_created || !ripe(queue.split_at) || !ripe(queue.created) {
+            return None;
+        }
+        self.processes[task.index()].stable_target = None;
+        let usable = self.queue(target).live && target != q && self.is_twin(q, target);
+        if !usable || self.idling_boosts(q) || self.queue(q).processes == 0 {
+            return None;
+        }
+        self.queue_mut(target).stable = true;
+        self.processes[task.index()].stably_merged = true;
+        Some(target)
+    }
+
+    fn merge_for_good(&mut self, task: TaskId, q: EntityId, target: EntityId) {
+        self.queue_mut(target).stable = true;
+        self.processes[task.index()].stably_merged = true;
+        self.merge_queues(task, q, target);
+    }
+
+    /// A process's only request arrives: was it woken by somebody's completion?
+    pub(super) fn detect_waker(&mut self, q: EntityId) {
+        let queue = self.queue(q);
+        let Some(last) = self.last_completed.filter(|&last| last != q && self.queue(last).live) else { return };
+        let late = self.now.since(self.last_completion) >= WAKE;
+        if queue.short_think || queue.waker.waker == Some(last) || late || self.queue(last).shared {
+            return;
+        }
+        let (now, window) = (self.now, Nanos::new(128 * self.settings.slice_idle.get()));
+        let waker = &mut self.queue_mut(q).waker;
+        if waker.tentative != Some(last) || now.since(waker.since) > window {
+            (waker.tentative, waker.wakes, waker.since) = (Some(last), 1, now);
+            return;
+        }
+        waker.wakes += 1;
+        if waker.wakes == WAKES {
+            waker.tentative = None;
+            self.set_waker(q, Some(last));
+        }
+    }
+
+    /// The first queue that this one wakes.
+    pub(super) fn first_woken(&self, q: EntityId) -> Option<EntityId> {
+        self.queue(q).waker.woken
+    }
+
+    fn set_waker(&mut self, q: EntityId, waker: Option<EntityId>) {
+        if let Some(old) = self.queue(q).waker.waker {
+            // The list is walked: a queue wakes few others.
+            let after = self.queue(q).waker.next;
+            let mut at = old;
+            let mut link = self.queue(old).waker.woken;
+            while let Some(woken) = link.filter(|&woken| woken != q) {
+                (at, link) = (woken, self.queue(woken).waker.next);
+            }
+            let holder = &mut self.queue_mut(at).waker;
+            *(if at == old { &mut holder.woken } else { &mut holder.next }) = after;
+        }
+        let next = waker.and_then(|waker| self.queue_mut(waker).waker.woken.replace(q));
+        let own = &mut self.queue_mut(q).waker;
+        (own.waker, own.next) = (waker, next);
+    }
+
+    /// A queue is about to go: nobody waits for it or is woken by it.
+    pub(super) fn forget_wakers(&mut self, q: EntityId) {
+        self.set_waker(q, None);
+        let mut at = self.queue(q).waker.woken;
+        while let Some(woken) = at {
+            let waker = &mut self.queue_mut(woken).waker;
+            waker.waker = None;
+            at = waker.next.take();
+        }
+        if self.last_completed == Some(q) {
+            self.last_completed = None;
+        }
+    }
+}
+
+/// Queues created in a burst: a job of many processes, which raising would only hurt.
+#[derive(Clone, Debug)]
+pub(super) struct Burst {
+    members: [EntityId; 8],
+    listed: usize,
+    pub(super) size: u32,
+    large: bool,
+    last: i64,
+    group: super::entity::GroupId,
+}
+
+/// Members that make a burst large.
+const LARGE: u32 = 8;
+/// A queue that has just left a shared one is not new.
+const AFTER_SPLIT_MS: i64 = 10;
+
+impl Burst {
+    pub(super) const fn new() -> Self {
+        let (nobody, group) = (EntityId(u32::MAX), super::entity::GroupId::ROOT);
+        Self { members: [nobody; 8], listed: 0, size: 0, large: false, last: LONG_AGO, group }
+    }
+}
+
+impl Bfq {
+    /// The first request of a new queue: part of a burst?
+    pub(super) fn join_burst(&mut self, q: EntityId) {
+        let queue = self.queue(q);
+        let listed = self.burst.members[..self.burst.listed].contains(&q);
+        let split = self.tick <= queue.split_at.saturating_add(self.ms(AFTER_SPLIT_MS));
+        if listed || queue.in_large_burst || split {
+            return;
+        }
+        let group = self.engine[q].group;
+        let nobody_busy = self.busy_queues() == 0;
+        let over = self.tick > self.burst.last.saturating_add(self.ms(BURST_MS)) || group != self.burst.group;
+        let burst = &mut self.burst;
+        burst.last = self.tick;
+        if over {
+            (burst.large, burst.group) = (false, group);
+            burst.listed = usize::from(nobody_busy);
+            burst.size = u32::from(nobody_busy);
+            burst.members[0] = q;
+        } else if burst.large {
+            self.queue_mut(q).in_large_burst = true;
+        } else {
+            burst.size += 1;
+            if burst.listed < burst.members.len() {
+                burst.members[burst.listed] = q;
+                burst.listed += 1;
+            }
+            if burst.size == LARGE {
+                burst.large = true;
+                let members = burst.members;
+                let listed = core::mem::take(&mut burst.listed);
+                for member in &members[..listed] {
+                    self.queue_mut(*member).in_large_burst = true;
+                }
+            }
+        }
+    }
+
+    /// A process of a queue is gone, or the queue has been idle for long.
+    pub(super) fn leave_burst(&mut self, q: EntityId) {
+        let burst = &mut self.burst;
+        if let Some(at) = burst.members[..burst.listed].iter().position(|&member| member == q) {
+            burst.members.copy_within(at + 1..burst.listed, at);
+            burst.listed -= 1;
+            burst.size = burst.size.saturating_sub(1);
+        }
+    }
+}

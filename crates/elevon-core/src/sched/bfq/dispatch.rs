@@ -1,0 +1,190 @@
+//! What goes to the device next, and what its completion says.
+
+use super::budget::Reason;
+use super::entity::{Class, EntityId};
+use super::think_time::is_seek;
+use super::{Bfq, Place};
+use crate::units::{Nanos, RequestId};
+
+impl Bfq {
+    /// The next request, if there is one and it is not better to wait.
+    pub(super) fn next_request(&mut self) -> Option<RequestId> {
+        if let Some(id) = self.lists.pop_front(&mut self.at_head) {
+            self.slots[id.index()].place = Place::InDevice;
+            if let Some(q) = self.slots[id.index()].queue {
+                self.queue_mut(q).dispatched += 1;
+                self.in_flight += 1;
+                self.recount(q);
+            }
+            return Some(id);
+        }
+        if self.busy_queues() == 0 || (self.settings.strict && self.in_flight > 0) {
+            return None;
+        }
+        let q = self.select()?;
+        self.dispatch_from(q)
+    }
+
+    /// The queue to serve: the one in service while it may go on, somebody to inject while it is waited for, or the next.
+    fn select(&mut self) -> Option<EntityId> {
+        if let Some(q) = self.in_service
+            && self.ends_by_timeout(q)
+            && !(self.queue(q).is_empty() && self.is_better_to_idle(q))
+        {
+            self.expire(q, false, Reason::Timeout);
+        }
+        loop {
+            let q = match self.in_service {
+                Some(q) => q,
+                None => self.enter_service()?,
+            };
+            let queue = self.queue(q);
+            if let Some(next) = queue.next {
+                if self.charge(q, next) <= self.engine[q].budget_left() {
+                    if queue.waiting {
+                        self.stop_waiting(q);
+                    }
+                    return Some(q);
+                }
+                self.expire(q, false, Reason::Exhausted);
+            } else if queue.waiting || (queue.dispatched > 0 && self.is_better_to_idle(q)) {
+                return self.choose_for_injection(q);
+            } else {
+                self.expire(q, false, Reason::NoMoreRequests);
+            }
+        }
+    }
+
+    /// Puts whoever is next into service.
+    fn enter_service(&mut self) -> Option<EntityId> {
+        let q = self.engine.serve_next()?;
+        self.budgets.on_selection();
+        self.extend_soft_rt(q);
+        let entity = &self.engine[q];
+        let stretch = if self.queue(q).raising.soft_rt { 1 } else { (entity.weight / entity.orig_weight).max(1) };
+        let timeout = self.tick + self.settings.timeout * stretch as i64;
+        let queue = self.queue_mut(q);
+        queue.fifo_checked = false;
+        queue.waiting = false;
+        queue.budget_timeout = timeout;
+        self.in_service = Some(q);
+        self.slot_start = self.now;
+        self.in_service_position = crate::units::Sector::ZERO;
+        Some(q)
+    }
+
+    /// Charges a queue for its next request and takes it out.
+    fn dispatch_from(&mut self, q: EntityId) -> Option<RequestId> {
+        let id = self.queue(q).next?;
+        let charge = self.charge(q, id);
+        self.serve(q, charge);
+        let in_service = self.in_service == Some(q);
+        if in_service && core::mem::take(&mut self.measuring) {
+            self.waited = Some(id);
+        }
+        self.queue_mut(q).dispatched += 1;
+        self.sample_rate(id, in_service);
+        self.remove_request(q, id);
+        self.slots[id.index()].place = Place::InDevice;
+        self.in_flight += 1;
+        self.recount(q);
+        if in_service {
+            self.check_raising(q);
+            if self.busy_queues() > 1 && self.engine[q].class == Class::Idle {
+                self.expire(q, false, Reason::Exhausted);
+            }
+        } else {
+            self.on_injected(q, charge);
+        }
+        Some(id)
+    }
+
+    fn serve(&mut self, q: EntityId, sectors: u64) {
+        let (tick, raised) = (self.tick, self.engine[q].raise > 1);
+        let queue = self.queue_mut(q);
+        if queue.raising.backlogged_service == 0 {
+            queue.first_io = tick;
+        }
+        queue.raising.backlogged_service += sectors;
+        if raised {
+            queue.raising.service += sectors;
+        }
+        self.engine.serve(q, sectors);
+    }
+
+    /// Measures the device by the requests that go out.
+    fn sample_rate(&mut self, id: RequestId, in_service: bool) {
+        let sectors = self.slots[id.index()].sectors;
+        let start = self.tree.key(id);
+        let seeky = is_seek(self.last_position, start, sectors, self.rotational);
+        if self.peak.on_dispatch(self.now, sectors, seeky, self.in_flight, self.last_completion) {
+            self.update_max_budget();
+        }
+        self.last_position = start + crate::units::Sectors::new(sectors);
+        if in_service {
+            self.in_service_position = self.last_position;
+        }
+    }
+
+    /// A request of a queue is over, or the driver gave it back.
+    pub(super) fn complete(&mut self, q: EntityId, id: RequestId) {
+        self.measure(q, id);
+        self.watch_queueing();
+        let (now, tick) = (self.now, self.tick);
+        self.in_flight -= 1;
+        let queue = &mut self.queues[q.index()];
+        queue.dispatched -= 1;
+        if queue.dispatched == 0 && !queue.busy {
+            queue.budget_timeout = tick;
+        }
+        queue.think.last_end = now;
+        let shared = queue.shared;
+        self.recount(q);
+        let gap = now.since(self.last_completion);
+        if gap > Nanos::ZERO && self.peak.on_completion(gap, self.last_completion) {
+            self.update_max_budget();
+        }
+        self.last_completion = now;
+        self.last_completed = (!shared).then_some(q);
+        let queue = self.queue(q);
+        let interactive = self.engine[q].raise > 1 && !queue.raising.soft_rt;
+        if queue.raising.soft_rt_pending && queue.dispatched == 0 && queue.is_empty() && !interactive {
+            self.set_next_soft_rt(q);
+        }
+        if self.in_service == Some(q) && self.goes_on_waiting(q) {
+            return;
+        }
+        if self.in_flight == 0 && self.queued > 0 {
+            self.kick = Some(now);
+        }
+    }
+
+    /// The queue in service had a request completed: true where it is waited for.
+    fn goes_on_waiting(&mut self, q: EntityId) -> bool {
+        let (empty, dispatched) = (self.queue(q).is_empty(), self.queue(q).dispatched);
+        let worth = empty && self.is_better_to_idle(q);
+        if worth {
+            if dispatched == 0 {
+                self.wait_for_request(q);
+            }
+        } else if self.ends_by_timeout(q) {
+            self.expire(q, false, Reason::Timeout);
+        } else if empty {
+            self.expire(q, false, Reason::NoMoreRequests);
+        }
+        worth
+    }
+
+    fn watch_queueing(&mut self) {
+        if self.queueing.decided() == Some(true) {
+            self.queueing.on_completion(self.in_flight, self.queued, false, false);
+            return;
+        }
+        let held_back = self.in_service.is_some_and(|q| {
+            let queue = self.queue(q);
+            queue.short_think && queue.dispatched + queue.queued < 3
+        });
+        let seed_rules = self.settings.inject == super::injection::Inject::Seed;
+        self.queueing.on_completion(self.in_flight, self.queued, held_back, seed_rules);
+    }
+}

@@ -1,0 +1,180 @@
+//! Whether to wait: keep an empty queue in service, and the device short of work, for the sake of throughput or of shares.
+//!
+//! Waiting *boosts* throughput where the device gains from an unbroken stream; it is *needed* where shares would not follow
+//! weights without it: then whoever has requests in the device's own queue all the time would be served by the device's order.
+
+use super::Bfq;
+use super::entity::{Class, EntityId, GroupId};
+use crate::units::Nanos;
+
+/// The idle time of a seeky queue that nothing depends on.
+const SEEKY_IDLE: Nanos = Nanos::from_millis(2);
+/// The least idle time of a raised queue.
+const RAISED_IDLE: Nanos = Nanos::from_millis(20);
+/// Requests of others in the device from which a raised queue needs protection.
+const CROWD: u32 = 4;
+
+/// How a queue is counted device-wide, so that it can be counted out the same way.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Counted {
+    /// Its weight, where it is not raised and is busy or has requests in the device.
+    weight: Option<u16>,
+    /// Busy, by class.
+    busy: Option<Class>,
+    raised: bool,
+    /// Its group, where it is busy or has requests in the device.
+    group: Option<GroupId>,
+}
+
+/// How many queues have each weight; which is the smallest, and whether there are two: O(1) and O(16).
+#[derive(Clone, Debug)]
+pub(super) struct WeightCounters {
+    counts: [u32; 1001],
+    used: [u64; 16],
+    distinct: u32,
+}
+
+impl WeightCounters {
+    pub(super) const fn new() -> Self {
+        Self { counts: [0; 1001], used: [0; 16], distinct: 0 }
+    }
+    fn add(&mut self, weight: u16) {
+        let count = &mut self.counts[usize::from(weight)];
+        *count += 1;
+        if *count == 1 {
+            self.used[usize::from(weight / 64)] |= 1 << (weight % 64);
+            self.distinct += 1;
+        }
+    }
+    fn remove(&mut self, weight: u16) {
+        let count = &mut self.counts[usize::from(weight)];
+        *count -= 1;
+        if *count == 0 {
+            self.used[usize::from(weight / 64)] &= !(1 << (weight % 64));
+            self.distinct -= 1;
+        }
+    }
+    fn smallest(&self) -> Option<u16> {
+        let (word, bits) = self.used.iter().enumerate().find(|(_, bits)| **bits != 0)?;
+        Some(word as u16 * 64 + bits.trailing_zeros() as u16)
+    }
+}
+
+impl Bfq {
+    /// Brings the device-wide counts up to date with a queue.
+    pub(super) fn recount(&mut self, q: EntityId) {
+        let (queue, entity) = (&self.queues[q.index()], &self.engine[q]);
+        let present = queue.busy || queue.dispatched > 0;
+        let new = Counted {
+            weight: (present && entity.raise == 1).then_some(entity.weight.min(1000) as u16),
+            busy: queue.busy.then_some(entity.class),
+            raised: queue.busy && entity.raise > 1,
+            group: present.then_some(entity.group),
+        };
+        let old = core::mem::replace(&mut self.queues[q.index()].counted, new);
+        if old.weight != new.weight {
+            old.weight.into_iter().for_each(|w| self.weights.remove(w));
+            new.weight.into_iter().for_each(|w| self.weights.add(w));
+        }
+        if old.busy != new.busy {
+            old.busy.into_iter().for_each(|class| self.busy[class as usize] -= 1);
+            new.busy.into_iter().for_each(|class| self.busy[class as usize] += 1);
+        }
+        self.raised_busy = self.raised_busy + u32::from(new.raised) - u32::from(old.raised);
+        if old.group != new.group {
+            for (group, came) in [(old.group, false), (new.group, true)] {
+                let Some(group) = group else { continue };
+                let pending = &mut self.groups[group.index()].pending;
+                *pending = if came { *pending + 1 } else { *pending - 1 };
+                if *pending == u32::from(came) {
+                    self.pending_groups = if came { self.pending_groups + 1 } else { self.pending_groups - 1 };
+                }
+            }
+        }
+    }
+
+    /// Busy queues of all classes.
+    pub(super) fn busy_queues(&self) -> u32 {
+        self.busy.iter().sum()
+    }
+
+    /// Whether the device neither turns nor starves with one command at a time.
+    pub(super) fn is_queueing_flash(&self) -> bool {
+        !self.rotational && self.queueing.is_on()
+    }
+
+    /// Whether shares would not come out right without waiting for this queue.
+    pub(super) fn is_asymmetric(&self, q: EntityId) -> bool {
+        let own = self.queue(q).counted.weight;
+        let is_smallest = own.is_some() && own == self.weights.smallest();
+        let weights_differ = self.weights.distinct > 1 && !is_smallest;
+        let classes = self.busy.iter().filter(|&&count| count > 0).count();
+        let below_root = self.pending_groups - u32::from(self.groups[0].pending > 0);
+        let groups_differ = if self.rules.bfq_counts_root_group { self.pending_groups > 1 } else { below_root > 0 };
+        weights_differ || classes > 1 || groups_differ
+    }
+
+    /// Whether waiting for this queue makes the device faster.
+    pub(super) fn idling_boosts(&self, q: EntityId) -> bool {
+        let (queue, queueing) = (self.queue(q), self.queueing.is_on());
+        let streams = !queue.is_seeky() && queue.io_bound.is_bound && queue.short_think;
+        let gains = (self.rotational && !queueing) || ((self.rotational || !queueing) && streams);
+        gains && self.raised_busy == 0
+    }
+
+    /// Whether waiting for this queue is needed for its share.
+    pub(super) fn idling_needed(&self, q: EntityId) -> bool {
+        let others = self.busy_queues();
+        let crowded = self.raised_busy < others || self.in_flight >= self.queue(q).dispatched + CROWD;
+        (self.engine[q].raise > 1 && crowded) || self.is_asymmetric(q) || others == 1
+    }
+
+    /// Whether to wait for this queue when it is empty.
+    pub(super) fn is_better_to_idle(&self, q: EntityId) -> bool {
+        let queue = self.queue(q);
+        if queue.processes == 0 {
+            return false;
+        }
+        if self.settings.strict {
+            return true;
+        }
+        if self.settings.slice_idle.is_zero() || !queue.sync || self.engine[q].class == Class::Idle {
+            return false;
+        }
+        self.idling_boosts(q) || self.idling_needed(q)
+    }
+
+    /// Starts the idle timer for the queue in service.
+    pub(super) fn wait_for_request(&mut self, q: EntityId) {
+        let idle = self.settings.slice_idle;
+        let raise = self.engine[q].raise;
+        let span = if self.queue(q).is_seeky() && raise == 1 && !self.is_asymmetric(q) {
+            idle.min(SEEKY_IDLE)
+        } else if raise > 1 {
+            idle.max(RAISED_IDLE)
+        } else {
+            idle
+        };
+        self.queue_mut(q).waiting = true;
+        self.idling_since = self.now;
+        self.timer = Some(self.now + span);
+    }
+
+    /// The queue in service is no longer waited for.
+    pub(super) fn stop_waiting(&mut self, q: EntityId) {
+        self.queue_mut(q).waiting = false;
+        self.timer = None;
+    }
+
+    /// The idle timer has come.
+    pub(super) fn on_idle_timer(&mut self) {
+        self.timer = None;
+        let Some(q) = self.in_service else { return };
+        self.queue_mut(q).waiting = false;
+        if self.slot_timed_out(q) {
+            self.expire(q, true, super::budget::Reason::Timeout);
+        } else if self.queue(q).is_empty() {
+            self.expire(q, true, super::budget::Reason::TooIdle);
+        }
+    }
+}

@@ -1,0 +1,253 @@
+//! Injection: service of other queues while the one in service is empty and waited for.
+//!
+//! Waiting keeps shares right and the device's queue empty. `inject=` says what is done about the second:
+//!
+//! - `off`: nothing.
+//! - `seed`: as the first version did (4.20). A seeky, unraised queue on queueing flash lets ten sectors of others pass for each of
+//!   its own in a slot; whoever was activated last goes first, whatever its weight. All the throughput is back, and with one
+//!   request outstanding per process every process gets the same: the weights are gone.
+//! - `limit` (default): as Linux does since 5.2. A limit on the requests in the device, learnt from how much longer the waited-for
+//!   request took when others were injected. Bounded in its harm, but again blind to weights.
+//! - `fair`: ours. An injected request is a slot of its own: the queue is charged at once, and only a queue that is *eligible* (its
+//!   start is not after virtual time) may be injected, smallest finish first, down the hierarchy. A queue's start is its service by
+//!   weight, and virtual time is everybody's service by weight; so no queue is ever injected beyond its due share, and the
+//!   bounds of the engine hold for all that is served, injected or not. Slots are charged by sectors, for the device's time in them
+//!   is no longer one queue's. What is given up is only what weights demand: with one request outstanding each, the heaviest of
+//!   them can have no more than one after the other, and the others no more than their shares of that: throughput is
+//!   `(sum of weights) / (largest weight)` requests at a time, where strict waiting has one and `none` has all.
+//!
+//! Cost: `seed` and `limit` walk the active queues to the first that fits (usually the first), `fair` O(d · log q).
+
+use super::Bfq;
+use super::entity::{Class, EntityId};
+use crate::units::RequestId;
+
+/// The form of injection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(super) enum Inject {
+    Off = 0,
+    Seed = 1,
+    Limit = 2,
+    Fair = 3,
+}
+
+impl Inject {
+    pub(super) const ALL: [Self; 4] = [Self::Off, Self::Seed, Self::Limit, Self::Fair];
+}
+
+/// Tenths of a sector of own service that a sector of injected service needs (seed).
+const SEED_COEFFICIENT: u64 = 1;
+/// Time after which a limit is learnt anew.
+const RESET_MS: i64 = 1000;
+/// Time between a decrease and the next measurement.
+const REST_MS: i64 = 10;
+/// A request this large is injected only into a device that does nothing else, in sectors.
+const BIG_REQUEST: u64 = 64;
+
+/// What a queue knows of injection in its own slots.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Injection {
+    /// Requests in the device up to which others are injected.
+    pub(super) limit: u32,
+    /// Time that its request takes without injection, in nanoseconds; 0 for not known.
+    pub(super) baseline: u64,
+    /// When the limit was last decreased or reset; ticks.
+    pub(super) decreased: i64,
+    /// Sectors injected in this slot (seed).
+    pub(super) service: u64,
+}
+
+impl Injection {
+    /// Forgets what was learnt.
+    pub(super) const fn reset(&mut self, tick: i64, short_think: bool) {
+        self.limit = if short_think { 0 } else { 1 };
+        self.baseline = 0;
+        self.decreased = tick;
+    }
+
+    /// The request that was waited for is over: learns from the time it took. `injected`: whether others were served beside it;
+    /// `in_flight` still counts it.
+    pub(super) const fn learn(&mut self, took: u64, injected: bool, in_flight: u32, in_flight_max: u32, tick: i64) {
+        let old = self.limit;
+        if self.baseline > 0 && injected {
+            // 1.5 times the baseline, rounded down.
+            let threshold = self.baseline + self.baseline / 2;
+            if took >= threshold {
+                if old > 0 {
+                    self.limit -= 1;
+                    self.decreased = tick;
+                }
+            } else if old <= in_flight_max {
+                self.limit += 1;
+            }
+        }
+        if (self.baseline == 0 && in_flight == 1) || took < self.baseline {
+            if self.baseline == 0 {
+                self.limit = if old > 1 { old } else { 1 };
+            }
+            self.baseline = took;
+        } else if !injected && in_flight == 1 {
+            self.baseline = took;
+        }
+    }
+}
+
+impl Bfq {
+    /// A queue to serve while `q`, in service and empty, is waited for.
+    pub(super) fn choose_for_injection(&mut self, q: EntityId) -> Option<EntityId> {
+        match self.settings.inject {
+            Inject::Off => None,
+            Inject::Seed => self.choose_as_the_seed(q),
+            Inject::Limit => self.choose_related(q).or_else(|| self.choose_within_limit(q)),
+            Inject::Fair => self.choose_by_weight(q),
+        }
+    }
+
+    /// Whether a queue has a request, and budget left for it.
+    fn fits(&self, q: EntityId) -> bool {
+        let next = self.queue(q).next;
+        next.is_some_and(|next| self.charge(q, next) <= self.engine[q].budget_left())
+    }
+
+    fn choose_as_the_seed(&self, q: EntityId) -> Option<EntityId> {
+        let queue = self.queue(q);
+        let injectable = queue.is_seeky() && self.engine[q].raise == 1 && self.is_queueing_flash();
+        if !injectable || queue.injection.service * SEED_COEFFICIENT >= self.engine[q].service * 10 {
+            return None;
+        }
+        self.engine.active_queues().find(|&other| self.fits(other))
+    }
+
+    /// Queues whose I/O the one in service may be waiting for: its process's writes, its waker, those it wakes.
+    fn choose_related(&self, q: EntityId) -> Option<EntityId> {
+        let queue = self.queue(q);
+        let serves = |other: EntityId| self.queue(other).busy && self.fits(other);
+        let own_writes = queue.owner.and_then(|task| {
+            let other = self.processes[task.index()].asynchronous?;
+            let next = self.queue(other).next?;
+            (self.slots[next.index()].task == task && serves(other)).then_some(other)
+        });
+        let waker = queue.waker.waker.filter(|&other| serves(other));
+        let woken = self.first_woken(q).filter(|&other| serves(other));
+        own_writes.or(waker).or(woken)
+    }
+
+    fn choose_within_limit(&mut self, q: EntityId) -> Option<EntityId> {
+        let queue = self.queue(q);
+        let short = queue.short_think;
+        let allowed = self.engine[q].raise == 1 || self.raised_busy > 1 || !short;
+        let limit = queue.injection.limit;
+        if self.idling_boosts(q) || !allowed || self.in_flight >= limit {
+            return None;
+        }
+        let only_raised = self.engine[q].raise > 1 && short;
+        let flash = !self.rotational;
+        let waits = self.rules.bfq_big_injection_waits;
+        let candidate = |&other: &EntityId| {
+            let raised = !only_raised || self.engine[other].raise > 1;
+            raised && self.fits(other) && {
+                let big = flash && self.queue(other).next.is_some_and(|n| self.slots[n.index()].sectors >= BIG_REQUEST);
+                let limit = if big { limit.min(1) } else { limit };
+                if big && waits { self.in_flight == 0 } else { self.in_flight < limit }
+            }
+        };
+        let other = self.engine.active_queues().find(candidate)?;
+        self.injected = true;
+        Some(other)
+    }
+
+    fn choose_by_weight(&mut self, q: EntityId) -> Option<EntityId> {
+        if self.engine[q].raise > 1 || !self.is_queueing_flash() {
+            return None;
+        }
+        self.engine.settle_ancestors(q);
+        let lowest = if self.engine[q].class == Class::Idle { Class::Idle } else { Class::Be };
+        self.engine.eligible(lowest).filter(|&other| self.queue(other).next.is_some())
+    }
+
+    /// A request of a queue that is not in service has gone out; its charge is what it was charged.
+    pub(super) fn on_injected(&mut self, other: EntityId, charge: u64) {
+        let Some(q) = self.in_service else { return };
+        self.queue_mut(q).injection.service += charge;
+        if self.settings.inject == Inject::Fair && self.queue(other).busy {
+            self.engine.settle(other);
+        }
+    }
+
+    /// A process's only request arrives: perhaps its service time is to be measured, perhaps all that was learnt is too old.
+    pub(super) fn prepare_measurement(&mut self, q: EntityId) {
+        let (tick, reset_after, rest) = (self.tick, self.ms(RESET_MS), self.ms(REST_MS));
+        let queue = &self.queues[q.index()];
+        if tick >= queue.injection.decreased.saturating_add(reset_after) {
+            self.reset_injection(q);
+        }
+        let injection = self.queue(q).injection;
+        let alone = self.in_flight == 0;
+        if self.in_service == Some(q)
+            && tick >= injection.decreased.saturating_add(rest)
+            && (alone || (injection.baseline > 0 && self.injected))
+        {
+            self.last_empty_occupied = self.now;
+            self.measuring = true;
+            if alone {
+                self.injected = false;
+            }
+        }
+    }
+
+    pub(super) fn reset_injection(&mut self, q: EntityId) {
+        let tick = self.tick;
+        let queue = self.queue_mut(q);
+        queue.injection.reset(tick, queue.short_think);
+        self.waited = None;
+    }
+
+    /// The request that was waited for is over.
+    pub(super) fn measure(&mut self, q: EntityId, id: RequestId) {
+        if self.waited != Some(id) {
+            return;
+        }
+        let took = self.now.since(self.last_empty_occupied).get();
+        let (injected, in_flight, tick) = (self.injected, self.in_flight, self.tick);
+        let in_flight_max = self.queueing.in_flight_max;
+        self.queue_mut(q).injection.learn(took, injected, in_flight, in_flight_max, tick);
+        self.waited = None;
+        self.injected = false;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_limit_follows_the_time_that_injection_costs() {
+        let us = |n: u64| n * 1000;
+        let mut injection = Injection::default();
+        injection.learn(us(100), false, 1, 3, 0);
+        assert_eq!((injection.limit, injection.baseline), (1, us(100)));
+        let mut other = injection;
+        injection.learn(us(120), true, 2, 3, 7);
+        assert_eq!((injection.limit, injection.baseline), (2, us(100)));
+        injection.learn(us(160), true, 2, 3, 9);
+        assert_eq!((injection.limit, injection.baseline, injection.decreased), (1, us(100), 9));
+        // 1.5 times is too long already; and the limit does not outgrow the depth seen.
+        injection.learn(us(150), true, 2, 3, 11);
+        assert_eq!((injection.limit, injection.decreased), (0, 11));
+        let mut deep = Injection { limit: 4, baseline: us(100), ..Injection::default() };
+        deep.learn(us(120), true, 2, 3, 0);
+        assert_eq!(deep.limit, 4);
+        // Without injection, alone: the baseline follows.
+        other.learn(us(110), false, 1, 3, 0);
+        assert_eq!((other.limit, other.baseline), (1, us(110)));
+        let mut later = other;
+        other.learn(us(164), true, 2, 3, 0);
+        later.learn(us(165), true, 2, 3, 0);
+        assert_eq!((other.limit, later.limit), (2, 0));
+        later.reset(5, true);
+        assert_eq!((later.limit, later.baseline, later.decreased), (0, 0, 5));
+        later.reset(5, false);
+        assert_eq!(later.limit, 1);
+    }
+}

@@ -1,0 +1,354 @@
+//! Processes, their queues, and the groups they are in.
+
+use super::cooperation::Saved;
+use super::entity::{Class, EntityId, GroupId, Place};
+use super::queue::Queue;
+use super::wf2q::Change;
+use super::{Bfq, budget};
+use crate::bio::Bio;
+use crate::ioprio::{IoPrio, PrioClass};
+use crate::request::Request;
+use crate::sched::View;
+use crate::tree::Root;
+use crate::units::{TaskId, TenantId};
+
+/// What is known of a process.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Process {
+    /// Its sync queue, which others may share.
+    pub(super) sync: Option<EntityId>,
+    /// The async queue of its priority.
+    pub(super) asynchronous: Option<EntityId>,
+    ioprio: Option<IoPrio>,
+    group: Option<GroupId>,
+    /// Requests inserted and not over.
+    pub(super) outstanding: u32,
+    pub(super) saved: Option<Saved>,
+    /// A queue to be merged into when this one is old enough.
+    pub(super) stable_target: Option<EntityId>,
+    pub(super) stably_merged: bool,
+}
+
+/// What the policy keeps of a group.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct GroupState {
+    /// Async queues: eight levels of RT, eight of BE, one of IDLE.
+    asynchronous: [Option<EntityId>; 17],
+    /// Queues that are busy or have requests in the device.
+    pub(super) pending: u32,
+    /// Queues by the position of their next request.
+    pub(super) positions: Root,
+}
+
+impl Default for GroupState {
+    fn default() -> Self {
+        Self { asynchronous: [None; 17], pending: 0, positions: Root::EMPTY }
+    }
+}
+
+/// Class and level of a priority; NONE is the default.
+const fn class_and_level(ioprio: IoPrio) -> (Class, u8) {
+    match ioprio.class() {
+        PrioClass::Rt => (Class::Rt, ioprio.level()),
+        PrioClass::Be => (Class::Be, ioprio.level()),
+        PrioClass::None => (Class::Be, 4),
+        PrioClass::Idle => (Class::Idle, 7),
+    }
+}
+
+impl Bfq {
+    /// Makes a tenant a group of `parent` (tenant 0: the root) with a weight from 1 to 1000, or changes the weight. Tenants never
+    /// named compete in the root. A change holds from the group's next activation on; a tenant stays where it was put first.
+    pub fn set_group(&mut self, tenant: TenantId, parent: TenantId, weight: u16) {
+        let weight = u64::from(weight).clamp(1, 1000);
+        match self.tenants.get(tenant.index()).copied().flatten() {
+            Some(group) => {
+                if let Some(entity) = self.engine.group(group).entity {
+                    self.engine.set_weight(entity, weight, Class::Be);
+                }
+            }
+            None if tenant == TenantId(0) => {}
+            None => {
+                let group = self.engine.add_group(self.group_of(parent), weight);
+                debug_assert_eq!(group.index(), self.groups.len());
+                self.groups.push(GroupState::default());
+                if tenant.index() >= self.tenants.len() {
+                    self.tenants.resize(tenant.index() + 1, None);
+                }
+                self.tenants[tenant.index()] = Some(group);
+                // The group's entity takes a key that queues have too.
+                self.reserve_queues(self.engine.group(group).entity);
+            }
+        }
+    }
+
+    fn group_of(&self, tenant: TenantId) -> GroupId {
+        self.tenants.get(tenant.index()).copied().flatten().unwrap_or(GroupId::ROOT)
+    }
+
+    fn reserve_queues(&mut self, entity: Option<EntityId>) {
+        let Some(entity) = entity else { return };
+        while self.queues.len() <= entity.index() {
+            let mut queue = Queue::new(self.now, self.tick, false, 0, false);
+            queue.live = false;
+            self.queues.push(queue);
+        }
+    }
+
+    fn new_queue(&mut self, group: GroupId, class: Class, level: u8, sync: bool) -> EntityId {
+        let q = self.engine.add(group, class, Self::weight_of(class, level));
+        self.reserve_queues(Some(q));
+        let mut queue = Queue::new(self.now, self.tick, sync, level, class == Class::Idle);
+        queue.max_budget = self.budgets.max() * 2 / 3;
+        queue.injection.reset(self.tick, queue.short_think);
+        *self.queue_mut(q) = queue;
+        q
+    }
+
+    /// The queue that a request belongs to.
+    pub(super) fn queue_for(&mut self, request: &Request) -> EntityId {
+        let (task, sync) = (request.task, request.is_sync());
+        if task.index() >= self.processes.len() {
+            self.processes.resize(task.index() + 1, Process::default());
+        }
+        let group = self.group_of(request.tenant);
+        self.follow_process(task, request.ioprio, group);
+        let process = self.processes[task.index()];
+        let (class, level) = class_and_level(request.ioprio);
+        if sync {
+            match process.sync {
+                Some(q) => self.split_if_due(task, q).unwrap_or_else(|| self.new_sync_queue(task, group, class, level)),
+                None => self.new_sync_queue(task, group, class, level),
+            }
+        } else {
+            let q = process.asynchronous.unwrap_or_else(|| self.async_queue(group, class, level));
+            self.processes[task.index()].asynchronous = Some(q);
+            q
+        }
+    }
+
+    fn split_if_due(&mut self, task: TaskId, q: EntityId) -> Option<EntityId> {
+        let queue = self.queue(q);
+        if queue.shared && queue.to_split && !self.processes[task.index()].stably_merged {
+            self.split(task, q)
+        } else {
+            Some(q)
+        }
+    }
+
+    fn new_sync_queue(&mut self, task: TaskId, group: GroupId, class: Class, level: u8) -> EntityId {
+        let q = self.new_queue(group, class, level, true);
+        let queue = self.queue_mut(q);
+        (queue.owner, queue.processes) = (Some(task), 1);
+        self.processes[task.index()].sync = Some(q);
+        if self.processes[task.index()].saved.is_some() {
+            self.restore(task, q);
+            self.queue_mut(q).just_created = false;
+            return q;
+        }
+        self.stable_merge_at_birth(task, q)
+    }
+
+    fn async_queue(&mut self, group: GroupId, class: Class, level: u8) -> EntityId {
+        let index = match class {
+            Class::Rt => usize::from(level),
+            Class::Be => 8 + usize::from(level),
+            Class::Idle => 16,
+        };
+        if let Some(q) = self.groups[group.index()].asynchronous[index] {
+            return q;
+        }
+        let q = self.new_queue(group, class, level, false);
+        // Never without somebody who points to it.
+        self.queue_mut(q).processes = 1;
+        self.groups[group.index()].asynchronous[index] = Some(q);
+        q
+    }
+
+    /// Follows a process whose priority or group changed.
+    fn follow_process(&mut self, task: TaskId, ioprio: IoPrio, group: GroupId) {
+        let process = &mut self.processes[task.index()];
+        let old_group = process.group.replace(group);
+        let old_ioprio = process.ioprio.replace(ioprio);
+        if old_ioprio == Some(ioprio) && old_group == Some(group) {
+            return;
+        }
+        process.asynchronous = None;
+        let Some(q) = process.sync else { return };
+        if old_ioprio != Some(ioprio) {
+            let (class, level) = class_and_level(ioprio);
+            self.queue_mut(q).level = level;
+            self.engine.set_weight(q, Self::weight_of(class, level), class);
+        }
+        if old_group != Some(group) {
+            if self.queue(q).shared {
+                self.queue_mut(q).processes -= 1;
+                self.processes[task.index()].sync = None;
+                self.leave_if_abandoned(q);
+            } else {
+                self.move_queue(q, group);
+            }
+        }
+    }
+
+    /// Takes a queue, with what it has queued, to another group.
+    fn move_queue(&mut self, q: EntityId, group: GroupId) {
+        if self.in_service == Some(q) {
+            self.expire(q, false, budget::Reason::Preempted);
+        }
+        let old = self.engine[q].group.index();
+        let key = crate::units::RequestId(q.0);
+        if self.positions.contains(key) {
+            self.positions.remove(&mut self.groups[old].positions, key);
+        }
+        let busy = self.queue(q).busy;
+        if busy {
+            self.engine.deactivate(q, false, Change { expiration: false });
+        } else {
+            self.engine.forget(q);
+        }
+        self.count_held(q, false);
+        self.engine.set_group(q, group);
+        self.count_held(q, true);
+        if busy {
+            self.engine.activate(q, false);
+        }
+        self.recount(q);
+        self.refile_position(q);
+    }
+
+    /// Counts all that a queue holds on its ancestors, or out of them.
+    fn count_held(&mut self, q: EntityId, add: bool) {
+        let held = self.engine[q].allocated;
+        let mut at = self.engine.parent(q);
+        while let Some(id) = at {
+            let count = &mut self.engine[id].allocated;
+            *count = if add { *count + held } else { *count - held };
+            at = self.engine.parent(id);
+        }
+    }
+
+    /// A request no longer counts on its queue and process.
+    pub(super) fn let_go(&mut self, q: EntityId, task: TaskId) {
+        let mut at = Some(q);
+        while let Some(id) = at {
+            self.engine[id].allocated -= 1;
+            at = self.engine.parent(id);
+        }
+        self.processes[task.index()].outstanding -= 1;
+        self.release_if_unused(q);
+    }
+
+    /// A process is gone.
+    pub(super) fn exit(&mut self, task: TaskId) {
+        let Some(process) = self.processes.get_mut(task.index()) else { return };
+        let outstanding = process.outstanding;
+        let gone = core::mem::take(process);
+        // Its requests may still be under way.
+        process.outstanding = outstanding;
+        let Some(q) = gone.sync else { return };
+        self.queue_mut(q).processes -= 1;
+        if self.queue(q).owner == Some(task) {
+            self.queue_mut(q).owner = None;
+        }
+        if self.queue(q).processes == 0 {
+            self.leave_burst(q);
+            if self.in_service == Some(q) {
+                self.leave_service(q, budget::Reason::Timeout);
+                self.engine[q].service = 0;
+                self.kick = Some(self.now);
+            }
+        }
+        self.leave_if_abandoned(q);
+    }
+
+    /// Frees a queue that nobody points to and that has nothing under way.
+    pub(super) fn release_if_unused(&mut self, q: EntityId) {
+        let queue = self.queue(q);
+        let used = queue.processes > 0 || queue.busy || self.engine[q].allocated > 0 || !queue.live;
+        if used || self.in_service == Some(q) {
+            return;
+        }
+        self.forget_wakers(q);
+        self.leave_burst(q);
+        self.refile_position(q);
+        if self.last_created == Some(q) {
+            self.last_created = None;
+        }
+        for process in &mut self.processes {
+            if process.stable_target == Some(q) {
+                process.stable_target = None;
+            }
+        }
+        self.queue_mut(q).live = false;
+        self.recount(q);
+        self.engine.remove(q);
+    }
+
+    /// Whether a process, or a group it is in, holds more requests than its weight gives it of the scheduler's tags.
+    pub(super) fn is_over_limit(&self, bio: &Bio) -> bool {
+        let Some(process) = self.processes.get(bio.task.index()) else { return false };
+        let sync = crate::op::is_sync(bio.op, bio.flags);
+        let Some(q) = (if sync { process.sync } else { process.asynchronous }) else { return false };
+        if self.engine.group_count() == 1 && self.engine[q].allocated < 2 {
+            return false;
+        }
+        let tags = u64::from(self.nr_requests);
+        let start = self.share_of(self.nr_requests, bio.op, bio.flags).map_or(tags, u64::from);
+        self.limit_within(q, start).is_none()
+    }
+
+    /// The requests that an entity may hold; `None` where it, or an ancestor, has reached its limit. Entities that are not
+    /// scheduled limit nothing.
+    fn limit_within(&self, id: EntityId, start: u64) -> Option<u64> {
+        let entity = &self.engine[id];
+        let limit = match self.engine.parent(id) {
+            Some(parent) => self.limit_within(parent, start)?,
+            None => start,
+        };
+        if matches!(entity.place, Place::Nowhere | Place::Idle) {
+            return Some(u64::from(u32::MAX));
+        }
+        let trees = &self.engine.group(entity.group).trees[..=entity.class as usize];
+        let weights = trees.iter().fold(0, |sum, tree| sum * 8 + tree.weights).max(1);
+        let limit = (limit * entity.weight + weights / 2) / weights;
+        (u64::from(entity.allocated) < limit).then_some(limit)
+    }
+
+    /// Costly invariants, for tests.
+    pub(super) fn check_invariants(&self, view: View<'_>) {
+        self.engine.self_check();
+        let mut queued = 0;
+        for (index, queue) in self.queues.iter().enumerate().filter(|(_, queue)| queue.live) {
+            let q = EntityId(index as u32);
+            assert_eq!(self.tree.self_check(queue.sorted), queue.queued as usize, "tree of queue {index}");
+            assert_eq!(self.lists.self_check(queue.fifo), queue.queued as usize, "FIFO of queue {index}");
+            for id in self.lists.iter(queue.fifo) {
+                let (slot, request) = (&self.slots[id.index()], &view.requests[id]);
+                assert_eq!((slot.place, slot.queue), (super::Place::Sorted, Some(q)));
+                assert_eq!((self.tree.key(id), slot.sectors), (request.sector, request.sectors.get()));
+            }
+            queued += queue.queued;
+            assert_eq!(queue.next.is_some(), queue.queued > 0, "queue {index} has a next request");
+            assert!(queue.next.is_none_or(|id| self.slots[id.index()].queue == Some(q)));
+            assert!(queue.queued == 0 || queue.busy, "queue {index} has requests and is not busy");
+            let place = self.engine[q].place;
+            assert_eq!(queue.busy, matches!(place, Place::Active | Place::Serving), "queue {index} is {place:?}");
+            assert_eq!(place == Place::Serving, self.in_service == Some(q), "queue {index} in service");
+            assert!(!queue.waiting || self.in_service == Some(q));
+            let mine = |slot: &&super::Slot| slot.queue == Some(q);
+            let held = self.slots.iter().filter(mine).count();
+            assert_eq!(self.engine[q].allocated as usize, held, "requests that queue {index} holds");
+            let in_device = |slot: &&super::Slot| mine(slot) && slot.place == super::Place::InDevice;
+            assert_eq!(queue.dispatched as usize, self.slots.iter().filter(in_device).count());
+            let points = |p: &&super::Process| p.sync == Some(q);
+            if queue.sync {
+                assert_eq!(queue.processes as usize, self.processes.iter().filter(points).count());
+            }
+        }
+        assert_eq!(self.queued, queued);
+        let busy = self.queues.iter().filter(|queue| queue.live && queue.busy).count();
+        assert_eq!(self.busy_queues() as usize, busy);
+        self.elevator.self_check(view, |id| self.slots[id.index()].place == super::Place::Sorted);
+    }
+}

@@ -1,0 +1,269 @@
+//! A process queue: its requests, which of them goes next, and everything that is known of its owner.
+
+use super::Bfq;
+use super::entity::EntityId;
+use super::injection::Injection;
+use super::raising::Raising;
+use super::think_time::{IoBound, Seeks, ThinkTime};
+use super::wf2q::Change;
+use crate::sched::fifo::Fifo;
+use crate::tree::Root;
+use crate::units::{Instant, RequestId, Sector, TaskId};
+
+/// A tick long before any other.
+pub(super) const LONG_AGO: i64 = i64::MIN / 4;
+
+/// A queue; its key is its entity in the engine.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Queue {
+    /// Requests by sector.
+    pub(super) sorted: Root,
+    /// Requests by arrival.
+    pub(super) fifo: Fifo,
+    /// The candidate for dispatch.
+    pub(super) next: Option<RequestId>,
+    /// Requests queued.
+    pub(super) queued: u32,
+    /// Requests in the device.
+    pub(super) dispatched: u32,
+    pub(super) sync: bool,
+    /// 0 to 7.
+    pub(super) level: u8,
+    /// Budget that feedback has arrived at, in sectors.
+    pub(super) max_budget: u64,
+    /// In service: when the slot times out. Else: when it became empty with nothing in flight. Ticks.
+    pub(super) budget_timeout: i64,
+    /// On an active tree or in service.
+    pub(super) busy: bool,
+    /// In service, empty, and the idle timer runs.
+    pub(super) waiting: bool,
+    /// It emptied before its time was up: if it returns in time it takes up where it left.
+    pub(super) non_blocking: bool,
+    /// The oldest request has been looked at in this slot.
+    pub(super) fifo_checked: bool,
+    pub(super) short_think: bool,
+    pub(super) in_large_burst: bool,
+    /// Several processes use it.
+    pub(super) shared: bool,
+    /// The processes that share it are to part.
+    pub(super) to_split: bool,
+    pub(super) just_created: bool,
+    /// Processes were merged into it for good, because they were created together.
+    pub(super) stable: bool,
+    /// Processes that point to it.
+    pub(super) processes: u32,
+    /// The one process, while there is one.
+    pub(super) owner: Option<TaskId>,
+    pub(super) think: ThinkTime,
+    pub(super) io_bound: IoBound,
+    pub(super) seeks: Seeks,
+    /// End of the last request that arrived.
+    pub(super) last_position: Sector,
+    /// Ticks.
+    pub(super) created: i64,
+    /// First request of the backlog period; ticks.
+    pub(super) first_io: i64,
+    /// Last time its owner left a shared queue; ticks.
+    pub(super) split_at: i64,
+    pub(super) raising: Raising,
+    pub(super) injection: Injection,
+    pub(super) waker: super::cooperation::Waker,
+    /// Where it was merged into.
+    pub(super) merged_into: Option<EntityId>,
+    pub(super) counted: super::idling::Counted,
+    /// Whether the key is in use.
+    pub(super) live: bool,
+}
+
+impl Queue {
+    pub(super) fn new(now: Instant, tick: i64, sync: bool, level: u8, is_idle_class: bool) -> Self {
+        Self {
+            sorted: Root::EMPTY,
+            fifo: Fifo::EMPTY,
+            next: None,
+            queued: 0,
+            dispatched: 0,
+            sync,
+            level,
+            max_budget: 0,
+            budget_timeout: LONG_AGO,
+            busy: false,
+            waiting: false,
+            non_blocking: false,
+            fifo_checked: false,
+            short_think: sync && !is_idle_class,
+            in_large_burst: false,
+            shared: false,
+            to_split: false,
+            just_created: sync,
+            stable: false,
+            processes: 0,
+            owner: None,
+            think: ThinkTime::new(now),
+            io_bound: IoBound::new(now),
+            seeks: Seeks::NEW,
+            last_position: Sector::ZERO,
+            created: tick,
+            first_io: tick,
+            split_at: LONG_AGO,
+            raising: Raising::new(tick),
+            injection: Injection::default(),
+            waker: super::cooperation::Waker::default(),
+            merged_into: None,
+            counted: super::idling::Counted::default(),
+            live: true,
+        }
+    }
+
+    pub(super) const fn is_empty(&self) -> bool {
+        self.queued == 0
+    }
+    pub(super) const fn is_seeky(&self) -> bool {
+        self.seeks.is_seeky()
+    }
+}
+
+/// What a choice between two requests looks at.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Candidate {
+    pub(super) sector: u64,
+    pub(super) sync: bool,
+    pub(super) meta: bool,
+}
+
+/// Whether the first of two requests goes before the second, from a position. `reach`: how far back counts as near, in
+/// sectors; `penalty`: how much longer a way back counts.
+pub(super) fn goes_first(a: Candidate, b: Candidate, last: u64, reach: u64, penalty: u64) -> bool {
+    if a.sync != b.sync {
+        return a.sync;
+    }
+    if a.meta != b.meta {
+        return a.meta;
+    }
+    let way = |sector: u64| match sector.checked_sub(last) {
+        Some(ahead) => Some(ahead),
+        None if last - sector <= reach => Some((last - sector) * penalty),
+        None => None,
+    };
+    match (way(a.sector), way(b.sector)) {
+        (Some(x), Some(y)) if x == y => a.sector >= b.sector,
+        (Some(x), Some(y)) => x < y,
+        (Some(_), None) => true,
+        (None, Some(_)) => false,
+        // Both too far back: start again from the lowest.
+        (None, None) => a.sector <= b.sector,
+    }
+}
+
+impl Bfq {
+    #[inline]
+    pub(super) fn queue(&self, q: EntityId) -> &Queue {
+        &self.queues[q.index()]
+    }
+    #[inline]
+    pub(super) fn queue_mut(&mut self, q: EntityId) -> &mut Queue {
+        &mut self.queues[q.index()]
+    }
+
+    fn candidate(&self, id: RequestId) -> Candidate {
+        let slot = &self.slots[id.index()];
+        Candidate { sector: self.tree.key(id).get(), sync: slot.sync, meta: slot.meta }
+    }
+
+    /// The better of two requests to go next.
+    pub(super) fn choose(&self, a: Option<RequestId>, b: Option<RequestId>, last: Sector) -> Option<RequestId> {
+        let (Some(a), Some(b)) = (a, b) else { return a.or(b) };
+        let reach = 2 * self.settings.back_seek_max_kib;
+        let penalty = self.settings.back_seek_penalty;
+        let first = goes_first(self.candidate(a), self.candidate(b), last.get(), reach, penalty);
+        Some(if first { a } else { b })
+    }
+
+    /// The oldest request, if its deadline has passed; looked at once a slot.
+    fn expired_request(&mut self, q: EntityId) -> Option<RequestId> {
+        let now = self.now;
+        let queue = self.queue_mut(q);
+        if core::mem::replace(&mut queue.fifo_checked, true) {
+            return None;
+        }
+        let oldest = queue.fifo.first()?;
+        (now >= self.slots[oldest.index()].deadline).then_some(oldest)
+    }
+
+    /// Who follows a request that is about to leave.
+    fn successor(&mut self, q: EntityId, id: RequestId) -> Option<RequestId> {
+        if let Some(expired) = self.expired_request(q).filter(|&expired| expired != id) {
+            return Some(expired);
+        }
+        let sorted = self.queue(q).sorted;
+        let next = self.tree.next(id).or_else(|| self.tree.first(sorted).filter(|&first| first != id));
+        let prev = self.tree.prev(id);
+        self.choose(next, prev, self.tree.key(id))
+    }
+
+    /// Takes a request out of its queue.
+    pub(super) fn remove_request(&mut self, q: EntityId, id: RequestId) {
+        if self.queue(q).next == Some(id) {
+            let next = self.successor(q, id);
+            self.queue_mut(q).next = next;
+            self.update_budget_for_next(q);
+        }
+        let queue = &mut self.queues[q.index()];
+        self.tree.remove(&mut queue.sorted, id);
+        self.lists.remove(&mut queue.fifo, id);
+        self.elevator.remove(id);
+        queue.queued -= 1;
+        self.queued -= 1;
+        if queue.is_empty() {
+            queue.next = None;
+            if queue.busy && self.in_service != Some(q) {
+                self.leave_busy(q, false);
+                (self.engine[q].budget, self.engine[q].service) = (0, 0);
+            }
+        }
+        self.refile_position(q);
+    }
+
+    /// A queue that waits for its turn gets a budget that its next request fits.
+    pub(super) fn update_budget_for_next(&mut self, q: EntityId) {
+        let Some(next) = self.queue(q).next else { return };
+        if self.in_service == Some(q) {
+            return;
+        }
+        let budget = self.queue(q).max_budget.max(self.charge(q, next)).max(self.engine[q].service);
+        if self.engine[q].budget != budget {
+            self.engine[q].budget = budget;
+            self.engine.requeue(q, Change { expiration: false });
+            self.recount(q);
+        }
+    }
+
+    /// What serving a request costs its queue, in sectors. Async writes cost three times as much, unless shares are at stake.
+    pub(super) fn charge(&self, q: EntityId, id: RequestId) -> u64 {
+        let sectors = self.slots[id.index()].sectors;
+        let cheap = self.queue(q).sync || self.engine[q].raise > 1 || self.is_asymmetric(q);
+        if cheap { sectors } else { 3 * sectors }
+    }
+
+    /// Puts a queue on its active tree.
+    pub(super) fn enter_busy(&mut self, q: EntityId) {
+        let back_shift = self.queue(q).non_blocking;
+        self.engine.activate(q, back_shift);
+        let queue = self.queue_mut(q);
+        queue.non_blocking = false;
+        queue.busy = true;
+        self.recount(q);
+    }
+
+    /// Takes a queue off its tree.
+    pub(super) fn leave_busy(&mut self, q: EntityId, expiration: bool) {
+        let tick = self.tick;
+        self.engine.deactivate(q, true, Change { expiration });
+        let queue = self.queue_mut(q);
+        queue.busy = false;
+        if queue.dispatched == 0 {
+            queue.budget_timeout = tick;
+        }
+        self.recount(q);
+    }
+}

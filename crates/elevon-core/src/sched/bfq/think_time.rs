@@ -1,0 +1,158 @@
+//! What is observed of a process: how long it thinks between requests, where it seeks, whether it is bound by I/O.
+
+extern crate alloc;
+
+use crate::units::{Instant, Nanos, Sector};
+
+/// A distance from which a request counts as a seek, in sectors.
+const SEEK_DISTANCE: u64 = 800;
+/// On a device that does not turn, requests this large cost no seek, in sectors.
+const BIG_REQUEST: u64 = 64;
+
+/// Think time: a mean that forgets by 1/8.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct ThinkTime {
+    /// When the last request of the queue was over.
+    pub(super) last_end: Instant,
+    samples: u64,
+    total: u64,
+    mean: u64,
+}
+
+impl ThinkTime {
+    pub(super) fn new(now: Instant) -> Self {
+        Self { last_end: now + Nanos::new(1), samples: 0, total: 0, mean: 0 }
+    }
+
+    /// The process asks again, having had nothing to wait for. Long pauses are cut to twice the idle time.
+    pub(super) fn on_arrival(&mut self, now: Instant, slice_idle: Nanos) {
+        let elapsed = now.since(self.last_end).get().min(2 * slice_idle.get());
+        self.samples = (7 * self.samples + 256) / 8;
+        self.total = (7 * self.total + 256 * elapsed) / 8;
+        self.mean = (self.total + 128) / self.samples;
+    }
+
+    /// Whether the mean is known and longer than `limit`.
+    pub(super) const fn exceeds(&self, limit: Nanos) -> bool {
+        self.samples > 80 && self.mean > limit.get()
+    }
+}
+
+/// Whether the last 32 requests were seeks, the newest in the lowest bit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Seeks(u32);
+
+impl Seeks {
+    /// A seek to start with, so that a fresh random reader is known a request earlier.
+    pub(super) const NEW: Self = Self(1);
+
+    pub(super) fn add(&mut self, seek: bool) {
+        self.0 = self.0 << 1 | u32::from(seek);
+    }
+    pub(super) const fn is_seeky(self) -> bool {
+        self.0.count_ones() > 19
+    }
+    pub(super) const fn is_totally_seeky(self) -> bool {
+        self.0 == u32::MAX
+    }
+    #[cfg(test)]
+    pub(super) const fn last(self) -> bool {
+        self.0 & 1 == 1
+    }
+}
+
+/// Whether a request at `start` is a seek from `last`. Position 0 is that of nobody yet.
+pub(super) const fn is_seek(last: Sector, start: Sector, sectors: u64, rotational: bool) -> bool {
+    let distance = last.get().abs_diff(start.get());
+    last.get() != 0 && distance > SEEK_DISTANCE && (rotational || sectors < BIG_REQUEST)
+}
+
+/// Whether a process waits for I/O at least four fifths of its time; a window that is halved whenever it exceeds 200 ms.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct IoBound {
+    pub(super) is_bound: bool,
+    start: Instant,
+    idle: u64,
+}
+
+impl IoBound {
+    pub(super) const fn new(now: Instant) -> Self {
+        Self { is_bound: true, start: now, idle: 0 }
+    }
+
+    /// A request arrives; `away`: since when nothing was queued or in flight.
+    pub(super) fn on_arrival(&mut self, now: Instant, away: Option<Instant>, just_created: bool) {
+        self.idle += away.map_or(0, |since| now.since(since).get());
+        let total = now.since(self.start).get();
+        if !just_created {
+            self.is_bound = 5 * self.idle <= total;
+        }
+        if total > 200_000_000 {
+            self.start = Instant::new(now.get() - total / 2);
+            self.idle /= 2;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn means_of_three_pauses() {
+        let idle = Nanos::from_millis(8);
+        for (pause_ms, mean_us, long, long_in_the_seed) in
+            [(5, 5029, true, false), (3, 3018, false, false), (100, 16095, true, true)]
+        {
+            let mut think = ThinkTime::new(Instant::ZERO);
+            let mut samples = alloc::vec::Vec::new();
+            let mut now = think.last_end;
+            for _ in 0..3 {
+                assert!(!think.exceeds(Nanos::ZERO));
+                now = now + Nanos::from_millis(pause_ms);
+                think.on_arrival(now, idle);
+                think.last_end = now;
+                samples.push(think.samples);
+            }
+            assert_eq!(samples, [32, 60, 84]);
+            assert_eq!(think.mean / 1000, mean_us);
+            assert_eq!(think.exceeds(Nanos::from_millis(4)), long);
+            assert_eq!(think.exceeds(idle), long_in_the_seed);
+        }
+    }
+
+    #[test]
+    fn what_counts_as_a_seek() {
+        for (start, sectors, rotational, seek) in
+            [(1800, 8, false, false), (1801, 8, false, true), (1801, 64, false, false), (1801, 64, true, true)]
+        {
+            assert_eq!(is_seek(Sector::new(1000), Sector::new(start), sectors, rotational), seek);
+        }
+        assert!(!is_seek(Sector::ZERO, Sector::new(1 << 30), 8, true));
+    }
+
+    #[test]
+    fn seeky_from_the_twentieth_random_request() {
+        let mut seeks = Seeks::NEW;
+        for request in 1..=40 {
+            seeks.add(request > 1);
+            assert_eq!(seeks.is_seeky(), request >= 20, "after {request}");
+            assert_eq!(seeks.is_totally_seeky(), request >= 33, "after {request}");
+        }
+    }
+
+    #[test]
+    fn a_fifth_of_the_time_away_is_too_much() {
+        let at = |ms: u64| Instant::ZERO + Nanos::from_millis(ms);
+        let mut bound = IoBound::new(at(0));
+        bound.on_arrival(at(50), Some(at(40)), false);
+        assert!(bound.is_bound);
+        bound.on_arrival(at(60), Some(at(57)), false);
+        assert!(!bound.is_bound);
+        bound.on_arrival(at(70), None, true);
+        assert!(!bound.is_bound, "a queue just created is not judged");
+        // After 200 ms the window is halved: 100 ms with 6.5 ms away.
+        bound.on_arrival(at(201), None, false);
+        assert!(bound.is_bound && bound.idle == 6_500_000);
+    }
+}

@@ -1,0 +1,161 @@
+//! Tunables: sysfs' names, units, ranges and defaults, and a few of our own.
+
+use super::Bfq;
+use super::injection::Inject;
+use super::queueing::Queueing;
+use crate::sched::ticks::to_ticks;
+use crate::sched::{SchedulerInfo, TunableInfo};
+use crate::units::Nanos;
+
+const INT_MAX: i64 = i32::MAX as i64;
+const NATURAL: (&str, i64, i64) = ("0..2147483647", 0, INT_MAX);
+const POSITIVE: (&str, i64, i64) = ("1..2147483647", 1, INT_MAX);
+const FLAG: (&str, i64, i64) = ("0..1", 0, 1);
+
+const fn row(
+    name: &'static str,
+    unit: &'static str,
+    default: &'static str,
+    (range, min, max): (&'static str, i64, i64),
+    help: &'static str,
+) -> TunableInfo {
+    TunableInfo { name, unit, default, range, min, max, help, choices: &[] }
+}
+
+const fn choice(
+    name: &'static str,
+    range: &'static str,
+    choices: &'static [&'static str],
+    default: usize,
+    help: &'static str,
+) -> TunableInfo {
+    let max = choices.len() as i64 - 1;
+    TunableInfo { name, unit: "choice", default: choices[default], range, min: 0, max, help, choices }
+}
+
+/// What `elevon schedulers` says of it.
+pub const INFO: SchedulerInfo = SchedulerInfo {
+    name: "bfq",
+    summary: "a queue per process, shares by weight, low latency for what looks interactive",
+    tunables: &[
+        row("back_seek_max", "KiB", "16384", NATURAL, "how far back a request may lie and still count as near"),
+        row("back_seek_penalty", "factor", "2", POSITIVE, "how much longer a way back counts than a way ahead"),
+        row("fifo_expire_async", "ms", "250", POSITIVE, "deadline of async requests, looked at once a slot"),
+        row("fifo_expire_sync", "ms", "125", POSITIVE, "deadline of sync requests, looked at once a slot"),
+        choice(
+            "hw_tag",
+            "detect|no|yes",
+            &["detect", "no", "yes"],
+            0,
+            "whether the device queues commands (Elevon's own)",
+        ),
+        choice(
+            "inject",
+            "off|seed|limit|fair",
+            &["off", "seed", "limit", "fair"],
+            2,
+            "service of others while a queue is waited for: none, seed 002, upstream, by weight (Elevon's own)",
+        ),
+        row("low_latency", "boolean", "1", FLAG, "raise the weight of interactive and soft real-time queues"),
+        row("max_budget", "sectors", "0", NATURAL, "largest budget; 0 follows the measured peak rate"),
+        row("slice_idle", "ms", "8", NATURAL, "how long to wait for the next request of a queue; 0 never waits"),
+        row("slice_idle_us", "us", "8000", ("0..4294967295", 0, u32::MAX as i64), "slice_idle, finer"),
+        row("strict_guarantees", "boolean", "0", FLAG, "one request in the device at a time, and always wait"),
+        row("timeout_sync", "ms", "125", POSITIVE, "longest slot of a queue"),
+    ],
+};
+
+/// The values in force.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Settings {
+    /// By sync (1) and async (0).
+    pub(super) fifo_expire: [Nanos; 2],
+    pub(super) back_seek_max_kib: u64,
+    pub(super) back_seek_penalty: u64,
+    pub(super) slice_idle: Nanos,
+    /// 0 for automatic.
+    pub(super) max_budget: u64,
+    /// Ticks.
+    pub(super) timeout: i64,
+    pub(super) strict: bool,
+    pub(super) low_latency: bool,
+    pub(super) inject: Inject,
+}
+
+impl Settings {
+    pub(super) fn new(hz: u32) -> Self {
+        Self {
+            fifo_expire: [Nanos::from_millis(250), Nanos::from_millis(125)],
+            back_seek_max_kib: 16384,
+            back_seek_penalty: 2,
+            slice_idle: Nanos::from_millis(8),
+            max_budget: 0,
+            timeout: i64::from(hz / 8),
+            strict: false,
+            low_latency: true,
+            inject: Inject::Limit,
+        }
+    }
+}
+
+impl Bfq {
+    pub(in crate::sched) fn tunable(&self, name: &str) -> i64 {
+        let s = &self.settings;
+        let ms = |span: Nanos| span.as_millis() as i64;
+        match name {
+            "back_seek_max" => s.back_seek_max_kib as i64,
+            "back_seek_penalty" => s.back_seek_penalty as i64,
+            "fifo_expire_async" => ms(s.fifo_expire[0]),
+            "fifo_expire_sync" => ms(s.fifo_expire[1]),
+            "hw_tag" => self.queueing_preset.map_or(0, |yes| 1 + i64::from(yes)),
+            "inject" => s.inject as i64,
+            "low_latency" => s.low_latency.into(),
+            "max_budget" => s.max_budget as i64,
+            "slice_idle" => ms(s.slice_idle),
+            "slice_idle_us" => s.slice_idle.as_micros() as i64,
+            "strict_guarantees" => s.strict.into(),
+            "timeout_sync" => s.timeout * 1000 / i64::from(self.hz),
+            other => unreachable!("{other} is not in the table"),
+        }
+    }
+
+    /// The value is in the range that [`INFO`] gives.
+    pub(in crate::sched) fn set_tunable(&mut self, name: &str, value: i64) {
+        let s = &mut self.settings;
+        let natural = value as u64;
+        match name {
+            "back_seek_max" => s.back_seek_max_kib = natural,
+            "back_seek_penalty" => s.back_seek_penalty = natural,
+            "fifo_expire_async" => s.fifo_expire[0] = Nanos::from_millis(natural),
+            "fifo_expire_sync" => s.fifo_expire[1] = Nanos::from_millis(natural),
+            "hw_tag" => {
+                self.queueing_preset = [None, Some(false), Some(true)][value as usize];
+                self.queueing = Queueing::new(self.queueing_preset);
+            }
+            "inject" => s.inject = Inject::ALL[value as usize],
+            "low_latency" => {
+                s.low_latency = value != 0;
+                if value == 0 {
+                    self.end_all_raising();
+                }
+            }
+            "max_budget" => {
+                s.max_budget = natural;
+                self.update_max_budget();
+            }
+            "slice_idle" => s.slice_idle = Nanos::from_millis(natural),
+            "slice_idle_us" => s.slice_idle = Nanos::from_micros(natural),
+            "strict_guarantees" => {
+                s.strict = value != 0;
+                if s.strict {
+                    s.slice_idle = s.slice_idle.max(Nanos::from_millis(8));
+                }
+            }
+            "timeout_sync" => {
+                s.timeout = to_ticks(value, self.hz);
+                self.update_max_budget();
+            }
+            other => unreachable!("{other} is not in the table"),
+        }
+    }
+}
