@@ -16,36 +16,36 @@ use elevon_core::units::{Bytes, Instant, LayoutId, Nanos, Sector, Sectors, TaskI
 
 /// N servers; each request holds one for a latency plus its bytes by the bandwidth.
 #[derive(Clone, Copy, Debug)]
-pub struct Slots {
-    pub slots: usize,
-    pub latency: Nanos,
+pub(crate) struct Slots {
+    pub(crate) slots: usize,
+    pub(crate) latency: Nanos,
     /// Bytes a second; 0 for no limit.
-    pub bandwidth: u64,
-    pub rotational: bool,
+    pub(crate) bandwidth: u64,
+    pub(crate) rotational: bool,
     /// Nanoseconds more for each other request in service: 0 for a device of plain servers.
-    pub crowding: u64,
+    pub(crate) crowding: u64,
 }
 
 /// What a process does, over and over.
 #[derive(Clone, Copy, Debug)]
-pub struct Process {
-    pub op: Op,
-    pub sequential: bool,
-    pub bytes: u64,
-    pub depth: u32,
-    pub class: PrioClass,
-    pub level: u8,
+pub(crate) struct Process {
+    pub(crate) op: Op,
+    pub(crate) sequential: bool,
+    pub(crate) bytes: u64,
+    pub(crate) depth: u32,
+    pub(crate) class: PrioClass,
+    pub(crate) level: u8,
     /// First sector and length of its region.
-    pub offset: u64,
-    pub sectors: u64,
-    pub tenant: u32,
+    pub(crate) offset: u64,
+    pub(crate) sectors: u64,
+    pub(crate) tenant: u32,
     /// When it starts.
-    pub start: Nanos,
-    /// Pause after each completion.
-    pub think: Nanos,
+    pub(crate) start: Nanos,
+    /// Pause after each completion, drawn evenly from nothing to this.
+    pub(crate) think: Nanos,
 }
 
-pub const RANDOM_4K: Process = Process {
+pub(crate) const RANDOM_4K: Process = Process {
     op: Op::Read,
     sequential: false,
     bytes: 4096,
@@ -60,14 +60,14 @@ pub const RANDOM_4K: Process = Process {
 };
 
 /// I/Os a second and the longest latency of each process, and what the scheduler knows in the end.
-pub struct Outcome {
-    pub iops: Vec<f64>,
-    pub longest: Vec<Nanos>,
-    pub device_queues: Option<bool>,
+pub(crate) struct Outcome {
+    pub(crate) iops: Vec<f64>,
+    pub(crate) longest: Vec<Nanos>,
+    pub(crate) device_queues: Option<bool>,
 }
 
 impl Outcome {
-    pub fn total(&self) -> f64 {
+    pub(crate) fn total(&self) -> f64 {
         self.iops.iter().sum()
     }
 }
@@ -90,9 +90,9 @@ impl Device {
 impl Driver for Device {
     fn queue_command(&mut self, now: Instant, command: &Command, _pieces: &dyn Pieces) -> Accept {
         if self.busy.len() < self.model.slots {
-            self.begin(now, command)
+            self.begin(now, command);
         } else {
-            self.waiting.push_back(*command)
+            self.waiting.push_back(*command);
         }
         Accept::Ok
     }
@@ -115,14 +115,13 @@ struct Source {
     what: Process,
     position: u64,
     blocked: bool,
-    ready: u32,
     done: u64,
     longest: Nanos,
     submitted: Vec<Instant>,
 }
 
 /// Runs the processes for a time. `tenants`: parent and weight of tenant 1, 2, ...
-pub fn run(
+pub(crate) fn run(
     device: Slots,
     scheduler: &str,
     tenants: &[(u32, u16)],
@@ -145,7 +144,6 @@ pub fn run(
         what: *what,
         position: 0,
         blocked: false,
-        ready: 0,
         done: 0,
         longest: Nanos::ZERO,
         submitted: vec![Instant::ZERO; what.depth as usize],
@@ -182,7 +180,8 @@ pub fn run(
             let source = &mut sources[done.task.index()];
             source.done += 1;
             source.longest = source.longest.max(now - source.submitted[done.token as usize]);
-            todo.push(Reverse((now + source.what.think, done.task.index(), done.token)));
+            let pause = Nanos::new(rng.below(source.what.think.get() + 1));
+            todo.push(Reverse((now + pause, done.task.index(), done.token)));
         }
         while let Some(task) = stack.poll_unblocked() {
             sources[task.index()].blocked = false;
@@ -202,7 +201,6 @@ pub fn run(
             let blocks = source.what.sectors * 512 / source.what.bytes;
             let block = if source.what.sequential { source.position % blocks } else { rng.below(blocks) };
             source.position += 1;
-            source.ready += 1;
             source.submitted[token as usize] = now;
             let io = Io {
                 task: TaskId(index as u32),

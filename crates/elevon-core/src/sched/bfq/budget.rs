@@ -143,7 +143,7 @@ impl Bfq {
     }
 
     /// Slow slots, and those cut off by time, pay for the time they took.
-    fn charge_time(&mut self, q: EntityId, compensate: bool, reason: Reason) {
+    pub(super) fn charge_time(&mut self, q: EntityId, compensate: bool, reason: Reason) {
         let end = if compensate { self.idling_since } else { self.now };
         let span = end.since(self.slot_start).get();
         let (queue, entity) = (self.queue(q), self.engine[q]);

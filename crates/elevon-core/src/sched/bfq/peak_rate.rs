@@ -78,7 +78,7 @@ impl PeakRate {
                 self.sequential += 1;
             }
             self.sectors += sectors;
-            self.largest = if self.samples % 32 == 0 { sectors } else { self.largest.max(sectors) };
+            self.largest = if self.samples.is_multiple_of(32) { sectors } else { self.largest.max(sectors) };
             if now.since(self.first) >= INTERVAL_FULL {
                 self.last = now;
                 changed = self.close(last_completion);
@@ -124,7 +124,7 @@ impl PeakRate {
 
     /// Sectors that can be served in `timeout_ms` at the peak rate.
     pub(super) const fn sectors_in(&self, timeout_ms: u64) -> u64 {
-        self.rate * 1000 * timeout_ms >> RATE_SHIFT
+        (self.rate * 1000 * timeout_ms) >> RATE_SHIFT
     }
 
     /// How long interactive raising lasts: the reference work at this device's rate, 3 to 25 s.

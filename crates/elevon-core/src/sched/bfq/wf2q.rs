@@ -163,16 +163,6 @@ impl Engine {
         (&mut self.groups[group.index()].trees[class as usize], &mut self.entities, &mut self.trees)
     }
 
-    /// The queue in service.
-    #[cfg(test)]
-    pub(super) fn in_service(&self) -> Option<EntityId> {
-        let mut at = self.groups[0].in_service?;
-        while let Some(child) = self[at].child {
-            at = self.groups[child.index()].in_service?;
-        }
-        Some(at)
-    }
-
     /// Whether the root would go on with somebody else than whom it serves now.
     pub(super) fn next_is_another(&self) -> bool {
         self.groups[0].next != self.groups[0].in_service
