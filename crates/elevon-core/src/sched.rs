@@ -20,8 +20,8 @@ mod tunable;
 #[cfg(test)]
 mod testing;
 
-pub use kyber::Kyber;
 pub use bfq::Bfq;
+pub use kyber::Kyber;
 pub use mq_deadline::MqDeadline;
 pub use none::NoneScheduler;
 pub use tunable::{SchedulerConfig, SchedulerError, SchedulerInfo, TunableInfo};

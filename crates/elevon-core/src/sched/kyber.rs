@@ -35,7 +35,16 @@ use feedback::Feedback;
 use pool::Pool;
 
 const fn latency(name: &'static str, default: &'static str, help: &'static str) -> TunableInfo {
-    TunableInfo { name, unit: "ns", default, range: "0..9223372036854775807", min: 0, max: i64::MAX, help, choices: &[] }
+    TunableInfo {
+        name,
+        unit: "ns",
+        default,
+        range: "0..9223372036854775807",
+        min: 0,
+        max: i64::MAX,
+        help,
+        choices: &[],
+    }
 }
 
 /// What `elevon schedulers` says of it.
