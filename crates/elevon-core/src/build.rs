@@ -3,7 +3,7 @@
 //! A bio holds at most [`BIO_MAX_VECS`] vectors, and a vector is a whole run of physically consecutive memory; so how much a bio
 //! holds depends on where the buffer's pages happen to lie, and no queue limit is asked (as in every Linux to 6.18,
 //! measured). Sizes of full bios are therefore 1 MiB and a little, hardly ever a multiple of the queue's limit, and their
-//! splits leave small tails: seed 001. [`Fill`] chooses between that and the two remedies that were proposed.
+//! splits leave small tails: seed 001. [`Fill`] chooses between that and the remedies that were proposed.
 //!
 //! Cost: O(1) where the rest of the buffer is one run or at most 256 pages, else O(log runs) for one bio whatever its size.
 
@@ -28,11 +28,17 @@ pub enum Fill {
     /// cut back to a multiple of `max_sectors`. It computes the surplus with a mask, which is a remainder only for powers of
     /// two: for 1280 KiB it cuts at odd places, and so does this.
     Trim,
+    /// An earlier draft of it, of which a measurement was published (the thread's third point): cut back to a multiple of
+    /// 256 KiB, whatever the queue's limit.
+    Trim256K,
 }
 
+/// What [`Fill::Trim256K`] cuts back to a multiple of.
+const DRAFT_UNIT: u64 = 256 << 10;
+
 impl Fill {
-    /// Every fill, in historical order.
-    pub const ALL: [Self; 3] = [Self::Full, Self::MaxSectors, Self::Trim];
+    /// Every fill.
+    pub const ALL: [Self; 4] = [Self::Full, Self::MaxSectors, Self::Trim, Self::Trim256K];
 
     /// The name that `--set fill=` takes.
     pub const fn name(self) -> &'static str {
@@ -40,6 +46,7 @@ impl Fill {
             Self::Full => "full",
             Self::MaxSectors => "max-sectors",
             Self::Trim => "trim",
+            Self::Trim256K => "trim-256k",
         }
     }
 
@@ -106,14 +113,20 @@ fn long_bio_bytes(
             let pages = round_down(most.saturating_sub(first), PAGE_SIZE);
             round_down(first + pages, block)
         }
-        Fill::Trim if full == remaining => full,
-        Fill::Trim => match full & (most - 1) {
-            surplus if surplus == full => full,
-            surplus => full - surplus,
-        },
+        Fill::Trim | Fill::Trim256K if full == remaining => full,
+        Fill::Trim => trimmed(full, most),
+        Fill::Trim256K => trimmed(full, DRAFT_UNIT),
     };
     // A limit of one page and a buffer that starts inside one would leave nothing; a bio of nothing would go on for ever.
     bytes.max(block).min(remaining)
+}
+
+/// A full bio without what a mask takes for the surplus over a multiple of `unit`; as it is where nothing would be left.
+const fn trimmed(full: u64, unit: u64) -> u64 {
+    match full & (unit - 1) {
+        surplus if surplus == full => full,
+        surplus => full - surplus,
+    }
 }
 
 /// Where in the buffer the vectors of a bio that begins at `offset` run out.

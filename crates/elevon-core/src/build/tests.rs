@@ -113,6 +113,19 @@ fn a_tail_of_the_call_itself_stays_whatever_the_fill() {
     assert_eq!(bios(&layout, Source::Direct, Fill::Trim, &limits(1024)), [2056 * 512]);
 }
 
+/// The draft that was measured: bios of 1792 KiB, which a queue of 512 KiB cuts into 512, 512, 512 and 256.
+#[test]
+fn the_draft_trims_to_256_kib_whatever_the_limit() {
+    let layout = Layout::from_run_pages((0..16384 / 13 * 7).map(|i| if i % 7 == 0 { 1 } else { 2 }));
+    let sizes = bios(&layout, Source::Direct, Fill::Trim256K, &limits(1024));
+    let (last, full) = sizes.split_last().expect("a buffer of many bios");
+    assert!(full.len() > 30 && full.iter().all(|&bytes| bytes == 1792 << 10), "{sizes:?}");
+    assert!(*last <= 2048 << 10);
+    // Bios that are full at 1 MiB and a little are cut to 1 MiB, as the other trim cuts them.
+    let layout = Layout::from_run_pages(recipe(2136).chain(recipe(2152)));
+    assert_eq!(bios(&layout, Source::Direct, Fill::Trim256K, &limits(1024))[0], 1 << 20);
+}
+
 #[test]
 fn trim_takes_a_mask_for_a_remainder() {
     let layout = Layout::from_run_pages(repeat_n(2, 512));
@@ -201,6 +214,7 @@ proptest! {
                             Fill::Full => prop_assert_eq!(bytes, full),
                             Fill::MaxSectors => prop_assert!(bytes <= max * 512 && bytes <= full),
                             Fill::Trim => prop_assert!(bytes <= full && (max & (max - 1) != 0 || bytes == full || bytes % (max * 512) == 0)),
+                            Fill::Trim256K => prop_assert!(bytes == full || bytes < full && bytes % (256 << 10) == 0),
                         }
                     }
                     at += bytes;

@@ -98,7 +98,7 @@ impl StackConfig {
             value.parse::<u64>().ok().filter(|n| (min..=max).contains(n)).ok_or_else(|| bad(want))
         };
         match key {
-            "fill" => self.fill = Fill::from_name(value).ok_or_else(|| bad("full, max-sectors or trim"))?,
+            "fill" => self.fill = Fill::from_name(value).ok_or_else(|| bad("full, max-sectors, trim or trim-256k"))?,
             "io_ticks" => {
                 let form = IoTicksForm::ALL.into_iter().find(|form| form.name() == value);
                 self.io_ticks = Some(form.ok_or_else(|| bad("sampled, inflight, precise or exact"))?);
@@ -156,9 +156,9 @@ pub struct Setting {
 pub const SETTINGS: &[Setting] = &[
     Setting {
         key: "fill",
-        unit: "full|max-sectors|trim",
+        unit: "full|max-sectors|trim|trim-256k",
         default: "full",
-        help: "where a direct-I/O bio ends: vectors used up; at max_sectors (seed 001); trimmed to a multiple of max_sectors",
+        help: "where a direct-I/O bio ends: vectors used up; at max_sectors (seed 001); trimmed to a multiple of max_sectors; of 256 KiB",
     },
     Setting {
         key: "io_ticks",
