@@ -41,8 +41,9 @@ pub trait Observer {
     fn interval(&self) -> Option<Nanos> {
         None
     }
-    /// An interval is over. `jobs` is ordered by task.
-    fn on_interval(&mut self, _now: Instant, _disk: &DiskStats, _jobs: &[Progress]) {}
+    /// An interval is over. `disk` reads the device's statistics, which moves io_ticks as it does in a kernel: only who shows
+    /// them should. `jobs` is ordered by task.
+    fn on_interval(&mut self, _now: Instant, _disk: &mut dyn FnMut() -> DiskStats, _jobs: &[Progress]) {}
     /// Events since the last call; only where the stack records them.
     fn on_events(&mut self, _events: &[Event]) {}
 }
@@ -408,7 +409,6 @@ impl<'a, B: Backend> Runner<'a, B> {
 
     #[cold]
     fn on_interval(&mut self, now: Instant) {
-        let disk = self.stack.disk_stats(now);
         let progress: Vec<Progress> = self
             .jobs
             .processes
@@ -421,7 +421,7 @@ impl<'a, B: Backend> Runner<'a, B> {
                 running: process.started().is_some() && process.ended().is_none(),
             })
             .collect();
-        self.observer.on_interval(now, &disk, &progress);
+        self.observer.on_interval(now, &mut || self.stack.disk_stats(now), &progress);
         if let Some(interval) = self.interval {
             // Intervals that passed in a stall are not made up for.
             let missed = now.since(self.next_interval).get() / interval.get();

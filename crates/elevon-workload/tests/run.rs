@@ -292,7 +292,8 @@ impl Observer for Notes {
     fn interval(&self) -> Option<Nanos> {
         Some(Nanos::from_millis(5))
     }
-    fn on_interval(&mut self, now: Instant, disk: &DiskStats, jobs: &[Progress]) {
+    fn on_interval(&mut self, now: Instant, disk: &mut dyn FnMut() -> DiskStats, jobs: &[Progress]) {
+        let disk = &disk();
         self.at.push(now.get() / MS);
         self.reads.push(disk.groups[0].ios);
         self.per_mille.push(jobs[0].per_mille);

@@ -108,11 +108,11 @@ impl Observer for Console {
         Some(self.iostat.map_or(LOOK, |every| every.min(LOOK)))
     }
 
-    fn on_interval(&mut self, now: Instant, disk: &DiskStats, jobs: &[Progress]) {
+    fn on_interval(&mut self, now: Instant, disk: &mut dyn FnMut() -> DiskStats, jobs: &[Progress]) {
         if let Some(every) = self.iostat
             && now >= self.next_iostat
         {
-            self.print_iostat(disk);
+            self.print_iostat(&disk());
             self.next_iostat = self.next_iostat.saturating_add(every);
         }
         self.look_after_bar(jobs);

@@ -198,7 +198,7 @@ impl Observer for WatchAsObserver<'_> {
     fn on_interval(
         &mut self,
         now: elevon_core::units::Instant,
-        disk: &elevon_core::account::DiskStats,
+        disk: &mut dyn FnMut() -> elevon_core::account::DiskStats,
         jobs: &[run::Progress],
     ) {
         self.0.on_interval(now, disk, jobs);
