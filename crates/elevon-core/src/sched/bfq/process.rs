@@ -24,7 +24,7 @@ pub(super) struct Process {
     /// Requests inserted and not over.
     pub(super) outstanding: u32,
     pub(super) saved: Option<Saved>,
-    /// A queue to be merged into when this one is old enough.
+    /// A queue to be merged into when this one is old enough. It may be gone by then: what it is now is looked at again.
     pub(super) stable_target: Option<EntityId>,
     pub(super) stably_merged: bool,
 }
@@ -274,11 +274,6 @@ impl Bfq {
         self.refile_position(q);
         if self.last_created == Some(q) {
             self.last_created = None;
-        }
-        for process in &mut self.processes {
-            if process.stable_target == Some(q) {
-                process.stable_target = None;
-            }
         }
         self.queue_mut(q).live = false;
         self.recount(q);
