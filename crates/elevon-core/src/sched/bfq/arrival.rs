@@ -140,22 +140,23 @@ impl Bfq {
         let (now, tick) = (self.now, self.tick);
         let looks = self.looks(q);
         let deserves = self.deserves_raising(q, looks);
-        let queue = *self.queue(q);
+        let queue = self.queue(q);
+        let (idle_since, max_budget, just_created) = (queue.budget_timeout, queue.max_budget, queue.just_created);
+        let recently_split = tick <= queue.split_at.saturating_add(self.ms(AFTER_SPLIT_MS));
         let in_time = now <= queue.think.last_end + Nanos::new(3 * self.settings.slice_idle.get());
         let left = self.engine[q].budget_left();
         let charge = self.charge(q, id);
         let resumes = queue.non_blocking && in_time && left > 0;
         let entity = &mut self.engine[q];
         entity.service = 0;
-        entity.budget = if resumes { left.min(queue.max_budget) } else { queue.max_budget.max(charge) };
+        entity.budget = if resumes { left.min(max_budget) } else { max_budget.max(charge) };
         self.queue_mut(q).non_blocking = resumes;
-        let idle_since = queue.budget_timeout;
-        if tick > idle_since.saturating_add(self.ms(BURST_MEMORY_MS)) && !queue.just_created {
+        if tick > idle_since.saturating_add(self.ms(BURST_MEMORY_MS)) && !just_created {
             self.leave_burst(q);
             self.queue_mut(q).in_large_burst = false;
         }
         self.queue_mut(q).just_created = false;
-        if self.settings.low_latency && tick > queue.split_at.saturating_add(self.ms(AFTER_SPLIT_MS)) {
+        if self.settings.low_latency && !recently_split {
             self.raise_on_arrival(q, deserves, looks);
         }
         let raising = &mut self.queue_mut(q).raising;

@@ -8,6 +8,8 @@ use super::finish_tree::{FinishTrees, Root, later, latest};
 pub(super) struct ServiceTree {
     pub(super) active: Root,
     pub(super) idle: Root,
+    /// The first of the idle tree, for time is compared with it at every service.
+    idle_first: Option<u32>,
     /// V, in the unit of [`delta`].
     pub(super) time: u64,
     /// Sum of the weights of all entities that are active, idle or in service.
@@ -15,7 +17,8 @@ pub(super) struct ServiceTree {
 }
 
 impl ServiceTree {
-    pub(super) const EMPTY: Self = Self { active: Root::EMPTY, idle: Root::EMPTY, time: 0, weights: 0 };
+    pub(super) const EMPTY: Self =
+        Self { active: Root::EMPTY, idle: Root::EMPTY, idle_first: None, time: 0, weights: 0 };
 
     /// Time goes on by the service of `sectors`.
     #[inline]
@@ -37,7 +40,7 @@ impl ServiceTree {
         {
             self.time = entities[last as usize].finish;
         }
-        if let Some(first) = trees.first(self.idle)
+        if let Some(first) = self.idle_first
             && !later(entities[first as usize].finish, self.time)
         {
             self.leave_idle(EntityId(first), trees);
@@ -50,6 +53,24 @@ impl ServiceTree {
     #[inline]
     pub(super) fn leave_idle(&mut self, id: EntityId, trees: &mut FinishTrees) {
         trees.remove(&mut self.idle, id.0);
+        if self.idle_first == Some(id.0) {
+            self.idle_first = trees.first(self.idle);
+        }
+    }
+
+    /// Files an entity that is ahead of time.
+    #[inline]
+    pub(super) fn enter_idle(&mut self, id: EntityId, entities: &[Entity], trees: &mut FinishTrees) {
+        let entity = &entities[id.index()];
+        trees.insert(&mut self.idle, id.0, entity.start, entity.finish);
+        if self.idle_first.is_none_or(|first| later(entities[first as usize].finish, entity.finish)) {
+            self.idle_first = Some(id.0);
+        }
+    }
+
+    /// Checks that the first of the idle tree is remembered right.
+    pub(super) fn self_check(&self, trees: &FinishTrees) {
+        assert_eq!(self.idle_first, trees.first(self.idle), "the first idle entity");
     }
 
     /// Where time has to be for somebody active to be eligible.

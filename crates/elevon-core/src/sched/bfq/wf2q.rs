@@ -355,10 +355,10 @@ impl Engine {
         self.groups[group].active -= 1;
         let entity = &mut self[id];
         entity.finish_after(entity.service);
-        let Entity { start, finish, weight, .. } = *entity;
+        let Entity { finish, weight, .. } = *entity;
         let (tree, entities, trees) = self.tree_mut(id);
         if keep_ahead && later(finish, tree.time) {
-            trees.insert(&mut tree.idle, id.0, start, finish);
+            tree.enter_idle(id, entities, trees);
             entities[id.index()].place = Place::Idle;
         } else {
             tree.weights -= weight;
@@ -517,6 +517,7 @@ impl Engine {
             let mut active = 0;
             for class in Class::ALL {
                 let tree = &group.trees[class as usize];
+                tree.self_check(&self.trees);
                 let mut weights = 0;
                 let mine = |id: &u32, place| {
                     let e = &self.entities[*id as usize];
