@@ -316,7 +316,8 @@ impl Process {
         }
         let per_mille = |done: u64, whole: u64| (u128::from(done) * 1000 / u128::from(whole.max(1))).min(1000) as u64;
         let total = self.budget.per_loop.saturating_mul(self.options.loops);
-        let left = self.budget.per_loop.saturating_mul(self.budget.loops_left.saturating_sub(1)) + self.budget.left;
+        let whole_loops = self.budget.per_loop.saturating_mul(self.budget.loops_left.saturating_sub(1));
+        let left = whole_loops.saturating_add(self.budget.left);
         let by_bytes = per_mille(total.saturating_sub(left), total);
         match self.deadline() {
             Some(deadline) => {
