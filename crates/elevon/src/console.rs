@@ -130,12 +130,12 @@ impl Watch for Console {
         self.trace.is_some()
     }
 
-    fn on_start(&mut self, device: &Description, jobs: &Jobs) -> Result<(), Failure> {
+    fn on_start(&mut self, device: &Description, cpus: u16, jobs: &Jobs) -> Result<(), Failure> {
         let short = device.name.split(':').next().unwrap_or_default();
         self.device = short.rsplit('/').next().unwrap_or(short).to_owned();
         self.next_iostat = Instant::new(self.iostat.map_or(0, Nanos::get));
         if let Some(trace) = &mut self.trace {
-            trace.start(device, jobs)?;
+            trace.start(device, cpus, jobs)?;
         }
         Ok(())
     }

@@ -25,7 +25,7 @@ pub(crate) trait Watch: Observer {
         false
     }
     /// The jobs are built and the run is about to start.
-    fn on_start(&mut self, _device: &Description, _jobs: &Jobs) -> Result<(), Failure> {
+    fn on_start(&mut self, _device: &Description, _cpus: u16, _jobs: &Jobs) -> Result<(), Failure> {
         Ok(())
     }
 }
@@ -126,7 +126,7 @@ fn go<B: Backend>(
         return Err(Failure::input(format!("--buffers: {error}; use --buffers contiguous or a larger size")));
     }
     stack.set_tracing(watch.wants_events());
-    watch.on_start(device, &jobs)?;
+    watch.on_start(device, stack.config().cpus, &jobs)?;
     let before = elevon_host::cpu::used();
     let mut outcome = run::run(&mut stack, &mut jobs, backend, &mut WatchAsObserver(watch));
     if real {
