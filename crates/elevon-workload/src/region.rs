@@ -75,7 +75,7 @@ pub(crate) fn smallest_block(spec: &JobSpec) -> u64 {
 }
 
 /// The largest block of any direction that the job uses.
-pub(crate) fn largest_block(spec: &JobSpec) -> u64 {
+pub fn largest_block(spec: &JobSpec) -> u64 {
     let used = directions(spec);
     (0..3).filter(|&d| used[d]).map(|d| largest(&spec.block_sizes[d])).max().unwrap_or(4096)
 }

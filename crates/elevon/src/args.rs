@@ -36,10 +36,11 @@ Examples:
   elevon run job.fio                                     on the default simulated device
   elevon run job.fio --device hdd-7200 --scheduler mq-deadline:read_expire=100
   elevon run job.fio --device ./disk.img                 really reads and writes ./disk.img
-  elevon run job.fio --kernel 6.1 --trace run.ftrace     what an old kernel would have done, event by event
+  elevon run job.fio --kernel 6.1 --trace run.ftrace     what an old kernel would have done
   elevon run job.fio --output-format json | jq '.jobs[0].read.iops'
 
-Exit status: 0 done, 1 the run failed (I/O errors that the job does not ignore), 2 bad input.";
+Exit status: 0 done, 1 the run failed (I/O errors that the job does not ignore), 2 bad input, 130 interrupted
+(the report then covers what ran until then).";
 
 const COMPARE_EXAMPLES: &str = "\
 Examples:
@@ -63,7 +64,7 @@ pub(crate) struct StackArgs {
     #[arg(long, value_name = "KEY=VALUE")]
     pub(crate) set: Vec<String>,
     /// Seed of every random choice: same seed, same bytes out, on every machine, in simulation
-    #[arg(long, value_name = "N", default_value_t = 1)]
+    #[arg(long, value_name = "N", default_value_t = 1, allow_negative_numbers = true)]
     pub(crate) seed: u64,
     /// Physical memory behind user buffers in simulation: contiguous, fragmented[:...] or buddy[:...]
     #[arg(long, value_name = "MODEL", default_value = "fragmented")]
@@ -84,13 +85,13 @@ pub(crate) struct RunArgs {
     #[command(flatten)]
     pub(crate) stack: StackArgs,
     /// Print the device's statistics as iostat does, each time this many seconds of the run have passed
-    #[arg(long, value_name = "SECS")]
+    #[arg(long, value_name = "SECS", allow_negative_numbers = true)]
     pub(crate) iostat: Option<f64>,
     /// Write the events of every request: .ftrace text, .blktrace binary (base name of per-CPU files), .perfetto or .json
     #[arg(long, value_name = "FILE")]
     pub(crate) trace: Option<PathBuf>,
     /// Report as text, or in fio's JSON schema with one more object, `elevon`
-    #[arg(long, value_enum, default_value_t = OutputFormat::Normal)]
+    #[arg(long, value_name = "FORMAT", value_enum, default_value_t = OutputFormat::Normal)]
     pub(crate) output_format: OutputFormat,
     /// Also write the report as one self-contained HTML page
     #[arg(long, value_name = "FILE")]
@@ -149,11 +150,10 @@ impl StackArgs {
     /// and `--fault` are added.
     pub(crate) fn with(&self, text: &str) -> Result<Self, String> {
         let words = split_words(text)?;
-        let parsed = VsCli::try_parse_from(&words).map_err(|error| {
-            let line = error.to_string();
-            let line = line.lines().next().unwrap_or_default().trim_start_matches("error: ");
-            format!("--vs '{text}': {line}")
-        })?;
+        if words.is_empty() {
+            return Err(format!("--vs '{text}': expected options that make another stack, such as '--kernel 6.1'"));
+        }
+        let parsed = VsCli::try_parse_from(&words).map_err(|error| format!("--vs '{text}': {}", one_line(&error)))?;
         let given = |name: &str| words.iter().any(|w| w == name || w.starts_with(&format!("{name}=")));
         let new = parsed.stack;
         let mut all = self.clone();
@@ -175,6 +175,14 @@ impl StackArgs {
         all.fault.extend(new.fault);
         Ok(all)
     }
+}
+
+/// An error of clap in one line: what is wrong and, where it knows, what would be right.
+pub(crate) fn one_line(error: &clap::Error) -> String {
+    let text = error.to_string();
+    let said = text.lines().take_while(|line| !line.starts_with("Usage:") && !line.starts_with("For more"));
+    let words: Vec<&str> = said.map(str::trim).filter(|line| !line.is_empty()).collect();
+    words.join(" ").trim_start_matches("error: ").replace(" tip: ", "; ")
 }
 
 /// Words as a shell splits them: spaces apart, single or double quotes together.

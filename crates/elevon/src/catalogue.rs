@@ -34,8 +34,7 @@ fn list_devices() -> String {
     let mut text =
         String::from("Simulated devices (elevon devices NAME shows parameters, sources and predictions):\n\n");
     for profile in PROFILES {
-        let default = if profile.name == profiles::DEFAULT { " (default)" } else { "" };
-        let _ = writeln!(text, "  {:<24} {}{default}", profile.name, profile.summary);
+        let _ = writeln!(text, "  {:<24} {}", profile.name, profile.summary);
     }
     let _ = write!(
         text,

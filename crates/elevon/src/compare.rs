@@ -1,5 +1,7 @@
 //! `elevon compare`.
 
+use std::collections::BTreeSet;
+
 use elevon_host::interrupt::Interrupt;
 use elevon_report::compare::{Variant, table};
 use elevon_report::html;
@@ -7,28 +9,32 @@ use elevon_report::html;
 use crate::args::CompareArgs;
 use crate::console::Console;
 use crate::execute::execute;
-use crate::failure::{Failure, Outcome, emit, write_file};
-use crate::plan::{Plan, Target};
+use crate::failure::{Failure, Outcome, emit};
+use crate::output::NewFile;
+use crate::plan::Plan;
 use crate::run::warn;
+
+/// What the first stack is called.
+const BASELINE: &str = "baseline";
 
 pub(crate) fn compare(args: &CompareArgs) -> Result<Outcome, Failure> {
     let job = std::slice::from_ref(&args.job);
     // Every variant is checked before the first runs.
-    let mut plans = vec![("baseline".to_owned(), Plan::new(job, &args.stack)?)];
+    let mut plans = vec![(BASELINE.to_owned(), Plan::new(job, &args.stack)?)];
     for vs in &args.vs {
         let stack = args.stack.with(vs).map_err(Failure::input)?;
         let plan = Plan::new(job, &stack).map_err(|failure| in_variant(vs, failure))?;
         plans.push((vs.clone(), plan));
     }
+    let page = args.html.as_deref().map(|path| NewFile::create("--html", path)).transpose()?;
     let interrupt = Interrupt::on_signals().map_err(|e| Failure::Machine(format!("cannot watch for signals: {e}")))?;
-    let (mut results, mut worst) = (Vec::new(), Outcome::Done);
+    let (mut results, mut said, mut worst) = (Vec::new(), BTreeSet::new(), Outcome::Done);
     for (label, plan) in &plans {
+        say(label, &plan.warnings, &mut said);
         let mut console = Console::new(label, None, false, None);
         let (result, outcome) = execute(plan, &mut console, &interrupt)?;
         console.finish()?;
-        if results.is_empty() || !result.warnings.is_empty() && matches!(plan.target, Target::Real(_)) {
-            warn(&result);
-        }
+        say(label, &result.warnings[plan.warnings.len()..], &mut said);
         results.push(result);
         if outcome != Outcome::Done {
             worst = outcome;
@@ -40,10 +46,19 @@ pub(crate) fn compare(args: &CompareArgs) -> Result<Outcome, Failure> {
     let variants: Vec<Variant<'_>> =
         plans.iter().zip(&results).map(|((label, _), result)| Variant { label, result }).collect();
     emit(&table(&variants))?;
-    if let Some(path) = &args.html {
-        write_file(path, html::page(&format!("{}, compared", args.job.display()), &variants).as_bytes())?;
+    if let Some(file) = page {
+        file.commit(html::page(&format!("{}, compared", args.job.display()), &variants).as_bytes())?;
     }
     Ok(worst)
+}
+
+/// Warnings that no variant before had; past the first variant they say whose they are.
+fn say(label: &str, warnings: &[String], said: &mut BTreeSet<String>) {
+    let is_first = label == BASELINE;
+    let new = warnings.iter().filter(|warning| said.insert((*warning).clone()));
+    let lines: Vec<String> =
+        new.map(|warning| if is_first { warning.clone() } else { format!("{label}: {warning}") }).collect();
+    warn(&lines);
 }
 
 fn in_variant(vs: &str, failure: Failure) -> Failure {

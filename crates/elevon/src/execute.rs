@@ -12,7 +12,7 @@ use elevon_workload::backend::Backend;
 use elevon_workload::jobs::{Jobs, JobsOptions};
 use elevon_workload::process::CpuCost;
 use elevon_workload::region::Placement;
-use elevon_workload::run::{self, Cut, Observer};
+use elevon_workload::run::{self, Cut, JobOutcome, Observer};
 
 use crate::failure::{Failure, Outcome};
 use crate::plan::{Plan, Target};
@@ -93,7 +93,7 @@ fn go<B: Backend>(
     cpu: CpuCost,
     memory: &MemoryModel,
     watch: &mut dyn Watch,
-    mut warnings: Vec<String>,
+    of_backend: Vec<String>,
 ) -> Result<(RunResult, Outcome), Failure> {
     let config = plan.stack_config(device)?;
     let block = config.limits.logical_block_size.into();
@@ -132,7 +132,9 @@ fn go<B: Backend>(
     if real {
         share_cpu(&mut outcome, before, elevon_host::cpu::used());
     }
-    warnings.extend(plan.jobs.warnings.iter().map(ToString::to_string));
+    let mut warnings = plan.warnings.clone();
+    warnings.extend(of_backend);
+    warnings.extend(failures(&outcome));
     let ended = match outcome.cut {
         Some(Cut::Interrupted) => {
             warnings.push("interrupted: the figures cover what ran until then".to_owned());
@@ -166,6 +168,22 @@ fn share_cpu(outcome: &mut run::Outcome, before: (u64, u64), after: (u64, u64)) 
         job.stats.cpu_user_ns = user;
         job.stats.cpu_ns = user + system;
     }
+}
+
+/// A line for each job that an I/O error ended, or whose data were not what was written.
+fn failures(outcome: &run::Outcome) -> Vec<String> {
+    let mut lines = Vec::new();
+    for job in &outcome.jobs {
+        let JobOutcome { name, number, stats, .. } = job;
+        if stats.verify_errors > 0 {
+            let blocks = stats.verify_errors;
+            lines.push(format!("{name} (pid {number}): {blocks} block(s) did not hold what was written"));
+        } else if stats.error != 0 {
+            let (words, errno) = (result::words_of(stats.error), stats.error);
+            lines.push(format!("{name} (pid {number}): ended by an I/O error: {words} (errno {errno})"));
+        }
+    }
+    lines
 }
 
 /// The logs that jobs asked for, in the directory of the run, under fio's names.

@@ -3,6 +3,8 @@
 use std::fmt;
 use std::io::Write;
 
+use crate::output::NewFile;
+
 /// How a run that could be made ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
@@ -62,14 +64,7 @@ pub(crate) fn emit(text: &str) -> Result<(), Failure> {
     Ok(out.flush()?)
 }
 
-/// Writes a file beside its final name first, so that a reader never sees half of it and an error leaves nothing.
+/// Writes a file whole or not at all; see [`NewFile`].
 pub(crate) fn write_file(path: &std::path::Path, content: &[u8]) -> Result<(), Failure> {
-    let fail = |error: std::io::Error| Failure::Machine(format!("{}: cannot write: {error}", path.display()));
-    let mut name = path.file_name().unwrap_or_default().to_owned();
-    name.push(format!(".part-{}", std::process::id()));
-    let part = path.with_file_name(name);
-    std::fs::write(&part, content).and_then(|()| std::fs::rename(&part, path)).map_err(|error| {
-        let _ = std::fs::remove_file(&part);
-        fail(error)
-    })
+    NewFile::create("", path)?.commit(content)
 }

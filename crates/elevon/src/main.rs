@@ -7,6 +7,7 @@ mod compare;
 mod console;
 mod execute;
 mod failure;
+mod output;
 mod plan;
 mod reproduce;
 mod result;
@@ -19,15 +20,7 @@ use args::{Cli, Command};
 use failure::{Failure, Outcome};
 
 fn main() -> std::process::ExitCode {
-    let cli = Cli::parse();
-    let outcome = match cli.command {
-        Command::Run(args) => run::run(&args),
-        Command::Compare(args) => compare::compare(&args),
-        Command::Reproduce(args) => reproduce::reproduce(&args),
-        Command::Devices(args) => catalogue::devices(args.name.as_deref()),
-        Command::Schedulers(args) => catalogue::schedulers(args.name.as_deref()),
-    };
-    match outcome {
+    match Cli::try_parse().map_or_else(|error| usage(&error), dispatch) {
         Ok(Outcome::Done) => std::process::ExitCode::SUCCESS,
         Ok(Outcome::Failed) => std::process::ExitCode::from(1),
         Ok(Outcome::Interrupted) => std::process::ExitCode::from(130),
@@ -40,4 +33,27 @@ fn main() -> std::process::ExitCode {
             std::process::ExitCode::from(failure.code())
         }
     }
+}
+
+fn dispatch(cli: Cli) -> Result<Outcome, Failure> {
+    match cli.command {
+        Command::Run(args) => run::run(&args),
+        Command::Compare(args) => compare::compare(&args),
+        Command::Reproduce(args) => reproduce::reproduce(&args),
+        Command::Devices(args) => catalogue::devices(args.name.as_deref()),
+        Command::Schedulers(args) => catalogue::schedulers(args.name.as_deref()),
+    }
+}
+
+/// What clap has to say: help and version as they are, to stdout; anything wrong as one line.
+fn usage(error: &clap::Error) -> Result<Outcome, Failure> {
+    if !error.use_stderr() {
+        failure::emit(&error.to_string())?;
+        return Ok(Outcome::Done);
+    }
+    if error.kind() == clap::error::ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
+        eprint!("{error}");
+        return Err(Failure::Input(Vec::new()));
+    }
+    Err(Failure::input(args::one_line(error)))
 }

@@ -6,11 +6,13 @@ use elevon_core::kernel::Kernel;
 use elevon_core::sched::SchedulerConfig;
 use elevon_core::stack::StackConfig;
 use elevon_core::units::Nanos;
+use elevon_formats::fio::spec::JobSpec;
 use elevon_formats::fio::{HostSource, ParsedJobs, parse_all};
 use elevon_sim::device::{AnyDevice, Device, fault::Fault};
 use elevon_sim::memory::MemoryModel;
 use elevon_sim::profiles;
 use elevon_workload::process::CpuCost;
+use elevon_workload::region::{self, Placement};
 
 use crate::args::StackArgs;
 use crate::failure::Failure;
@@ -41,6 +43,8 @@ pub(crate) struct Plan {
     pub(crate) faults: Vec<String>,
     /// A command line that makes this run again.
     pub(crate) command: String,
+    /// What the user should know before it runs.
+    pub(crate) warnings: Vec<String>,
 }
 
 impl Plan {
@@ -68,7 +72,8 @@ impl Plan {
             let path = path.display();
             return Err(Failure::input(format!("--fault {fault}: only a simulated device has faults; {path} is real")));
         }
-        let plan = Self {
+        let mut plan = Self {
+            warnings: jobs.warnings.iter().map(ToString::to_string).collect(),
             jobs,
             target,
             kernel,
@@ -84,6 +89,7 @@ impl Plan {
             // Opened once to check it; a run opens its own.
             let device = plan.device()?;
             plan.stack_config(device.description())?;
+            plan.warnings.extend(surprises(&plan.jobs.jobs, &args.device, device.description().size.bytes().get()));
         }
         Ok(plan)
     }
@@ -119,6 +125,39 @@ impl Plan {
     }
 }
 
+/// I/Os from which a simulated job without an end of its own is worth a word: about half a minute.
+const MANY_IOS: u64 = 50_000_000;
+
+/// What a user may not expect of a simulated run.
+fn surprises(jobs: &[JobSpec], device: &str, device_bytes: u64) -> Vec<String> {
+    let mut lines = Vec::new();
+    if Path::new(device).exists() {
+        lines.push(format!(
+            "--device {device} is the simulated device, not the file of that name; write ./{device} for the file"
+        ));
+    }
+    let mut placement = Placement::new(device_bytes, None, 512);
+    for job in jobs {
+        let name = &job.name;
+        let bytes = placement.place(job, 0, 0).map_or(0, |extent| extent.bytes);
+        let ios = bytes.saturating_mul(job.loops) / region::largest_block(job).max(1) * u64::from(job.numjobs);
+        if job.runtime.is_zero() && job.number_ios.is_none() && ios >= MANY_IOS {
+            let (million, gb) = (ios / 1_000_000, bytes / 1_000_000_000);
+            let what =
+                if job.size.is_some() { "size= asks for" } else { "without size= the job goes over the whole device:" };
+            lines.push(format!(
+                "{name}: {what} {gb} GB, {million} million I/Os, which takes minutes; runtime= ends it sooner"
+            ));
+        }
+        if job.verify.method.is_some() {
+            lines.push(format!(
+                "{name}: a simulated device keeps no data: verify= costs its reads, but nothing is compared"
+            ));
+        }
+    }
+    lines
+}
+
 fn setting(text: &str) -> Result<(String, String), Failure> {
     match text.split_once('=') {
         Some((key, value)) if !key.is_empty() => Ok((key.to_owned(), value.to_owned())),
@@ -138,6 +177,9 @@ fn target(device: &str) -> Result<Target, Failure> {
     }
     match profiles::open(device, 0) {
         Ok(_) => Ok(Target::Simulated(device.to_owned())),
+        Err(_) if device.is_empty() => {
+            Err(Failure::input("--device: expected a name or a path; `elevon devices` lists names"))
+        }
         Err(error) => {
             Err(Failure::input(format!("--device {device}: {error}; for a file in this directory write ./{device}")))
         }

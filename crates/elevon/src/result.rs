@@ -171,7 +171,7 @@ fn extremes(sizes: &BlockSizes) -> (Bytes, Bytes) {
 }
 
 /// The words for an errno: the kernel log's where it is a device's answer.
-fn words_of(errno: i32) -> String {
+pub(crate) fn words_of(errno: i32) -> String {
     match errno {
         0 => String::new(),
         _ => match Status::from_errno(errno) {

@@ -4,13 +4,13 @@ use elevon_core::units::Nanos;
 use elevon_host::interrupt::Interrupt;
 use elevon_report::compare::Variant;
 use elevon_report::json::JsonOptions;
-use elevon_report::result::RunResult;
 use elevon_report::{html, json, text};
 
 use crate::args::{OutputFormat, RunArgs};
 use crate::console::Console;
 use crate::execute::execute;
-use crate::failure::{Failure, Outcome, emit, write_file};
+use crate::failure::{Failure, Outcome, emit};
+use crate::output::NewFile;
 use crate::plan::Plan;
 use crate::trace::TraceFile;
 
@@ -19,26 +19,28 @@ pub(crate) fn run(args: &RunArgs) -> Result<Outcome, Failure> {
     let json = args.output_format == OutputFormat::Json;
     let iostat = args.iostat.map(interval).transpose()?;
     let trace = args.trace.as_deref().map(|path| TraceFile::new(path, plan.kernel)).transpose()?;
+    let page = args.html.as_deref().map(|path| NewFile::create("--html", path)).transpose()?;
     let interrupt = Interrupt::on_signals().map_err(|e| Failure::Machine(format!("cannot watch for signals: {e}")))?;
     let label = args.jobs.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(" ");
+    warn(&plan.warnings);
     let mut console = Console::new(&label, iostat, json, trace);
     let (result, outcome) = execute(&plan, &mut console, &interrupt)?;
     console.finish()?;
-    warn(&result);
+    warn(&result.warnings[plan.warnings.len()..]);
     emit(&match args.output_format {
         OutputFormat::Normal => text::report(&result),
         OutputFormat::Json => json::report(&result, JsonOptions::default()),
     })?;
-    if let Some(path) = &args.html {
+    if let Some(file) = page {
         let variant = Variant { label: &label, result: &result };
-        write_file(path, html::page(&label, &[variant]).as_bytes())?;
+        file.commit(html::page(&label, &[variant]).as_bytes())?;
     }
     Ok(outcome)
 }
 
 /// Warnings go to stderr, a line each.
-pub(crate) fn warn(result: &RunResult) {
-    for warning in &result.warnings {
+pub(crate) fn warn(warnings: &[String]) {
+    for warning in warnings {
         eprintln!("elevon: warning: {warning}");
     }
 }

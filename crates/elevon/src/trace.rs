@@ -10,6 +10,7 @@ use elevon_sim::device::Description;
 use elevon_workload::jobs::Jobs;
 
 use crate::failure::Failure;
+use crate::output::beside;
 
 /// A trace being written: a folder beside the final place holds it until it is whole.
 pub(crate) struct TraceFile {
@@ -34,9 +35,8 @@ impl TraceFile {
 
     /// The run is about to start: the file gets its head.
     pub(crate) fn start(&mut self, device: &Description, cpus: u16, jobs: &Jobs) -> Result<(), Failure> {
-        let name = |member: &elevon_workload::jobs::Member| {
-            TaskName::new(&jobs.specs()[member.spec].name, member.number)
-        };
+        let name =
+            |member: &elevon_workload::jobs::Member| TaskName::new(&jobs.specs()[member.spec].name, member.number);
         let context = Context {
             device: number_of(&device.name),
             tasks: jobs.members().iter().map(name).collect(),
@@ -75,9 +75,7 @@ struct Scratch(PathBuf);
 
 impl Scratch {
     fn beside(path: &Path) -> io::Result<Self> {
-        let mut name = path.file_name().unwrap_or_default().to_owned();
-        name.push(format!(".part-{}", std::process::id()));
-        let folder = path.with_file_name(name);
+        let folder = beside(path);
         std::fs::create_dir(&folder).map(|()| Self(folder))
     }
 

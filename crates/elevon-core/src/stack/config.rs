@@ -126,7 +126,7 @@ impl StackConfig {
             }
             "max_retries" => self.max_retries = number(0, 100, "retries from 0 to 100")? as u8,
             "max_sectors_kb" => {
-                let kb = number(0, u64::MAX, "KiB")?;
+                let kb = number(0, u64::MAX, "a whole number of KiB")?;
                 self.limits.set_user_max_sectors_kb(kb, &self.kernel.rules()).map_err(SettingError::Limit)?;
             }
             _ if self.limits.read(key).is_some() => {

@@ -53,7 +53,12 @@ fn job_block(out: &mut String, run: &RunResult, job: &JobResult) {
     if stats.error != 0 {
         let _ = write!(out, " ({})", job.error);
     }
-    let _ = writeln!(out, ": pid={}: {}", job.pid, date(run.unix_ms));
+    let _ = write!(out, ": pid={}", job.pid);
+    // Virtual time has no date.
+    if run.unix_ms > 0 {
+        let _ = write!(out, ": {}", date(run.unix_ms));
+    }
+    out.push('\n');
     if !job.description.is_empty() {
         let _ = writeln!(out, "  Description  : [{}]", job.description);
     }

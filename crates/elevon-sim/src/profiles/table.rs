@@ -246,7 +246,7 @@ pub const PROFILES: &[Profile] = &[
     },
     Profile {
         name: "nvme-datacenter",
-        summary: "datacenter NVMe SSD (P3600/P3700 class) in steady state, power-loss protected, 2 TB (the default)",
+        summary: "datacenter NVMe SSD (P3600/P3700 class) in steady state, power-loss protected, 2 TB (default)",
         base: Base::Flash {
             class: Class::NvmeDatacenter,
             settings: "size=2000398934016B,hw_queues=2,queue_depth=1023,dies=32,read_time=66us,fixed_latency=8us,\
