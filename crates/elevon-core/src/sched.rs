@@ -5,6 +5,7 @@
 //! [`AnyScheduler`] and a row of [`SCHEDULERS`].
 
 extern crate alloc;
+use alloc::string::String;
 use alloc::vec::Vec;
 
 pub mod bfq;
@@ -203,6 +204,11 @@ impl AnyScheduler {
     /// Every tunable with its value in force, in sysfs units and order of names.
     pub fn tunables(&self) -> Vec<(&'static str, i64)> {
         self.info().tunables.iter().map(|t| (t.name, self.tunable(t.name))).collect()
+    }
+
+    /// The same as text: choices by their names.
+    pub fn tunables_shown(&self) -> Vec<(&'static str, String)> {
+        self.info().tunables.iter().map(|t| (t.name, t.show(self.tunable(t.name)))).collect()
     }
 
     fn tunable(&self, name: &str) -> i64 {

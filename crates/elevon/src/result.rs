@@ -49,7 +49,7 @@ pub(crate) fn of(facts: &Facts<'_>, outcome: Outcome) -> RunResult {
         kernel: config.kernel,
         scheduler: SchedulerInfo {
             name: config.scheduler.name.to_owned(),
-            tunables: stack.scheduler().tunables().into_iter().map(|(k, v)| (k.to_owned(), v.to_string())).collect(),
+            tunables: stack.scheduler().tunables_shown().into_iter().map(|(k, v)| (k.to_owned(), v)).collect(),
             counters: Vec::new(),
         },
         seed: plan.seed,

@@ -5,7 +5,8 @@
 //! - `off`: nothing.
 //! - `seed`: as the first version did (4.20). A seeky, unraised queue on queueing flash lets ten sectors of others pass for each of
 //!   its own in a slot; whoever was activated last goes first, whatever its weight. All the throughput is back, and with one
-//!   request outstanding per process every process gets the same: the weights are gone.
+//!   request outstanding per process every process gets the same: the weights are gone. With it the device is found to queue
+//!   commands by that version's test (more than 4 in it, not 3); everything else is as in later kernels.
 //! - `limit` (default): as Linux does since 5.2. A limit on the requests in the device, learnt from how much longer the waited-for
 //!   request took when others were injected. Bounded in its harm, but again blind to weights.
 //! - `fair`: ours. An injected request is a slot of its own: the queue is charged at once, and only a queue that is *eligible* (its

@@ -421,6 +421,22 @@ fn tunables_show_what_was_set() {
     assert_eq!(parse("bfq:inject=most").unwrap_err(), "inject=most: must be one of off|seed|limit|fair");
 }
 
+/// A request of one of twelve processes, which mostly keep their priority and group.
+fn send_something(bed: &mut Bed<Bfq>, rng: &mut Rng) {
+    let how = As {
+        task: rng.below(12) as u32,
+        level: rng.pick(&[0, 4, 4, 4, 7]),
+        class: rng.pick(&[PrioClass::Be, PrioClass::Be, PrioClass::Be, PrioClass::Rt, PrioClass::Idle]),
+        sectors: 8 << rng.below(6),
+        op: rng.pick(&[Op::Read, Op::Read, Op::Write]),
+        tenant: rng.below(4) as u32,
+    };
+    let usual = As { level: 4, class: PrioClass::Be, tenant: how.task % 4, ..how };
+    let how = if rng.one_in(20) { how } else { usual };
+    let range = if rng.one_in(2) { 3000 } else { 1 << 24 };
+    bed.send(how, rng.below(range) * 8);
+}
+
 /// Everything at once: processes of all kinds, tenants, tunables changed in flight, exits, requeues. Nothing is lost.
 #[test]
 fn random_steps_keep_every_invariant() {
@@ -442,23 +458,7 @@ fn random_steps_keep_every_invariant() {
             bed.wake();
             match rng.below(10) {
                 0..=3 if sent - finished < 200 => {
-                    let how = As {
-                        task: rng.below(12) as u32,
-                        level: rng.pick(&[0, 4, 4, 4, 7]),
-                        class: rng.pick(&[PrioClass::Be, PrioClass::Be, PrioClass::Be, PrioClass::Rt, PrioClass::Idle]),
-                        sectors: 8 << rng.below(6),
-                        op: rng.pick(&[Op::Read, Op::Read, Op::Write]),
-                        tenant: rng.below(4) as u32,
-                    };
-                    // A process mostly keeps its priority and group.
-                    let how = if rng.one_in(20) {
-                        how
-                    } else {
-                        As { level: 4, class: PrioClass::Be, tenant: how.task % 4, ..how }
-                    };
-                    let near = rng.below(3000) * 8;
-                    let far = rng.below(1 << 24) * 8;
-                    bed.send(how, if rng.one_in(2) { near } else { far });
+                    send_something(&mut bed, &mut rng);
                     sent += 1;
                 }
                 4..=6 => out.extend(bed.dispatch()),
