@@ -9,7 +9,7 @@ use std::time::{Duration, Instant as Clock};
 use elevon_core::account::{Accounting, CompletionFact};
 use elevon_core::kernel::IoTicksForm;
 use elevon_core::op::StatGroup;
-use elevon_core::units::{Instant, Sectors};
+use elevon_core::units::{Instant, Sectors, TaskId};
 
 const DEPTH: usize = 32;
 
@@ -31,7 +31,10 @@ fn main() {
                 now += step;
                 let end = Instant::new(now);
                 account.on_sectors(StatGroup::Read, Sectors::new(8));
-                account.on_end(&CompletionFact { group: StatGroup::Read, start: *slot, issued: *slot, end }, true);
+                account.on_end(
+                    &CompletionFact { group: StatGroup::Read, task: TaskId(0), start: *slot, issued: *slot, end },
+                    true,
+                );
                 account.on_start(end, DEPTH as u32);
                 account.on_issue(end);
                 *slot = end;

@@ -5,6 +5,9 @@
 //! one feeds field 10. Cost: O(1) per call, nothing allocated, and no division but where a jiffy has passed since the
 //! call before.
 
+extern crate alloc;
+use alloc::vec::Vec;
+
 pub mod io_ticks;
 pub mod iostat;
 #[cfg(test)]
@@ -15,7 +18,7 @@ use io_ticks::{IoTicks, JiffyClock, Moment, Rule};
 use crate::kernel::IoTicksForm;
 use crate::op::StatGroup;
 use crate::stats::LatencyStat;
-use crate::units::{Instant, Nanos, Sectors};
+use crate::units::{Instant, Nanos, Sectors, TaskId};
 
 /// Counters of one group (reads, writes, discards) in `/sys/block/X/stat`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -71,6 +74,8 @@ pub struct Utilisation {
 pub struct CompletionFact {
     /// Group it counts in.
     pub group: StatGroup,
+    /// The task that allocated it.
+    pub task: TaskId,
     /// When it was allocated.
     pub start: Instant,
     /// When it was (last) given to the driver.
@@ -100,6 +105,8 @@ pub struct Accounting {
     flush_ticks: Nanos,
     queued: [LatencyStat; 3],
     serviced: [LatencyStat; 3],
+    /// By task.
+    device_time: Vec<Nanos>,
 }
 
 impl Accounting {
@@ -126,6 +133,7 @@ impl Accounting {
             flush_ticks: Nanos::ZERO,
             queued: Default::default(),
             serviced: Default::default(),
+            device_time: Vec::new(),
         }
     }
 
@@ -201,7 +209,14 @@ impl Accounting {
             debug_assert!(self.started > 0, "a request left the driver that never went in");
             self.started -= 1;
             self.queued[at].add(fact.issued.since(fact.start).get());
-            self.serviced[at].add(fact.end.since(fact.issued).get());
+            let serviced = fact.end.since(fact.issued);
+            self.serviced[at].add(serviced.get());
+            if fact.task != TaskId::IDLE {
+                if fact.task.index() >= self.device_time.len() {
+                    self.device_time.resize(fact.task.index() + 1, Nanos::ZERO);
+                }
+                self.device_time[fact.task.index()] += serviced;
+            }
         }
     }
     /// A device flush ended.
@@ -253,6 +268,11 @@ impl Accounting {
     /// Latency from the driver to completion, by group.
     pub fn dispatched_to_completed(&self, group: StatGroup) -> &LatencyStat {
         &self.serviced[group as usize]
+    }
+    /// Sum of the times that a task's requests were in the driver: its part of what the device was kept busy with. A request
+    /// counts for the task that allocated it, whoever else's bios it carries.
+    pub fn device_time(&self, task: TaskId) -> Nanos {
+        self.device_time.get(task.index()).copied().unwrap_or(Nanos::ZERO)
     }
 }
 

@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 
 use elevon_core::stats::DirectionStats;
 
+use crate::fairness;
 use crate::number::{bytes_binary, bytes_decimal, count, grouped, span};
 use crate::result::{RunResult, SizeCounts};
 use crate::summary::{DiskDelta, bandwidth, iops, latency_mean, mixed, percentile, ratio, shown_latency, total};
@@ -44,14 +45,16 @@ pub(crate) struct Section {
     pub(crate) rows: Vec<Row>,
 }
 
-/// The comparison as text: a block of rows for each job, one for all jobs together and one for the device. Columns are the
-/// variants; every value past the first column carries its ratio to the first.
+/// The comparison as text: a block of rows for each job, one for all jobs together and one for the device; where jobs have
+/// priorities or weights, also the shares they got and were due. Columns are the variants; every value past the first column
+/// carries its ratio to the first.
 pub fn table(variants: &[Variant<'_>]) -> String {
     let mut out = String::new();
     legend(&mut out, variants);
     for section in sections(variants) {
         block(&mut out, &section);
     }
+    fairness::table::text(&mut out, variants, &heads(variants));
     out
 }
 
@@ -98,6 +101,11 @@ fn legend(out: &mut String, variants: &[Variant<'_>]) {
 /// A, B, C ... Z, then A again.
 pub(crate) fn letters() -> impl Iterator<Item = char> {
     ('A'..='Z').cycle()
+}
+
+/// Heads of the variants' columns.
+pub(crate) fn heads(variants: &[Variant<'_>]) -> Vec<String> {
+    letters().take(variants.len()).map(String::from).collect()
 }
 
 fn job_rows(figures: &[DirectionStats]) -> Vec<Row> {
@@ -205,10 +213,22 @@ mod tests {
     }
 
     #[test]
+    fn weighted_readers() {
+        let a = sample::weighted_run(&[("high", 80, 500), ("middle", 40, 500), ("low", 10, 500)]);
+        let b = sample::weighted_run(&[("high", 80, 620), ("middle", 40, 310), ("low", 10, 90)]);
+        let variants = [Variant { label: "inject=seed", result: &a }, Variant { label: "inject=fair", result: &b }];
+        let text = table(&variants);
+        let at = text.find("share of bandwidth").expect("a table of shares");
+        insta::assert_snapshot!(text[at..].to_owned());
+    }
+
+    #[test]
     fn four_variants_stay_within_120_columns() {
         let runs = [sample::mixed_run(), sample::quicker_run(), sample::odd_run(), sample::empty_run()];
         let variants: Vec<_> = runs.iter().map(|result| Variant { label: "v", result }).collect();
-        let text = table(&variants);
+        let weighted = sample::weighted_run(&[("a-reader", 80, 500), ("another-one", 10, 500)]);
+        let weighted = [Variant { label: "v", result: &weighted }; 4];
+        let text = table(&variants) + &table(&weighted);
         assert!(text.lines().all(|line| line.len() <= 120), "{text}");
     }
 

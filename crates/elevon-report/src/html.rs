@@ -6,7 +6,8 @@ mod plots;
 
 use std::fmt::Write as _;
 
-use crate::compare::{Row, Variant, device_rows, letters, sections, total_rows};
+use crate::compare::{Row, Variant, device_rows, heads, letters, sections, total_rows};
+use crate::fairness;
 use crate::number::{bytes_decimal, date, span};
 use crate::plot::{self, escape};
 use crate::result::RunResult;
@@ -109,6 +110,19 @@ fn tables(out: &mut String, variants: &[Variant<'_>]) {
         }
         out.push_str("</tr></thead><tbody>");
         section.rows.iter().for_each(|row| table_row(out, row));
+        out.push_str("</tbody></table></div>\n");
+    }
+    for table in fairness::table::tables(variants, &heads(variants)) {
+        let heads: String = table.header.iter().map(|head| format!("<th scope=\"col\">{head}</th>")).collect();
+        let _ = write!(
+            out,
+            "<div class=\"block scroll\"><table><caption>{}</caption><thead><tr><th scope=\"col\">job</th>{heads}</tr></thead><tbody>",
+            table.title
+        );
+        for row in &table.rows {
+            let cells: String = row[1..].iter().map(|cell| format!("<td>{}</td>", escape(cell))).collect();
+            let _ = write!(out, "<tr><th scope=\"row\">{}</th>{cells}</tr>", escape(&row[0]));
+        }
         out.push_str("</tbody></table></div>\n");
     }
     out.push_str("</section>\n");

@@ -294,6 +294,16 @@ mod tests {
     }
 
     #[test]
+    fn fairness_comes_only_with_weights() {
+        let of = |run| value(&run, JsonOptions::default())["elevon"]["fairness"].clone();
+        assert!(of(sample::mixed_run()).is_null());
+        let found = of(sample::weighted_run(&[("high", 80, 200), ("low", 20, 50)]));
+        assert_eq!(found["jobs"][0]["due"], json!(0.8));
+        assert_eq!((&found["jobs"][1]["weight"], &found["jobs"][1]["prioclass"]), (&json!(20), &json!(2)));
+        assert!((found["jain_bandwidth"].as_f64().unwrap() - 1.0).abs() < 1e-9, "{found}");
+    }
+
+    #[test]
     fn nothing_is_not_a_number() {
         let text = report(&sample::empty_run(), JsonOptions { bins: true, series: true });
         assert!([": NaN", ": inf", ": null"].iter().all(|bad| !text.contains(bad)), "{text}");

@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 // The value, and the numbers made from it.
+pub mod fairness;
 pub mod number;
 pub mod result;
 pub mod summary;

@@ -3,6 +3,7 @@
 //! Whoever runs a job fills this in once. Times are those of the clock that drove the run, counted from its start.
 
 use elevon_core::account::DiskStats;
+use elevon_core::ioprio::PrioClass;
 use elevon_core::kernel::{IoTicksForm, Kernel};
 use elevon_core::limits::QueueLimits;
 use elevon_core::stats::{JobStats, LatencyStat};
@@ -117,6 +118,19 @@ pub struct Workload {
     pub iodepth: u32,
 }
 
+/// What a job may ask of a scheduler that divides the device: its priority and cgroup, as weights.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Claim {
+    /// Whether the job asked for it; otherwise it is what everybody gets who does not.
+    pub given: bool,
+    /// Its class: classes come one after another, weights divide what a class gets.
+    pub class: PrioClass,
+    /// Weight of all its processes together: 10 for each, 20 for the level above, ... 80 for level 0.
+    pub weight: u32,
+    /// Its cgroup with the weight (1 to 1000) that all jobs of the cgroup share.
+    pub cgroup: Option<(String, u32)>,
+}
+
 /// One job, or one reporting group of jobs.
 #[derive(Clone, Debug)]
 pub struct JobResult {
@@ -138,6 +152,10 @@ pub struct JobResult {
     pub start: Instant,
     /// When it ended.
     pub end: Instant,
+    /// What it is due; `None` where jobs of different classes or cgroups are one entry.
+    pub claim: Option<Claim>,
+    /// Time that its requests spent in the device, summed over them; `None` where that is not known.
+    pub device_time: Option<Nanos>,
     /// What it counted. The errno that ended it, if any, is in here.
     pub stats: JobStats,
     /// Words for that errno; empty without one.

@@ -8,7 +8,7 @@ use elevon_core::stats::{DirectionStats, JobStats, LatencyStat};
 use elevon_core::units::{Bytes, Instant, Nanos, Sectors};
 
 use crate::result::{
-    DEFAULT_PERCENTILES, DeviceInfo, DiskResult, JobResult, LatencyPercentiles, Point, RunResult, SchedulerInfo,
+    Claim, DEFAULT_PERCENTILES, DeviceInfo, DiskResult, JobResult, LatencyPercentiles, Point, RunResult, SchedulerInfo,
     Series, SizeCounts, StackCounters, StageLatency, UnifiedReporting, Workload,
 };
 
@@ -60,6 +60,8 @@ fn job(name: &str, group: u32, stats: JobStats) -> JobResult {
         options: vec![("rw".into(), "randrw".into()), ("bs".into(), "4k".into())],
         start: Instant::ZERO,
         end: Instant::new(2_000_000_000),
+        claim: Some(Claim { given: false, class: PrioClass::Be, weight: 40, cgroup: None }),
+        device_time: Some(Nanos::from_millis(400)),
         stats,
         error: String::new(),
         percentiles: DEFAULT_PERCENTILES.to_vec(),
@@ -224,6 +226,22 @@ pub(crate) fn quicker_run() -> RunResult {
         series.points.iter_mut().for_each(|point| point.bytes[1] *= 2);
     }
     run
+}
+
+/// Readers with these weights that ran together for ten seconds at these rates of 4 KiB I/Os a second.
+pub(crate) fn weighted_run(readers: &[(&str, u32, u64)]) -> RunResult {
+    let jobs = readers.iter().map(|&(name, weight, iops)| {
+        let stats = JobStats {
+            directions: [direction(iops * 10, 4096, 160_000, 10_000), Default::default(), Default::default()],
+            ..Default::default()
+        };
+        let mut job = job(name, 0, stats);
+        job.end = Instant::new(10_000_000_000);
+        job.claim = Some(Claim { given: true, class: PrioClass::Be, weight, cgroup: None });
+        job.device_time = Some(Nanos::from_micros(iops * 10 * 160));
+        job
+    });
+    RunResult { jobs: jobs.collect(), elapsed: Nanos::from_secs(10), ..empty_run() }
 }
 
 /// A failed job with unified figures and its own percentiles, and one with both kinds of figures.

@@ -6,6 +6,8 @@ mod stack;
 
 use std::fmt::Write as _;
 
+use crate::compare::Variant;
+use crate::fairness;
 use crate::result::RunResult;
 use crate::summary::DiskDelta;
 
@@ -22,6 +24,7 @@ pub fn report(run: &RunResult) -> String {
     out.push('\n');
     fio::jobs(&mut out, run);
     fio::groups(&mut out, run);
+    fairness::table::text(&mut out, &[Variant { label: "", result: run }], &["got".to_owned()]);
     fio::disk(&mut out, run);
     let delta = DiskDelta::between(&run.disk.start, &run.disk.end);
     let width = run.disk.name.len().max(10);

@@ -2,20 +2,23 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use elevon_core::ioprio::{IoPrio, PrioClass};
 use elevon_core::op::StatGroup;
 use elevon_core::stack::Stack;
 use elevon_core::status::Status;
-use elevon_core::units::Bytes;
-use elevon_core::units::{Instant, Nanos};
+use elevon_core::units::{Bytes, Instant, Nanos, TaskId};
 use elevon_formats::fio::spec::{BlockSizes, JobSpec, Unified};
 use elevon_report::result::{
-    DeviceInfo, DiskResult, JobResult, LatencyPercentiles, Point, RunResult, SchedulerInfo, Series, SizeCounts,
+    Claim, DeviceInfo, DiskResult, JobResult, LatencyPercentiles, Point, RunResult, SchedulerInfo, Series, SizeCounts,
     StackCounters, StageLatency, UnifiedReporting, Workload,
 };
 use elevon_sim::device::Description;
 use elevon_workload::run::{JobOutcome, Outcome};
 
 use crate::plan::Plan;
+
+/// Weight of a cgroup that gives none, as in Linux.
+const CGROUP_WEIGHT: u32 = 100;
 
 /// What is known beside the outcome.
 pub(crate) struct Facts<'a> {
@@ -31,7 +34,6 @@ pub(crate) fn of(facts: &Facts<'_>, outcome: Outcome) -> RunResult {
     let Facts { plan, device, stack, real, warnings } = facts;
     let config = stack.config();
     let elapsed = outcome.ended.since(outcome.started);
-    let specs = &plan.jobs.jobs;
     let unix_ms = if *real {
         SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64)
     } else {
@@ -58,7 +60,7 @@ pub(crate) fn of(facts: &Facts<'_>, outcome: Outcome) -> RunResult {
         global_options: Vec::new(),
         unix_ms,
         elapsed,
-        jobs: jobs(specs, &outcome),
+        jobs: jobs(facts, &outcome),
         disk: disk(facts, &outcome),
         series: Some(series(&outcome)),
         events_lost: 0,
@@ -100,10 +102,11 @@ fn effective(facts: &Facts<'_>) -> Vec<(String, String)> {
 }
 
 /// One entry a job; jobs of a reporting group are one.
-fn jobs(specs: &[JobSpec], outcome: &Outcome) -> Vec<JobResult> {
+fn jobs(facts: &Facts<'_>, outcome: &Outcome) -> Vec<JobResult> {
     let mut results: Vec<JobResult> = Vec::new();
-    for job in &outcome.jobs {
-        let spec = &specs[job.spec];
+    for (task, job) in outcome.jobs.iter().enumerate() {
+        let spec = &facts.plan.jobs.jobs[job.spec];
+        let device_time = facts.stack.accounting().device_time(TaskId(task as u32));
         let open = results.last_mut().filter(|last| spec.group_reporting && last.group == job.group);
         match open {
             Some(last) => {
@@ -112,8 +115,10 @@ fn jobs(specs: &[JobSpec], outcome: &Outcome) -> Vec<JobResult> {
                 last.end = last.end.max(since_start(outcome, job.end));
                 last.stats.merge(&job.stats);
                 last.error = words_of(last.stats.error);
+                last.claim = last.claim.take().and_then(|first| together(first, claim(spec)));
+                last.device_time = last.device_time.map(|time| time + device_time);
             }
-            None => results.push(job_result(spec, outcome, job)),
+            None => results.push(JobResult { device_time: Some(device_time), ..job_result(spec, outcome, job) }),
         }
     }
     results
@@ -139,6 +144,8 @@ fn job_result(spec: &JobSpec, outcome: &Outcome, job: &JobOutcome) -> JobResult 
         options: spec.options.clone(),
         start: since_start(outcome, job.start),
         end: since_start(outcome, job.end),
+        claim: Some(claim(spec)),
+        device_time: None,
         stats: job.stats.clone(),
         error: words_of(job.stats.error),
         percentiles: spec.percentiles.iter().map(|&p| p as u32).collect(),
@@ -153,6 +160,25 @@ fn job_result(spec: &JobSpec, outcome: &Outcome, job: &JobOutcome) -> JobResult 
             Unified::Both => UnifiedReporting::Both,
         },
     }
+}
+
+/// What one process of a job is due, as BFQ reads it: 10 for each level that its priority is above the last.
+fn claim(spec: &JobSpec) -> Claim {
+    let prio = if spec.ioprio.class() == PrioClass::None { IoPrio::DEFAULT } else { spec.ioprio };
+    let level = if prio.class() == PrioClass::Idle { 7 } else { prio.level() };
+    Claim {
+        given: spec.ioprio.class() != PrioClass::None || spec.cgroup_weight.is_some(),
+        class: prio.class(),
+        weight: 10 * (8 - u32::from(level)),
+        cgroup: spec.cgroup.clone().map(|name| (name, spec.cgroup_weight.unwrap_or(CGROUP_WEIGHT))),
+    }
+}
+
+/// Two claims as one, where they are of one class and cgroup.
+fn together(first: Claim, second: Claim) -> Option<Claim> {
+    let is_same = first.class == second.class && first.cgroup == second.cgroup;
+    let (given, weight) = (first.given || second.given, first.weight + second.weight);
+    is_same.then_some(Claim { given, weight, ..first })
 }
 
 fn option(spec: &JobSpec, names: &[&str]) -> Option<String> {

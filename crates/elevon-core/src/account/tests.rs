@@ -29,7 +29,7 @@ fn at(ns: u64) -> Instant {
 }
 
 fn fact(group: StatGroup, start: u64, issued: u64, end: u64) -> CompletionFact {
-    CompletionFact { group, start: at(start), issued: at(issued), end: at(end) }
+    CompletionFact { group, task: TaskId(1), start: at(start), issued: at(issued), end: at(end) }
 }
 
 /// One read from `start` to `end` with nothing else about.
@@ -68,6 +68,18 @@ fn the_seeds_five_requests_in_all_forms_at_once() {
             assert_eq!(stats.fields()[10], 250);
         }
     }
+}
+
+#[test]
+fn time_in_the_device_counts_for_the_task_that_had_the_request() {
+    let mut account = Accounting::new(IoTicksForm::Exact, 250, 1, true);
+    lone(&mut account, 10, 30);
+    lone(&mut account, 50, 55);
+    account.on_start(at(60), 1);
+    let nobody = CompletionFact { task: TaskId::IDLE, ..fact(StatGroup::Read, 60, 60, 90) };
+    account.on_issue(at(60));
+    account.on_end(&nobody, true);
+    assert_eq!([0, 1, 2].map(|task| account.device_time(TaskId(task)).get()), [0, 25, 0]);
 }
 
 /// A device busy for about 5.2 ms, a hundred times a second, at 250 Hz. A real 6.18 showed 2000 ms in one run of 5 s

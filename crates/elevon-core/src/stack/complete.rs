@@ -167,8 +167,13 @@ impl Stack {
             self.end_bio(bio, status);
         }
         if request.accounted {
-            let fact =
-                CompletionFact { group: group_of(&request), start: request.start, issued: request.issued, end: now };
+            let fact = CompletionFact {
+                group: group_of(&request),
+                task: request.task,
+                start: request.start,
+                issued: request.issued,
+                end: now,
+            };
             self.accounting.on_end(&fact, request.state == State::InFlight);
             if self.tracing && self.rules.io_start_events {
                 self.trace_part(now, EventKind::IoDone, &request, Sector::ZERO, 0);

@@ -3,6 +3,7 @@
 use elevon_core::histogram::Histogram;
 
 use crate::compare::{Variant, letters};
+use crate::fairness::{Share, fairness};
 use crate::plot::{Axis, Mark, Plot, Scale, Series, Unit};
 use crate::result::{Point, SizeCounts};
 use crate::summary::{ratio, shown_latency, total};
@@ -21,6 +22,7 @@ pub(super) fn all(variants: &[Variant<'_>]) -> Vec<Plot> {
         tail(variants),
         queue_depth(variants),
         request_sizes(variants),
+        shares(variants),
     ];
     candidates.into_iter().filter(|plot| plot.series.iter().any(|series| !series.points.is_empty())).collect()
 }
@@ -194,6 +196,24 @@ fn request_sizes(variants: &[Variant<'_>]) -> Plot {
     }
     for (series, sizes) in plot.series.iter_mut().zip(&all) {
         series.points = shares(sizes);
+    }
+    plot
+}
+
+fn shares(variants: &[Variant<'_>]) -> Plot {
+    let of = |v: &Variant<'_>| fairness(v.result).map_or_else(Vec::new, |found| found.shares);
+    let point = |share: &Share| (100.0 * share.due, ratio(share.bandwidth, share.due));
+    let mut plot = Plot {
+        title: "Share got over share due".into(),
+        description: "Bandwidth of each job against what its weight is due: 1 is fair, above is more, below is less."
+            .into(),
+        mark: Mark::Points,
+        x: axis("share due", Scale::Linear, Unit::Percent),
+        y: axis("got over due", Scale::Linear, Unit::Count),
+        series: series(variants, |v| of(v).iter().map(point).collect()),
+    };
+    for (series, variant) in plot.series.iter_mut().zip(variants) {
+        series.labels = of(variant).iter().map(|share| variant.result.jobs[share.job].name.clone()).collect();
     }
     plot
 }

@@ -4,6 +4,7 @@ use elevon_core::kernel::IoTicksForm;
 use serde_json::{Map, Value, json};
 
 use super::{JsonOptions, SCHEMA_VERSION, latency, strings};
+use crate::fairness::{self, Fairness};
 use crate::result::{RunResult, Series};
 use crate::summary::{DiskDelta, ratio};
 
@@ -47,6 +48,9 @@ pub(super) fn value(run: &RunResult, options: JsonOptions) -> Value {
         "events_lost": run.events_lost,
         "warnings": run.warnings,
     });
+    if let Some(found) = fairness::fairness(run) {
+        out["fairness"] = fairness_value(run, &found);
+    }
     if let (true, Some(found)) = (options.series, &run.series) {
         out["series"] = series(found);
     }
@@ -109,6 +113,36 @@ fn utilisation(run: &RunResult, delta: &DiskDelta) -> Value {
         out.insert(form.name().into(), json!(percent));
     }
     Value::Object(out)
+}
+
+/// Only for runs whose jobs give priorities or weights. Shares are from 0 to 1, among jobs of the same time and class.
+fn fairness_value(run: &RunResult, found: &Fairness) -> Value {
+    let jobs: Vec<Value> = found
+        .shares
+        .iter()
+        .map(|share| {
+            let job = &run.jobs[share.job];
+            let mut out = json!({ "jobname": job.name, "due": share.due, "bandwidth": share.bandwidth });
+            if let Some(claim) = &job.claim {
+                out["prioclass"] = json!(claim.class as u8);
+                out["weight"] = json!(claim.weight);
+                if let Some((name, weight)) = &claim.cgroup {
+                    out["cgroup"] = json!({ "name": name, "weight": weight });
+                }
+            }
+            if let Some(time) = share.device_time {
+                out["device_time"] = json!(time);
+            }
+            out
+        })
+        .collect();
+    let mut out = json!({ "jobs": jobs });
+    for (key, index) in [("jain_bandwidth", found.jain_bandwidth()), ("jain_device_time", found.jain_device_time())] {
+        if let Some(index) = index {
+            out[key] = json!(index);
+        }
+    }
+    out
 }
 
 fn series(series: &Series) -> Value {

@@ -1,0 +1,260 @@
+//! Fairness: the share that each job got against the share that its weight is due, and one figure for all of them.
+//!
+//! Shares are of those who compete: jobs that ran at the same time, in the same priority class. Classes are strict (real time
+//! goes first, idle last), so nobody is due a share of another class's service. Among best-effort jobs a cgroup counts as one with
+//! the cgroup's weight, and its jobs divide what it is due by their own weights. A share is of rates while running, so that a job
+//! that ended a little earlier is not found wanting.
+
+pub(crate) mod table;
+
+use elevon_core::ioprio::PrioClass;
+
+use crate::result::{Claim, JobResult, RunResult};
+use crate::summary::{bandwidth, mixed, ratio};
+
+/// One job of a [`Fairness`].
+#[derive(Clone, Debug, PartialEq)]
+pub struct Share {
+    /// Index in [`RunResult::jobs`].
+    pub job: usize,
+    /// Share that it is due, 0 to 1.
+    pub due: f64,
+    /// Share of the bandwidth that it got, 0 to 1.
+    pub bandwidth: f64,
+    /// Share of the device's time that it got, 0 to 1, where that is known.
+    pub device_time: Option<f64>,
+    /// Jobs that it competes with, itself included.
+    rivals: usize,
+}
+
+/// Who got what in a run.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Fairness {
+    /// Jobs that have a claim, in the order of the run.
+    pub shares: Vec<Share>,
+}
+
+/// The fairness of a run; `None` where no job gives a priority or weight, or nobody competes.
+pub fn fairness(run: &RunResult) -> Option<Fairness> {
+    let claims = || run.jobs.iter().filter_map(|job| job.claim.as_ref());
+    if !claims().any(|claim| claim.given) {
+        return None;
+    }
+    let mut shares: Vec<Share> = Vec::new();
+    let contests = contests(&run.jobs);
+    for (at, job) in run.jobs.iter().enumerate() {
+        let Some(claim) = &job.claim else { continue };
+        let rivals: Vec<(&JobResult, &Claim)> = run
+            .jobs
+            .iter()
+            .zip(&contests)
+            .filter(|&(_, &contest)| contest == contests[at])
+            .filter_map(|(other, _)| Some((other, other.claim.as_ref()?)))
+            .filter(|(_, other)| level_of(other) == level_of(claim))
+            .collect();
+        let of_all = |rate: fn(&JobResult) -> f64| ratio(rate(job), rivals.iter().map(|(other, _)| rate(other)).sum());
+        shares.push(Share {
+            job: at,
+            due: due(claim, &rivals),
+            bandwidth: of_all(job_bandwidth),
+            device_time: rivals.iter().all(|(other, _)| other.device_time.is_some()).then(|| of_all(occupancy)),
+            rivals: rivals.len(),
+        });
+    }
+    shares.iter().any(|share| share.rivals > 1).then_some(Fairness { shares })
+}
+
+impl Fairness {
+    /// Jain's index over bandwidth got against due: 1 where everybody has what they are due, 1/n where one of n has everything.
+    /// `None` where nobody has a rival.
+    pub fn jain_bandwidth(&self) -> Option<f64> {
+        self.jain_of(|share| Some(share.bandwidth))
+    }
+
+    /// The same over the device's time.
+    pub fn jain_device_time(&self) -> Option<f64> {
+        self.jain_of(|share| share.device_time)
+    }
+
+    fn jain_of(&self, got: impl Fn(&Share) -> Option<f64>) -> Option<f64> {
+        let contested = self.shares.iter().filter(|share| share.rivals > 1);
+        contested
+            .map(|share| Some(ratio(got(share)?, share.due)))
+            .collect::<Option<Vec<_>>>()
+            .and_then(|all| jain(&all))
+    }
+}
+
+/// Jain's index of fairness, (Σx)² / (n Σx²): from 1/n to 1, whatever the unit of the values. Everybody at 0 is fair; `None` for
+/// nobody. (R. Jain, D. Chiu, W. Hawe: A Quantitative Measure of Fairness and Discrimination, 1984.)
+pub fn jain(values: &[f64]) -> Option<f64> {
+    let sum: f64 = values.iter().sum();
+    let squares: f64 = values.iter().map(|x| x * x).sum();
+    match values.len() {
+        0 => None,
+        _ if squares == 0.0 => Some(1.0),
+        n => Some(sum * sum / (n as f64 * squares)),
+    }
+}
+
+/// A job's weight with its class, and its cgroup's: `BE 80`, `RT 40`, `tenants/a 300: BE 40`.
+pub fn claim_words(claim: &Claim) -> String {
+    let class = match claim.class {
+        PrioClass::Rt => "RT",
+        PrioClass::None | PrioClass::Be => "BE",
+        PrioClass::Idle => "IDLE",
+    };
+    match &claim.cgroup {
+        Some((name, weight)) => format!("{name} {weight}: {class} {}", claim.weight),
+        None => format!("{class} {}", claim.weight),
+    }
+}
+
+/// Who competes in one division: a cgroup is best effort whatever its jobs are.
+fn level_of(claim: &Claim) -> PrioClass {
+    match (claim.class, &claim.cgroup) {
+        (PrioClass::None, _) | (_, Some(_)) => PrioClass::Be,
+        (class, None) => class,
+    }
+}
+
+/// Share of a claim among its rivals.
+fn due(claim: &Claim, rivals: &[(&JobResult, &Claim)]) -> f64 {
+    let mut cgroups: Vec<(&str, u32)> = Vec::new();
+    let mut weights = 0.0;
+    for (_, rival) in rivals {
+        match &rival.cgroup {
+            None => weights += f64::from(rival.weight),
+            Some((name, weight)) if !cgroups.iter().any(|(known, _)| known == name) => cgroups.push((name, *weight)),
+            Some(_) => {}
+        }
+    }
+    weights += cgroups.iter().map(|&(_, weight)| f64::from(weight)).sum::<f64>();
+    let Some((name, _)) = &claim.cgroup else { return ratio(claim.weight.into(), weights) };
+    let weight = cgroups.iter().find(|(known, _)| known == name).map_or(0, |&(_, weight)| weight);
+    let members = rivals.iter().filter(|(_, rival)| rival.cgroup.as_ref().is_some_and(|(other, _)| other == name));
+    let inside: f64 = members.map(|(_, member)| f64::from(member.weight)).sum();
+    ratio(weight.into(), weights) * ratio(claim.weight.into(), inside)
+}
+
+/// A number for each job, the same for jobs that ran at the same time, or at the same time as a third.
+fn contests(jobs: &[JobResult]) -> Vec<usize> {
+    let mut order: Vec<usize> = (0..jobs.len()).collect();
+    order.sort_by_key(|&at| jobs[at].start);
+    let mut contests = vec![0; jobs.len()];
+    let (mut contest, mut reached) = (0, elevon_core::units::Instant::ZERO);
+    for at in order {
+        contest += usize::from(jobs[at].start >= reached);
+        reached = reached.max(jobs[at].end);
+        contests[at] = contest;
+    }
+    contests
+}
+
+/// Bytes a second in all directions.
+fn job_bandwidth(job: &JobResult) -> f64 {
+    bandwidth(&mixed(&job.stats))
+}
+
+/// Requests that it had in the device, on average while it ran.
+fn occupancy(job: &JobResult) -> f64 {
+    ratio(job.device_time.map_or(0.0, |time| time.get() as f64), job.end.since(job.start).get() as f64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sample::weighted_run;
+    use elevon_core::units::{Instant, Nanos};
+
+    fn near(a: Option<f64>, b: f64) {
+        assert!(a.is_some_and(|a| (a - b).abs() < 1e-9), "{a:?} is not {b}");
+    }
+
+    #[test]
+    fn jain_from_all_equal_to_one_takes_all() {
+        for n in 1..10 {
+            near(jain(&vec![0.3; n]), 1.0);
+            let mut greedy = vec![0.0; n];
+            greedy[n - 1] = 7.0;
+            near(jain(&greedy), 1.0 / n as f64);
+        }
+        assert_eq!(jain(&[]), None);
+        near(jain(&[0.0, 0.0]), 1.0);
+        // k of n share alike, the others have nothing: k/n.
+        near(jain(&[1.0, 1.0, 1.0, 0.0]), 0.75);
+    }
+
+    #[test]
+    fn shares_by_weight_are_fair_and_equal_shares_are_not() {
+        let by_weight = fairness(&weighted_run(&[("a", 80, 800), ("b", 40, 400), ("c", 10, 100)])).expect("weights");
+        near(by_weight.jain_bandwidth(), 1.0);
+        near(by_weight.jain_device_time(), 1.0);
+        let dues: Vec<f64> = by_weight.shares.iter().map(|share| share.due).collect();
+        for (due, expected) in dues.iter().zip([80.0 / 130.0, 40.0 / 130.0, 10.0 / 130.0]) {
+            near(Some(*due), expected);
+        }
+        // Got over due is 13/24, 13/12 and 13/3: the index is their square sum's.
+        let equal = fairness(&weighted_run(&[("a", 80, 500), ("b", 40, 500), ("c", 10, 500)])).expect("weights");
+        let x: [f64; 3] = [13.0 / 24.0, 13.0 / 12.0, 13.0 / 3.0];
+        let sum: f64 = x.iter().sum();
+        near(equal.jain_bandwidth(), sum * sum / (3.0 * x.iter().map(|x| x * x).sum::<f64>()));
+    }
+
+    #[test]
+    fn one_that_takes_all_of_n_has_an_index_of_its_due() {
+        let run = weighted_run(&[("a", 40, 1000), ("b", 40, 0), ("c", 40, 0), ("d", 40, 0)]);
+        near(fairness(&run).and_then(|f| f.jain_bandwidth()), 0.25);
+    }
+
+    #[test]
+    fn nothing_is_said_without_weights_or_rivals() {
+        let mut run = weighted_run(&[("a", 40, 100), ("b", 40, 100)]);
+        for job in &mut run.jobs {
+            job.claim.as_mut().expect("a claim").given = false;
+        }
+        assert_eq!(fairness(&run), None);
+        assert_eq!(fairness(&weighted_run(&[("alone", 80, 100)])), None);
+    }
+
+    #[test]
+    fn jobs_that_ran_one_after_another_do_not_compete() {
+        let mut run = weighted_run(&[("a", 80, 100), ("b", 10, 100), ("later", 40, 100), ("last", 40, 300)]);
+        for job in &mut run.jobs[2..] {
+            (job.start, job.end) = (Instant::new(10_000_000_000), Instant::new(20_000_000_000));
+        }
+        let found = fairness(&run).expect("weights");
+        let dues: Vec<f64> = found.shares.iter().map(|share| share.due).collect();
+        assert_eq!((dues[2], dues[3]), (0.5, 0.5));
+        near(Some(found.shares[3].bandwidth), 0.75);
+        near(Some(dues[0]), 8.0 / 9.0);
+    }
+
+    #[test]
+    fn classes_are_apart_and_a_cgroup_is_one_among_the_best_effort() {
+        let mut run = weighted_run(&[("rt", 40, 900), ("a", 40, 10), ("b", 40, 20), ("c", 80, 30), ("lone", 100, 20)]);
+        run.jobs[0].claim.as_mut().expect("a claim").class = PrioClass::Rt;
+        for (at, name, weight) in [(1, "x", 100), (2, "y", 200), (3, "y", 200)] {
+            run.jobs[at].claim.as_mut().expect("a claim").cgroup = Some((name.to_owned(), weight));
+        }
+        let found = fairness(&run).expect("weights");
+        let dues: Vec<f64> = found.shares.iter().map(|share| share.due).collect();
+        // 100 of 400, then 200 of 400 by 40 : 80, then 100 of 400.
+        for (due, expected) in dues.iter().zip([1.0, 0.25, 0.5 / 3.0, 1.0 / 3.0, 0.25]) {
+            near(Some(*due), expected);
+        }
+        near(Some(found.shares[3].bandwidth), 30.0 / 80.0);
+        assert_eq!(claim_words(run.jobs[3].claim.as_ref().expect("a claim")), "y 200: BE 80");
+        assert_eq!(claim_words(run.jobs[0].claim.as_ref().expect("a claim")), "RT 40");
+    }
+
+    #[test]
+    fn unknown_device_time_is_left_out() {
+        let mut run = weighted_run(&[("a", 80, 100), ("b", 10, 100)]);
+        run.jobs[1].device_time = None;
+        let found = fairness(&run).expect("weights");
+        assert_eq!((found.shares[0].device_time, found.jain_device_time()), (None, None));
+        run.jobs[1].device_time = Some(Nanos::ZERO);
+        near(fairness(&run).and_then(|f| f.shares[0].device_time), 1.0);
+    }
+}

@@ -1,0 +1,83 @@
+//! Fairness of one run or several side by side, as rows for text and HTML.
+
+use super::{Fairness, Share, claim_words, fairness};
+use crate::compare::Variant;
+use crate::summary::ratio;
+use crate::text::{align_right, plain_table, push_table};
+
+/// Shares of one resource.
+pub(crate) struct FairnessTable {
+    /// What is shared.
+    pub(crate) title: &'static str,
+    /// Heads of the columns.
+    pub(crate) header: Vec<String>,
+    /// Cells: job, weight, share due, then for each run the share got and got over due. Last the index.
+    pub(crate) rows: Vec<Vec<String>>,
+}
+
+/// Tables of bandwidth and, where it is known in every run, of the device's time; none where the jobs have no weights. `letters`
+/// head the columns of the runs; jobs are those of the first.
+pub(crate) fn tables(variants: &[Variant<'_>], letters: &[String]) -> Vec<FairnessTable> {
+    let all: Vec<Option<Fairness>> = variants.iter().map(|v| fairness(v.result)).collect();
+    let Some(Some(first)) = all.first() else { return Vec::new() };
+    let bandwidth =
+        Resource { title: "share of bandwidth", got: |s| Some(s.bandwidth), jain: Fairness::jain_bandwidth };
+    let time = Resource { title: "share of device time", got: |s| s.device_time, jain: Fairness::jain_device_time };
+    let known =
+        |resource: &Resource| all.iter().flatten().all(|f| f.shares.iter().all(|s| (resource.got)(s).is_some()));
+    [bandwidth, time]
+        .into_iter()
+        .filter(known)
+        .map(|resource| {
+            let mut header = vec!["weight".to_owned(), "due".to_owned()];
+            for letter in letters {
+                header.extend([letter.clone(), format!("{letter}/due")]);
+            }
+            let mut rows: Vec<Vec<String>> =
+                first.shares.iter().map(|share| row(&resource, variants, &all, share)).collect();
+            let mut last = vec!["Jain's index".to_owned(), String::new(), String::new()];
+            for found in &all {
+                let index = found.as_ref().and_then(resource.jain);
+                last.extend([String::new(), index.map_or_else(|| "-".to_owned(), |index| format!("{index:.4}"))]);
+            }
+            rows.push(last);
+            FairnessTable { title: resource.title, header, rows }
+        })
+        .collect()
+}
+
+/// The tables as text, each after an empty line.
+pub(crate) fn text(out: &mut String, variants: &[Variant<'_>], letters: &[String]) {
+    for FairnessTable { title, header, rows } in tables(variants, letters) {
+        let mut table = plain_table();
+        table.set_header(std::iter::once(title.to_owned()).chain(header));
+        table.add_rows(rows);
+        align_right(&mut table);
+        out.push('\n');
+        push_table(out, &table);
+    }
+}
+
+struct Resource {
+    title: &'static str,
+    got: fn(&Share) -> Option<f64>,
+    jain: fn(&Fairness) -> Option<f64>,
+}
+
+fn row(resource: &Resource, variants: &[Variant<'_>], all: &[Option<Fairness>], share: &Share) -> Vec<String> {
+    let job = &variants[0].result.jobs[share.job];
+    let mut cells = vec![job.name.clone(), job.claim.as_ref().map(claim_words).unwrap_or_default(), percent(share.due)];
+    for (variant, found) in variants.iter().zip(all) {
+        let same = variant.result.jobs.get(share.job).is_some_and(|other| other.name == job.name);
+        let theirs = found.as_ref().filter(|_| same).and_then(|f| f.shares.iter().find(|s| s.job == share.job));
+        match theirs.and_then(|s| Some((s, (resource.got)(s)?))) {
+            Some((s, got)) => cells.extend([percent(got), format!("{:.3}", ratio(got, s.due))]),
+            None => cells.extend(["-".to_owned(), "-".to_owned()]),
+        }
+    }
+    cells
+}
+
+fn percent(share: f64) -> String {
+    format!("{:.2}%", 100.0 * share)
+}
