@@ -2,7 +2,7 @@
 //!
 //! Shares are of those who compete: jobs that ran at the same time, in the same priority class. Classes are strict (real time
 //! goes first, idle last), so nobody is due a share of another class's service. Among best-effort jobs a cgroup counts as one with
-//! the cgroup's weight, and its jobs divide what it is due by their own weights. A share is of rates while running, so that a job
+//! the cgroup's weight, and those who lie in it divide what it is due by their own weights, whatever their class. A share is of rates while running, so that a job
 //! that ended a little earlier is not found wanting.
 
 pub(crate) mod table;
@@ -104,37 +104,35 @@ pub fn claim_words(claim: &Claim) -> String {
         PrioClass::None | PrioClass::Be => "BE",
         PrioClass::Idle => "IDLE",
     };
-    match &claim.cgroup {
-        Some((name, weight)) => format!("{name} {weight}: {class} {}", claim.weight),
+    match claim.cgroups.last() {
+        Some((path, weight)) => format!("{path} {weight}: {class} {}", claim.weight),
         None => format!("{class} {}", claim.weight),
     }
 }
 
 /// Who competes in one division: a cgroup is best effort whatever its jobs are.
 fn level_of(claim: &Claim) -> PrioClass {
-    match (claim.class, &claim.cgroup) {
-        (PrioClass::None, _) | (_, Some(_)) => PrioClass::Be,
-        (class, None) => class,
+    match claim.class {
+        PrioClass::Rt | PrioClass::Idle if claim.cgroups.is_empty() => claim.class,
+        PrioClass::None | PrioClass::Rt | PrioClass::Be | PrioClass::Idle => PrioClass::Be,
     }
 }
 
-/// Share of a claim among its rivals.
+/// Share of a claim among its rivals: its part of the weights at each level of cgroups, from the top down.
 fn due(claim: &Claim, rivals: &[(&JobResult, &Claim)]) -> f64 {
-    let mut cgroups: Vec<(&str, u32)> = Vec::new();
-    let mut weights = 0.0;
-    for (_, rival) in rivals {
-        match &rival.cgroup {
-            None => weights += f64::from(rival.weight),
-            Some((name, weight)) if !cgroups.iter().any(|(known, _)| known == name) => cgroups.push((name, *weight)),
-            Some(_) => {}
-        }
+    let mut here: Vec<&Claim> = rivals.iter().map(|&(_, rival)| rival).collect();
+    let mut due = 1.0;
+    for depth in 0.. {
+        let mut siblings: Vec<&(String, u32)> = here.iter().filter_map(|rival| rival.cgroups.get(depth)).collect();
+        siblings.sort();
+        siblings.dedup();
+        let jobs = here.iter().filter(|rival| rival.cgroups.len() == depth).map(|rival| rival.weight);
+        let weights: u32 = jobs.chain(siblings.iter().map(|(_, weight)| *weight)).sum();
+        let Some(own) = claim.cgroups.get(depth) else { return due * ratio(claim.weight.into(), weights.into()) };
+        due *= ratio(own.1.into(), weights.into());
+        here.retain(|rival| rival.cgroups.get(depth) == Some(own));
     }
-    weights += cgroups.iter().map(|&(_, weight)| f64::from(weight)).sum::<f64>();
-    let Some((name, _)) = &claim.cgroup else { return ratio(claim.weight.into(), weights) };
-    let weight = cgroups.iter().find(|(known, _)| known == name).map_or(0, |&(_, weight)| weight);
-    let members = rivals.iter().filter(|(_, rival)| rival.cgroup.as_ref().is_some_and(|(other, _)| other == name));
-    let inside: f64 = members.map(|(_, member)| f64::from(member.weight)).sum();
-    ratio(weight.into(), weights) * ratio(claim.weight.into(), inside)
+    unreachable!("the loop ends where the claim's cgroups do")
 }
 
 /// A number for each job, the same for jobs that ran at the same time, or at the same time as a third.
@@ -234,13 +232,16 @@ mod tests {
     fn classes_are_apart_and_a_cgroup_is_one_among_the_best_effort() {
         let mut run = weighted_run(&[("rt", 40, 900), ("a", 40, 10), ("b", 40, 20), ("c", 80, 30), ("lone", 100, 20)]);
         run.jobs[0].claim.as_mut().expect("a claim").class = PrioClass::Rt;
-        for (at, name, weight) in [(1, "x", 100), (2, "y", 200), (3, "y", 200)] {
-            run.jobs[at].claim.as_mut().expect("a claim").cgroup = Some((name.to_owned(), weight));
+        let cgroup = |path: &str, weight| (path.to_owned(), weight);
+        for (at, cgroups) in
+            [(1, vec![cgroup("x", 100)]), (2, vec![cgroup("y", 200), cgroup("y/z", 300)]), (3, vec![cgroup("y", 200)])]
+        {
+            run.jobs[at].claim.as_mut().expect("a claim").cgroups = cgroups;
         }
         let found = fairness(&run).expect("weights");
         let dues: Vec<f64> = found.shares.iter().map(|share| share.due).collect();
-        // 100 of 400, then 200 of 400 by 40 : 80, then 100 of 400.
-        for (due, expected) in dues.iter().zip([1.0, 0.25, 0.5 / 3.0, 1.0 / 3.0, 0.25]) {
+        // 100 of 400, then 200 of 400 by 300 : 80, then 100 of 400.
+        for (due, expected) in dues.iter().zip([1.0, 0.25, 0.5 * 300.0 / 380.0, 0.5 * 80.0 / 380.0, 0.25]) {
             near(Some(*due), expected);
         }
         near(Some(found.shares[3].bandwidth), 30.0 / 80.0);

@@ -127,8 +127,8 @@ pub struct Claim {
     pub class: PrioClass,
     /// Weight of all its processes together: 10 for each, 20 for the level above, ... 80 for level 0.
     pub weight: u32,
-    /// Its cgroup with the weight (1 to 1000) that all jobs of the cgroup share.
-    pub cgroup: Option<(String, u32)>,
+    /// The cgroups that it lies in, from the top: path and weight (1 to 1000). A weight is that of all who lie in the cgroup.
+    pub cgroups: Vec<(String, u32)>,
 }
 
 /// One job, or one reporting group of jobs.

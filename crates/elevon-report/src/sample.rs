@@ -60,7 +60,7 @@ fn job(name: &str, group: u32, stats: JobStats) -> JobResult {
         options: vec![("rw".into(), "randrw".into()), ("bs".into(), "4k".into())],
         start: Instant::ZERO,
         end: Instant::new(2_000_000_000),
-        claim: Some(Claim { given: false, class: PrioClass::Be, weight: 40, cgroup: None }),
+        claim: Some(Claim { given: false, class: PrioClass::Be, weight: 40, cgroups: vec![] }),
         device_time: Some(Nanos::from_millis(400)),
         stats,
         error: String::new(),
@@ -237,7 +237,7 @@ pub(crate) fn weighted_run(readers: &[(&str, u32, u64)]) -> RunResult {
         };
         let mut job = job(name, 0, stats);
         job.end = Instant::new(10_000_000_000);
-        job.claim = Some(Claim { given: true, class: PrioClass::Be, weight, cgroup: None });
+        job.claim = Some(Claim { given: true, class: PrioClass::Be, weight, cgroups: vec![] });
         job.device_time = Some(Nanos::from_micros(iops * 10 * 160));
         job
     });

@@ -1,6 +1,6 @@
 //! A whole job file: clones, the order that `stonewall` and `wait_for` ask for, groups, `exitall`.
 
-use elevon_core::units::{Instant, LayoutId, Nanos, TaskId, TenantId};
+use elevon_core::units::{Instant, LayoutId, Nanos, TaskId};
 use elevon_formats::fio::spec::JobSpec;
 
 use crate::WorkloadError;
@@ -8,6 +8,7 @@ use crate::chance::{Purpose, Rng};
 use crate::pattern::Seeds;
 use crate::process::{CpuCost, Identity, Process};
 use crate::region::Placement;
+use crate::tenants::{Tenant, tenant_of, tenants};
 
 /// What the jobs of a run have in common.
 #[derive(Clone, Debug)]
@@ -58,6 +59,7 @@ enum State {
 #[derive(Debug)]
 pub struct Jobs {
     pub(crate) specs: Vec<JobSpec>,
+    tenants: Vec<Tenant>,
     pub(crate) members: Vec<Member>,
     pub(crate) processes: Vec<Process>,
 }
@@ -76,6 +78,7 @@ impl Jobs {
     ) -> Result<Self, WorkloadError> {
         let mut placement = Placement::new(options.device_bytes, options.device_path.clone(), options.logical_block);
         let (mut members, mut processes) = (Vec::new(), Vec::new());
+        let tenants = tenants(specs);
         let (mut group, mut stage) = (0, 0);
         for (index, spec) in specs.iter().enumerate() {
             if index > 0 {
@@ -83,6 +86,7 @@ impl Jobs {
                 group += u32::from(spec.stonewall || spec.new_group);
             }
             let wait_for = wait_for(specs, index)?;
+            let tenant = tenant_of(&tenants, spec);
             for clone in 0..spec.numjobs.max(1) {
                 let task = TaskId(processes.len() as u32);
                 let seeds = Seeds::new(spec, options.seed, index as u32, clone);
@@ -90,7 +94,7 @@ impl Jobs {
                 let bytes = crate::region::largest_block(spec);
                 let slots: Vec<LayoutId> =
                     (0..Process::depth_of(spec)).map(|slot| layouts(task, slot as u32, bytes)).collect();
-                let identity = Identity { task, tenant: TenantId(0), job: index as u32, clone, seed: options.seed };
+                let identity = Identity { task, tenant, job: index as u32, clone, seed: options.seed };
                 processes.push(Process::new(spec, &extent, identity, options.cpu, &slots));
                 members.push(Member {
                     spec: index,
@@ -104,12 +108,17 @@ impl Jobs {
                 });
             }
         }
-        Ok(Self { specs: specs.to_vec(), members, processes })
+        Ok(Self { specs: specs.to_vec(), tenants, members, processes })
     }
 
     /// The sections.
     pub fn specs(&self) -> &[JobSpec] {
         &self.specs
+    }
+
+    /// The cgroups that the sections name; the one at index n is tenant n + 1.
+    pub fn tenants(&self) -> &[Tenant] {
+        &self.tenants
     }
 
     /// Where each process stands, by task.

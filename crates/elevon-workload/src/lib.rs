@@ -22,6 +22,7 @@ pub mod backend;
 pub mod jobs;
 pub mod run;
 pub mod series;
+pub mod tenants;
 mod wakeups;
 
 mod error;

@@ -6,7 +6,7 @@ use elevon_core::ioprio::{IoPrio, PrioClass};
 use elevon_core::op::StatGroup;
 use elevon_core::stack::Stack;
 use elevon_core::status::Status;
-use elevon_core::units::{Bytes, Instant, Nanos, TaskId};
+use elevon_core::units::{Bytes, Instant, Nanos, TaskId, TenantId};
 use elevon_formats::fio::spec::{BlockSizes, JobSpec, Unified};
 use elevon_report::result::{
     Claim, DeviceInfo, DiskResult, JobResult, LatencyPercentiles, Point, RunResult, SchedulerInfo, Series, SizeCounts,
@@ -14,11 +14,9 @@ use elevon_report::result::{
 };
 use elevon_sim::device::Description;
 use elevon_workload::run::{JobOutcome, Outcome};
+use elevon_workload::tenants::{Tenant, tenant_of, tenants};
 
 use crate::plan::Plan;
-
-/// Weight of a cgroup that gives none, as in Linux.
-const CGROUP_WEIGHT: u32 = 100;
 
 /// What is known beside the outcome.
 pub(crate) struct Facts<'a> {
@@ -104,8 +102,11 @@ fn effective(facts: &Facts<'_>) -> Vec<(String, String)> {
 /// One entry a job; jobs of a reporting group are one.
 fn jobs(facts: &Facts<'_>, outcome: &Outcome) -> Vec<JobResult> {
     let mut results: Vec<JobResult> = Vec::new();
+    let specs = &facts.plan.jobs.jobs;
+    let tenants = tenants(specs);
     for (task, job) in outcome.jobs.iter().enumerate() {
-        let spec = &facts.plan.jobs.jobs[job.spec];
+        let spec = &specs[job.spec];
+        let claim = claim(spec, &tenants);
         let device_time = facts.stack.accounting().device_time(TaskId(task as u32));
         let open = results.last_mut().filter(|last| spec.group_reporting && last.group == job.group);
         match open {
@@ -115,10 +116,14 @@ fn jobs(facts: &Facts<'_>, outcome: &Outcome) -> Vec<JobResult> {
                 last.end = last.end.max(since_start(outcome, job.end));
                 last.stats.merge(&job.stats);
                 last.error = words_of(last.stats.error);
-                last.claim = last.claim.take().and_then(|first| together(first, claim(spec)));
+                last.claim = last.claim.take().and_then(|first| together(first, claim));
                 last.device_time = last.device_time.map(|time| time + device_time);
             }
-            None => results.push(JobResult { device_time: Some(device_time), ..job_result(spec, outcome, job) }),
+            None => results.push(JobResult {
+                claim: Some(claim),
+                device_time: Some(device_time),
+                ..job_result(spec, outcome, job)
+            }),
         }
     }
     results
@@ -144,7 +149,7 @@ fn job_result(spec: &JobSpec, outcome: &Outcome, job: &JobOutcome) -> JobResult 
         options: spec.options.clone(),
         start: since_start(outcome, job.start),
         end: since_start(outcome, job.end),
-        claim: Some(claim(spec)),
+        claim: None,
         device_time: None,
         stats: job.stats.clone(),
         error: words_of(job.stats.error),
@@ -163,20 +168,28 @@ fn job_result(spec: &JobSpec, outcome: &Outcome, job: &JobOutcome) -> JobResult 
 }
 
 /// What one process of a job is due, as BFQ reads it: 10 for each level that its priority is above the last.
-fn claim(spec: &JobSpec) -> Claim {
+fn claim(spec: &JobSpec, tenants: &[Tenant]) -> Claim {
     let prio = if spec.ioprio.class() == PrioClass::None { IoPrio::DEFAULT } else { spec.ioprio };
     let level = if prio.class() == PrioClass::Idle { 7 } else { prio.level() };
     Claim {
-        given: spec.ioprio.class() != PrioClass::None || spec.cgroup_weight.is_some(),
+        given: spec.ioprio.class() != PrioClass::None || spec.cgroup.is_some(),
         class: prio.class(),
         weight: 10 * (8 - u32::from(level)),
-        cgroup: spec.cgroup.clone().map(|name| (name, spec.cgroup_weight.unwrap_or(CGROUP_WEIGHT))),
+        cgroups: lineage(tenants, tenant_of(tenants, spec)),
     }
+}
+
+/// The tenants from the top to this one, with their weights.
+fn lineage(tenants: &[Tenant], tenant: TenantId) -> Vec<(String, u32)> {
+    let Some(at) = tenant.index().checked_sub(1) else { return Vec::new() };
+    let mut line = lineage(tenants, tenants[at].parent);
+    line.push((tenants[at].path.clone(), tenants[at].weight));
+    line
 }
 
 /// Two claims as one, where they are of one class and cgroup.
 fn together(first: Claim, second: Claim) -> Option<Claim> {
-    let is_same = first.class == second.class && first.cgroup == second.cgroup;
+    let is_same = first.class == second.class && first.cgroups == second.cgroups;
     let (given, weight) = (first.given || second.given, first.weight + second.weight);
     is_same.then_some(Claim { given, weight, ..first })
 }

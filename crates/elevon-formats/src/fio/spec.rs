@@ -157,9 +157,9 @@ pub struct JobSpec {
     pub write_hint: u8,
     /// Logs to write.
     pub logs: Logs,
-    /// Tenant of the job (`cgroup`); stored for reports until tenants exist.
+    /// `cgroup`: tenant of the job, a path below the root.
     pub cgroup: Option<String>,
-    /// `cgroup_weight`.
+    /// `cgroup_weight`: weight of that tenant, for schedulers that share by tenant.
     pub cgroup_weight: Option<u32>,
     /// Every option as the user gave it (key, value), globals first: fio's "job options".
     pub options: Vec<(String, String)>,

@@ -126,8 +126,8 @@ fn fairness_value(run: &RunResult, found: &Fairness) -> Value {
             if let Some(claim) = &job.claim {
                 out["prioclass"] = json!(claim.class as u8);
                 out["weight"] = json!(claim.weight);
-                if let Some((name, weight)) = &claim.cgroup {
-                    out["cgroup"] = json!({ "name": name, "weight": weight });
+                if let Some((path, weight)) = claim.cgroups.last() {
+                    out["cgroup"] = json!({ "path": path, "weight": weight });
                 }
             }
             if let Some(time) = share.device_time {
