@@ -135,6 +135,7 @@ pub(crate) fn device_rows(variants: &[Variant<'_>]) -> Vec<Row> {
     vec![
         row("utilisation, exact", percent, &|run| delta(run).utilisation()[3]),
         row("mean in flight", plain, &|run| delta(run).mean_in_flight),
+        row("mean in device", plain, &|run| run.disk.mean_in_device()),
         row("requests", whole, &|run| run.disk.all_request_sizes().total() as f64),
         row("mean request", bytes_binary, &mean_request),
         row("small requests", whole, &|run| small_requests(run) as f64),

@@ -264,6 +264,11 @@ impl DiskResult {
     pub fn span(&self) -> Nanos {
         self.end.at.since(self.start.at)
     }
+    /// Mean number of requests in the device, between dispatch and completion, over the whole span.
+    pub fn mean_in_device(&self) -> f64 {
+        let time: u128 = self.stages.iter().map(|stage| stage.dispatched_to_completed.sum).sum();
+        crate::summary::ratio(time as f64, self.span().get() as f64)
+    }
     /// Request sizes of all three groups.
     pub fn all_request_sizes(&self) -> SizeCounts {
         self.request_sizes.iter().fold(SizeCounts::default(), |sum, sizes| sum.merged(sizes))

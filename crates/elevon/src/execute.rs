@@ -1,7 +1,7 @@
 //! A plan to a result: opens the device, builds stack and jobs, runs the loop.
 
 use elevon_core::stack::Stack;
-use elevon_core::units::Bytes;
+use elevon_core::units::{Bytes, TenantId};
 use elevon_host::interrupt::Interrupt;
 use elevon_host::{Host, HostFile, OpenOptions};
 use elevon_report::result::RunResult;
@@ -124,6 +124,9 @@ fn go<B: Backend>(
     .map_err(Failure::input)?;
     if let Some(error) = memory_error {
         return Err(Failure::input(format!("--buffers: {error}; use --buffers contiguous or a larger size")));
+    }
+    for (at, tenant) in jobs.tenants().iter().enumerate() {
+        stack.set_group(TenantId(at as u32 + 1), tenant.parent, tenant.weight as u16);
     }
     stack.set_tracing(watch.wants_events());
     watch.on_start(device, stack.config().cpus, &jobs)?;
