@@ -129,6 +129,9 @@ fn the_published_case() {
     assert!((none - 110.0).abs() < 3.0, "none: {none}");
     let (plugged, outcome) = megabytes("bfq:low_latency=0,inject=off", &processes);
     assert!((plugged - 25.0).abs() < 2.5, "plugged: {plugged} {:?}", outcome.iops);
+    for (iops, weight) in outcome.iops.iter().zip([80.0, 60.0, 40.0, 20.0, 10.0]) {
+        assert!((iops / outcome.total() - weight / 210.0).abs() < 0.01, "{:?}", outcome.iops);
+    }
     let (injected, outcome) = megabytes("bfq:low_latency=0,inject=seed", &processes);
     assert!((injected - 109.0).abs() < 4.0, "injected: {injected}");
     let share = |i: usize| outcome.iops[i] / outcome.total();

@@ -5,6 +5,7 @@
 
 use super::Bfq;
 use super::entity::{Class, EntityId, GroupId};
+use super::injection::Inject;
 use crate::units::Nanos;
 
 /// The idle time of a seeky queue that nothing depends on.
@@ -103,11 +104,16 @@ impl Bfq {
         !self.rotational && self.queueing.is_on()
     }
 
-    /// Whether shares would not come out right without waiting for this queue.
+    /// Whether shares would not come out right without waiting for this queue. Since 5.2 nobody waits for the smallest weight;
+    /// the forms of injection from before that did, and without any injection such a queue would hardly be served: each of its
+    /// requests is a slot, charged at least 2 ms.
     pub(super) fn is_asymmetric(&self, q: EntityId) -> bool {
         let own = self.queue(q).counted.weight;
-        let is_smallest = own.is_some() && own == self.weights.smallest();
-        let weights_differ = self.weights.distinct > 1 && !is_smallest;
+        let is_spared = match self.settings.inject {
+            Inject::Off | Inject::Seed => false,
+            Inject::Limit | Inject::Fair => own.is_some() && own == self.weights.smallest(),
+        };
+        let weights_differ = self.weights.distinct > 1 && !is_spared;
         let classes = self.busy.iter().filter(|&&count| count > 0).count();
         let below_root = self.pending_groups - u32::from(self.groups[0].pending > 0);
         let groups_differ = if self.rules.bfq_counts_root_group { self.pending_groups > 1 } else { below_root > 0 };
