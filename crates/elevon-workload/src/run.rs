@@ -345,6 +345,7 @@ impl<'a, B: Backend> Runner<'a, B> {
     }
 
     fn on_over(&mut self, task: usize, now: Instant) {
+        self.stack.handle_exit(now, self.jobs.processes[task].task());
         let mut poll = Vec::new();
         self.jobs.on_over(task, |other| poll.push(other));
         for other in poll {

@@ -2,11 +2,11 @@
 //!
 //! Each process has a queue for its sync requests; async ones share a queue per priority. One queue at a time is *in service*: it
 //! dispatches up to its budget of sectors, and while it is empty for a moment the scheduler may wait for its next request, because
-//! only so do shares follow weights (and disks stay at one place). Who is next is decided by [`wf2q`]; how large budgets are by
-//! [`budget`]; when to wait by [`idling`], what is served meanwhile by [`injection`]; whose weight is raised by [`raising`]; which
-//! processes share a queue by [`cooperation`].
+//! only so do shares follow weights (and disks stay at one place). Who is next is decided by `wf2q`; how large budgets are by
+//! `budget`; when to wait by `idling`, what is served meanwhile by `injection`; whose weight is raised by `raising`; which
+//! processes share a queue by `cooperation`.
 //!
-//! Faithful to Linux 6.1 to 6.18 but for the deviations that [`wf2q`] names and these: requests count towards the depth limits from
+//! Faithful to Linux 6.1 to 6.18 but for the deviations that `wf2q` names and these: requests count towards the depth limits from
 //! insertion, not from allocation; a merge of a bio never makes two queues merge (the arrival of a request does).
 //!
 //! Cost, with n requests in a queue, q queues in a group and d levels of groups: insert O(log n), and O(d · log q) where the queue
