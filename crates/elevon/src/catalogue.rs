@@ -15,10 +15,11 @@ pub(crate) fn devices(name: Option<&str>) -> Result<Outcome, Failure> {
         None => list_devices(),
         Some(name) => match profiles::profile(name) {
             Some(profile) => show_device(profile)?,
+            None if name == "slots" => format!("{SLOTS}\n\n{SLOTS_PAGE}"),
             None => {
                 let error = profiles::open(name, 0).err().map_or_else(
-                    || format!("{name} is a model, not a profile; its parameters: {SLOTS}"),
-                    |e| e.to_string(),
+                    || format!("{name} is a device with parameters; its name alone shows its page"),
+                    |error| error.to_string(),
                 );
                 return Err(Failure::input(format!("devices: {error}")));
             }
@@ -29,6 +30,19 @@ pub(crate) fn devices(name: Option<&str>) -> Result<Outcome, Failure> {
 }
 
 const SLOTS: &str = "slots:slots=8,latency=2ms,bandwidth=500MB/s,size=1GiB,rotational=0,hw_queues=1,queue_depth=128";
+
+const SLOTS_PAGE: &str = "\
+N servers behind one FIFO: a request holds a server for latency + bytes/bandwidth. What a model of a device can be
+compared with exactly.
+
+  slots        servers
+  latency      time that every request holds one
+  bandwidth    rate of each server
+  size         capacity
+  rotational   1: the queue says rotational, which schedulers look at
+  hw_queues    hardware queues
+  queue_depth  commands that each hardware queue holds
+";
 
 fn list_devices() -> String {
     let mut text =

@@ -52,8 +52,12 @@ impl Plan {
     pub(crate) fn new(jobs: &[PathBuf], args: &StackArgs) -> Result<Self, Failure> {
         let names: Vec<String> = jobs.iter().map(|path| path.display().to_string()).collect();
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
-        let parsed = parse_all(&mut HostSource, &names)
-            .map_err(|errors| Failure::Input(errors.iter().map(ToString::to_string).collect()))?;
+        let parsed = parse_all(&mut HostSource, &names).map_err(|errors| {
+            let mut lines: Vec<String> = errors.iter().map(ToString::to_string).collect();
+            // What is included twice is wrong twice.
+            lines.dedup();
+            Failure::Input(lines)
+        })?;
         Self::of_jobs(parsed, &names.join(" "), args)
     }
 

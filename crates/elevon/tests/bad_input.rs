@@ -1,0 +1,238 @@
+//! What a user gets wrong, and what the machine refuses: one clear line, the right exit status, nothing left half-written.
+
+mod common;
+
+use std::fs;
+use std::process::Stdio;
+
+use common::Bench;
+
+const GOOD: &str = "[a]\nrw=randread\nbs=4k\niodepth=4\nioengine=io_uring\ndirect=1\nnumber_ios=50\n";
+
+/// A folder with what the cases speak of.
+fn bench() -> Bench {
+    let bench = Bench::new();
+    bench.file("good.fio", GOOD);
+    fs::create_dir(bench.path("folder")).expect("a folder");
+    bench.file("small.img", vec![0; 1 << 20]);
+    for (name, text) in [
+        ("empty.fio", ""),
+        ("no-job.fio", "[global]\nrw=read\n"),
+        ("no-section.fio", "rw=read\n"),
+        ("unclosed.fio", "[a\nrw=read\n"),
+        ("unknown-key.fio", "[a]\nrw=read\ndirect=1\nreadahed=3\n"),
+        ("bad-rw.fio", "[a]\nrw=sideways\n"),
+        ("bad-bs.fio", "[a]\nrw=read\nbs=4q\n"),
+        ("zero-bs.fio", "[a]\nrw=read\nbs=0\n"),
+        ("huge-number.fio", "[a]\nrw=read\nsize=99999999999999999999999\n"),
+        ("huge-depth.fio", "[a]\nrw=read\ndirect=1\niodepth=4000000000\n"),
+        ("huge-numjobs.fio", "[a]\nrw=read\ndirect=1\nnumjobs=4000000000\n"),
+        ("huge-block.fio", "[a]\nrw=read\ndirect=1\nbs=1024t\n"),
+        ("too-large.fio", "[a]\nrw=read\ndirect=1\nsize=4p\n"),
+        ("unaligned.fio", "[a]\nrw=read\ndirect=1\nbs=1000\nsize=1m\n"),
+        ("no-include.fio", "[global]\ninclude other.fio\n[a]\nrw=read\n"),
+        ("loop.inc", "include loop.inc\n"),
+        ("loops.fio", "[global]\ninclude loop.inc\n[a]\nrw=read\n"),
+        ("refused.fio", "[a]\nrw=read\ndirect=1\nlatency_target=50ms\n"),
+        ("wait-for-none.fio", "[a]\nrw=read\ndirect=1\nwait_for=b\n"),
+        ("split-sum.fio", "[a]\nrw=randread\ndirect=1\nbssplit=4k/60:8k/70\n"),
+        ("write-8m.fio", "[a]\nrw=write\nbs=4k\ndirect=1\nsize=8m\nfilename=x\n"),
+    ] {
+        bench.file(name, text);
+    }
+    bench.file("binary.fio", [0, 159, 146, 150, b'\n', 255]);
+    bench
+}
+
+/// Arguments, and words that the line must have.
+type Case = (&'static [&'static str], &'static [&'static str]);
+
+/// Exit status 2 each, and a single line.
+const CASES: &[Case] = &[
+    // Job files.
+    (&["run", "missing.fio"], &["missing.fio", "No such file"]),
+    (&["run", "folder"], &["folder", "directory"]),
+    (&["run", "empty.fio"], &["empty.fio", "job"]),
+    (&["run", "no-job.fio"], &["no-job.fio", "job"]),
+    (&["run", "no-section.fio"], &["no-section.fio:1:", "section"]),
+    (&["run", "unclosed.fio"], &["unclosed.fio:1:", "]"]),
+    (&["run", "unknown-key.fio"], &["unknown-key.fio:4:", "readahed"]),
+    (&["run", "bad-rw.fio"], &["bad-rw.fio:2:", "sideways", "randread"]),
+    (&["run", "bad-bs.fio"], &["bad-bs.fio:3:", "4q"]),
+    (&["run", "zero-bs.fio"], &["zero-bs.fio:3:", "bs"]),
+    (&["run", "huge-number.fio"], &["huge-number.fio:3:", "size"]),
+    (&["run", "huge-depth.fio"], &["huge-depth.fio:4:", "iodepth"]),
+    (&["run", "huge-numjobs.fio"], &["huge-numjobs.fio:4:", "numjobs"]),
+    (&["run", "huge-block.fio"], &["huge-block.fio", "bs"]),
+    (&["run", "too-large.fio"], &["too-large.fio", "size", "does not fit"]),
+    (&["run", "unaligned.fio"], &["unaligned.fio", "1000", "512"]),
+    (&["run", "no-include.fio"], &["no-include.fio:2:", "other.fio"]),
+    (&["run", "loops.fio"], &["loop.inc:1:", "may not include itself"]),
+    (&["run", "refused.fio"], &["refused.fio:4:", "latency_target", "not supported"]),
+    (&["run", "wait-for-none.fio"], &["wait-for-none.fio", "wait_for", "b"]),
+    (&["run", "split-sum.fio"], &["split-sum.fio:4:", "bssplit"]),
+    (&["run", "binary.fio"], &["binary.fio"]),
+    (&["run", "good.fio", "missing.fio"], &["missing.fio"]),
+    // Devices.
+    (&["run", "good.fio", "--device", "folder"], &["--device", "directory"]),
+    (&["run", "good.fio", "--device", "./none.img"], &["./none.img", "No such file"]),
+    (&["run", "good.fio", "--device", "hdd-7201"], &["hdd-7201", "hdd-7200", "./hdd-7201"]),
+    (&["run", "good.fio", "--device", ""], &["--device", "elevon devices"]),
+    (&["run", "good.fio", "--device", "slots:slots=0"], &["slots=0", "from 1 to"]),
+    (&["run", "good.fio", "--device", "slots:slot=1"], &["slot", "slots, latency"]),
+    (&["run", "good.fio", "--device", "slots:latency=2"], &["latency=2", "ms"]),
+    (&["run", "good.fio", "--device", "ufs-4.0:dies=x"], &["dies=x"]),
+    (&["run", "good.fio", "--device", "null:size=1"], &["size=1"]),
+    (&["run", "good.fio", "--device", "/dev/null"], &["/dev/null", "regular file"]),
+    (&["run", "good.fio", "--device", "small.img", "--fault", "dead"], &["--fault", "simulated"]),
+    // Schedulers, settings, kernels.
+    (&["run", "good.fio", "--scheduler", "cfq"], &["cfq", "mq-deadline"]),
+    (&["run", "good.fio", "--scheduler", "mq-deadline:fifo=1"], &["fifo", "fifo_batch"]),
+    (&["run", "good.fio", "--scheduler", "mq-deadline:fifo_batch=x"], &["fifo_batch=x", "integer"]),
+    (&["run", "good.fio", "--scheduler", "none:fifo_batch=1"], &["none", "no tunable"]),
+    (&["run", "good.fio", "--set", "max_sector_kb=4"], &["max_sector_kb", "max_sectors_kb"]),
+    (&["run", "good.fio", "--set", "max_sectors_kb=x"], &["max_sectors_kb=x", "KiB"]),
+    (&["run", "good.fio", "--set", "max_sectors_kb=1"], &["max_sectors_kb", "at least 4"]),
+    (&["run", "good.fio", "--set", "logical_block_size=3"], &["logical_block_size"]),
+    (&["run", "good.fio", "--set", "nr_requests=0"], &["nr_requests=0", "from 4"]),
+    (&["run", "good.fio", "--set", "fill"], &["fill", "KEY=VALUE"]),
+    (&["run", "good.fio", "--set", "fill=half"], &["fill=half", "max-sectors"]),
+    (&["run", "good.fio", "--set", "hz=1e9"], &["hz=1e9", "1000"]),
+    (&["run", "good.fio", "--kernel", "2.6"], &["2.6", "6.18"]),
+    (&["run", "good.fio", "--buffers", "huge"], &["--buffers", "contiguous"]),
+    (&["run", "good.fio", "--buffers", "runs:0x5"], &["--buffers", "runs"]),
+    (&["run", "good.fio", "--cpu-cost", "5us"], &["--cpu-cost", "submit=TIME"]),
+    (&["run", "good.fio", "--cpu-cost", "submit=5"], &["submit=5", "TIME"]),
+    (&["run", "good.fio", "--fault", "gremlin"], &["--fault", "gremlin", "error"]),
+    (&["run", "good.fio", "--fault", "error:sectors=9-1"], &["sectors=9-1", "FIRST-LAST"]),
+    (&["run", "good.fio", "--seed", "-1"], &["--seed", "-1"]),
+    (&["run", "good.fio", "--seed", "99999999999999999999"], &["--seed"]),
+    (&["run", "good.fio", "--iostat", "0"], &["--iostat", "0.001"]),
+    (&["run", "good.fio", "--iostat", "-1"], &["--iostat", "0.001"]),
+    (&["run", "good.fio", "--iostat", "nan"], &["--iostat", "0.001"]),
+    // What is written.
+    (&["run", "good.fio", "--output-format", "xml"], &["xml", "normal, json"]),
+    (&["run", "good.fio", "--trace", "run.pcap"], &["--trace", "run.pcap", ".ftrace"]),
+    (&["run", "good.fio", "--trace", "run"], &["--trace", ".ftrace"]),
+    (&["run", "good.fio", "--trace", "none/run.ftrace"], &["--trace", "none/run.ftrace", "No such file"]),
+    (&["run", "good.fio", "--html", "none/page.html"], &["--html", "none/page.html", "No such file"]),
+    (&["run", "good.fio", "--html", "folder"], &["--html", "folder", "directory"]),
+    // Compare, and what there is not.
+    (&["compare", "good.fio"], &["--vs"]),
+    (&["compare", "good.fio", "--vs", ""], &["--vs ''", "options"]),
+    (&["compare", "good.fio", "--vs", "--sheduler none"], &["--vs", "--sheduler"]),
+    (&["compare", "good.fio", "--vs", "mq-deadline"], &["--vs", "mq-deadline"]),
+    (&["compare", "good.fio", "--vs", "--set 'a"], &["--vs", "not closed"]),
+    (&["compare", "good.fio", "--vs", "--kernel 2.6"], &["--vs", "2.6", "6.18"]),
+    (&["compare", "good.fio", "--vs", "--kernel 6.1", "--html", "none/x.html"], &["--html", "none/x.html"]),
+    (&["compare", "missing.fio", "--vs", "--kernel 6.1"], &["missing.fio"]),
+    (&["devices", "floppy"], &["floppy", "hdd-7200"]),
+    (&["schedulers", "cfq"], &["cfq", "mq-deadline"]),
+    (&["frobnicate"], &["frobnicate"]),
+    (&["run"], &["JOB.fio"]),
+    (&["run", "good.fio", "--frob"], &["--frob"]),
+];
+
+#[test]
+fn every_mistake_is_one_clear_line() {
+    let bench = bench();
+    let before = bench.names();
+    let mut wrong = String::new();
+    for (args, words) in CASES {
+        let output = bench.elevon(args).output().expect("the command ran");
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        let line = stderr.trim_end();
+        let good = output.status.code() == Some(2)
+            && output.stdout.is_empty()
+            && line.starts_with("elevon: ")
+            && !line.contains('\n')
+            && words.iter().all(|word| line.contains(word));
+        if !good {
+            wrong += &format!("\n{}: {:?}: {stderr} (wanted {words:?})", args.join(" "), output.status.code());
+        }
+        assert_eq!(bench.names(), before, "{}: something was left", args.join(" "));
+    }
+    assert!(wrong.is_empty(), "{wrong}");
+}
+
+#[test]
+fn every_fault_of_a_job_file_is_named() {
+    let bench = Bench::new();
+    let job = bench.file("two.fio", "[a]\nrw=sideways\nbs=4q\n");
+    let output = bench.elevon(&["run", job]).output().expect("the command ran");
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(stderr.contains("two.fio:2:4: rw") && stderr.contains("two.fio:3:4: bs"), "{stderr}");
+}
+
+#[test]
+fn a_real_file_that_cannot_hold_the_job() {
+    let bench = bench();
+    // A file of 1 MiB does not grow to be read, and does for a job that writes.
+    let job = bench.file("read-8m.fio", "[a]\nrw=read\nbs=4k\ndirect=1\nsize=8m\nfilename=other\n");
+    let output = bench.elevon(&["run", job, "--device", "small.img"]).output().expect("the command ran");
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{stderr}");
+    assert!(stderr.contains("size") && stderr.contains("does not fit"), "{stderr}");
+    assert_eq!(fs::metadata(bench.path("small.img")).expect("the file").len(), 1 << 20);
+    bench.stdout(&["run", "write-8m.fio", "--device", "small.img"]);
+    assert_eq!(fs::metadata(bench.path("small.img")).expect("the file").len(), 8 << 20);
+    assert!(!bench.path("x").exists(), "only the device named on the command line is written");
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn a_full_disk_is_said_and_leaves_nothing() {
+    let bench = bench();
+    let full = || fs::File::options().write(true).open("/dev/full").expect("/dev/full");
+    for args in [
+        &["run", "good.fio"][..],
+        &["run", "good.fio", "--output-format", "json"],
+        &["run", "good.fio", "--iostat", "0.001"],
+        &["compare", "good.fio", "--vs", "--kernel 6.1"],
+        &["devices"],
+        &["schedulers"],
+        &["run", "--help"],
+    ] {
+        let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_elevon"));
+        command.current_dir(bench.path("")).args(args).stdout(full()).stderr(Stdio::piped());
+        let output = command.spawn().and_then(std::process::Child::wait_with_output).expect("the command ran");
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{args:?}: {stderr}");
+        assert!(stderr.contains("No space left") && stderr.lines().count() == 1, "{args:?}: {stderr}");
+    }
+    // A page that cannot be written: the report is still there, and the device is still a device.
+    let output = bench.elevon(&["run", "good.fio", "--html", "/dev/full"]).output().expect("the command ran");
+    assert_eq!(output.status.code(), Some(1));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("--html /dev/full: cannot write"));
+    assert!(!output.stdout.is_empty());
+    assert!(!fs::metadata("/dev/full").expect("/dev/full").is_file());
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn a_reader_that_has_seen_enough_is_no_error() {
+    let bench = bench();
+    for args in [&["run", "good.fio"][..], &["run", "good.fio", "--iostat", "0.001"], &["devices"], &["--help"]] {
+        let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_elevon"));
+        command.current_dir(bench.path("")).args(args).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().expect("the command started");
+        drop(child.stdout.take());
+        let output = child.wait_with_output().expect("the command ended");
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success() && stderr.is_empty(), "{args:?}: {:?} {stderr}", output.status);
+    }
+}
+
+#[test]
+fn a_failed_run_says_which_job_and_why() {
+    let bench = bench();
+    let args = ["run", "good.fio", "--fault", "error:ppm=1000000,status=medium", "--trace", "run.ftrace"];
+    let output = bench.elevon(&args).output().expect("the command ran");
+    assert_eq!(output.status.code(), Some(1));
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(stderr.contains("a (pid 1001): ended by an I/O error: critical medium error (errno 61)"), "{stderr}");
+    assert_eq!(stderr.lines().count(), 1, "{stderr}");
+    assert!(String::from_utf8_lossy(&output.stdout).contains("err=61 (critical medium error)"));
+    assert!(bench.names().contains(&"run.ftrace".to_owned()), "what was traced shows what failed");
+    assert!(bench.names().iter().all(|name| !name.contains(".part-")));
+}

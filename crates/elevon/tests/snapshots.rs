@@ -1,0 +1,141 @@
+//! What the command prints, for small runs that are the same everywhere; and that they are.
+
+mod common;
+
+use common::Bench;
+use serde_json::Value;
+
+/// Two jobs, one after the other: little enough to read, with splits, a group of clones, a percentile or two.
+const JOB: &str = "\
+[global]
+ioengine=io_uring
+direct=1
+size=256m
+
+[reader]
+description=small random reads of two processes
+rw=randread
+bs=4k
+iodepth=4
+numjobs=2
+group_reporting
+number_ios=200
+
+[writer]
+stonewall
+rw=write
+bs=300k
+iodepth=2
+number_ios=40
+fsync=20
+";
+
+const SLOTS: &str = "slots:slots=4,latency=1ms,bandwidth=400MB/s,size=1GiB,rotational=0";
+
+/// Without the version, which changes for other reasons.
+fn unversioned(text: &str) -> String {
+    text.replace(env!("CARGO_PKG_VERSION"), "VERSION")
+}
+
+fn bench() -> Bench {
+    let bench = Bench::new();
+    bench.file("two.fio", JOB);
+    bench
+}
+
+#[test]
+fn text_report() {
+    let text = bench().stdout(&["run", "two.fio", "--device", SLOTS]);
+    insta::assert_snapshot!(unversioned(&text));
+}
+
+#[test]
+fn iostat_as_time_goes_by() {
+    let text = bench().stdout(&["run", "two.fio", "--device", SLOTS, "--iostat", "0.025"]);
+    let lines: Vec<&str> = text.lines().take_while(|line| !line.starts_with("elevon ")).collect();
+    insta::assert_snapshot!(lines.join("\n"));
+}
+
+#[test]
+fn comparison_fits_80_columns() {
+    let more = ["--vs", "--scheduler mq-deadline", "--vs", "--set fill=max-sectors --set max_sectors_kb=128"];
+    let text = bench().stdout(&[&["compare", "two.fio", "--device", SLOTS][..], &more].concat());
+    // The legend holds a line a variant, as long as its options; the table is for a terminal.
+    let table = text.lines().skip_while(|line| !line.starts_with("job "));
+    assert!(table.clone().count() > 10, "{text}");
+    table.for_each(|line| assert!(line.chars().count() <= 80, "{line}"));
+    insta::assert_snapshot!(text);
+}
+
+#[test]
+fn what_there_is() {
+    let bench = bench();
+    insta::assert_snapshot!("devices", bench.stdout(&["devices"]));
+    let disk = bench.stdout(&["devices", "hdd-7200"]);
+    for words in ["1000 GB", "Parameters", "rpm", "Sources:", "closed form", "random read 4 KiB, depth 31", "IOPS"] {
+        assert!(disk.contains(words), "elevon devices hdd-7200 does not say {words}:\n{disk}");
+    }
+    insta::assert_snapshot!("schedulers_mq_deadline", bench.stdout(&["schedulers", "mq-deadline"]));
+    let all = bench.stdout(&["schedulers"]);
+    for name in ["none:", "mq-deadline:", "kyber:", "max_sectors_kb", "nr_requests", "io_ticks", "fill"] {
+        assert!(all.contains(name), "elevon schedulers does not name {name}");
+    }
+}
+
+/// Keys with their values; lists and objects of numbers in one line.
+fn flat(value: &Value, path: &str, out: &mut Vec<String>) {
+    match value {
+        Value::Object(map)
+            if map.values().any(|v| v.is_object() || v.is_array() || v.is_string()) || path.is_empty() =>
+        {
+            map.iter().for_each(|(key, value)| flat(value, &format!("{path}/{key}"), out));
+        }
+        Value::Array(list) if list.iter().any(Value::is_object) => {
+            list.iter().enumerate().for_each(|(i, value)| flat(value, &format!("{path}/{i}"), out));
+        }
+        _ => out.push(format!("{path} {value}")),
+    }
+}
+
+#[test]
+fn json_report() {
+    let json = bench().json("two.fio", &["--device", SLOTS]);
+    let mut lines = Vec::new();
+    flat(&json, "", &mut lines);
+    insta::assert_snapshot!(unversioned(&lines.join("\n")));
+}
+
+#[test]
+fn json_says_what_scripts_ask_for() {
+    let json = bench().json("two.fio", &["--device", SLOTS, "--seed", "7", "--kernel", "6.12"]);
+    let [reader, writer] = json["jobs"].as_array().expect("jobs").as_slice() else { panic!("two entries: {json}") };
+    assert_eq!((&reader["jobname"], &reader["read"]["total_ios"]), (&"reader".into(), &400.into()));
+    // Four in flight of two processes on four slots of 1 ms and 10 us each: just below 4000 a second.
+    let iops = reader["read"]["iops"].as_f64().expect("a rate");
+    assert!((3900.0..4000.0).contains(&iops), "{iops}");
+    assert_eq!(writer["write"]["io_bytes"], 40 * 300 * 1024);
+    assert_eq!(writer["sync"]["total_ios"], 2);
+    assert_eq!(json["disk_util"][0]["read_ios"], 400);
+    assert_eq!((&json["elevon"]["seed"], &json["elevon"]["kernel"]), (&7.into(), &"6.12".into()));
+    assert_eq!(json["elevon"]["device"]["simulated"], true);
+}
+
+#[test]
+fn same_seed_same_bytes_and_another_seed_others() {
+    let bench = bench();
+    // A model with chance in its service times; slots has none.
+    for more in [&[][..], &["--output-format", "json"], &["--trace", "run.ftrace"], &["--html", "run.html"]] {
+        let run = |seed: &str| {
+            let text = bench.stdout(&[&["run", "two.fio", "--device", "nvme-consumer", "--seed", seed], more].concat());
+            let file = more.last().filter(|name| name.contains('.'));
+            let bytes = file.map(|name| std::fs::read(bench.path(name)).expect("the file"));
+            (text, bytes)
+        };
+        let (first, again, other) = (run("5"), run("5"), run("6"));
+        assert!(first == again, "{more:?}: the same seed gave other bytes");
+        assert!(
+            first.0 != other.0 && (first.1.is_none() || first.1 != other.1),
+            "{more:?}: another seed gave the same"
+        );
+    }
+}
