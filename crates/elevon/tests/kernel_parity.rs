@@ -92,24 +92,41 @@ fn compare_rates(runs: &[Value], ours: &Value) -> Vec<(String, Vec<f64>, f64, f6
     rows
 }
 
-/// Holds every record of a scheduler; at least `percent` of the figures must be within the tolerance.
+/// Holds every record of a scheduler; at least `percent` of the rates, and of the statistics, must be within their tolerance.
 fn holds(scheduler: &str, percent: usize) {
-    let (mut good, mut all, mut report) = (0, 0, String::new());
+    let (mut rates, mut statistics) = (Tally::default(), Tally::default());
     for runs in records(scheduler) {
         let ours = simulate(&runs[0]);
+        let record = text(&runs[0]["name"]);
         for (name, seen, got, off) in compare_rates(&runs, &ours) {
-            all += 1;
-            good += usize::from(off <= TOLERANCE);
-            if off > TOLERANCE {
-                let record = text(&runs[0]["name"]);
-                report += &format!("\n{record} {name}: kernel {seen:?}, here {got:.1}, {:.0} % off", off * 100.0);
-            }
+            rates.add(off <= TOLERANCE, || format!("{record} {name}: kernel {seen:?}, here {got:.1}"));
         }
-        statistics(&runs[0], &ours);
+        compare_statistics(&runs, &ours, &mut statistics);
     }
-    assert!(all >= 8, "{scheduler}: only {all} figures were found");
-    assert!(good * 100 >= all * percent, "{scheduler}: {good} of {all} within 10 %{report}");
-    eprintln!("{scheduler}: {good} of {all} figures within 10 %{report}");
+    for (what, tally) in [("rates", rates), ("statistics", statistics)] {
+        let Tally { good, all, report } = tally;
+        assert!(all >= 8, "{scheduler}: only {all} {what} were found");
+        assert!(good * 100 >= all * percent, "{scheduler}: {good} of {all} {what} within tolerance{report}");
+        eprintln!("{scheduler}: {good} of {all} {what} within tolerance{report}");
+    }
+}
+
+#[derive(Default)]
+struct Tally {
+    good: usize,
+    all: usize,
+    report: String,
+}
+
+impl Tally {
+    fn add(&mut self, is_good: bool, line: impl FnOnce() -> String) {
+        self.all += 1;
+        if is_good {
+            self.good += 1;
+        } else {
+            self.report += &format!("\n{}", line());
+        }
+    }
 }
 
 /// The kernel's `io_ticks` where they say something else than how long the device was busy: the artefact of an idle device, and
@@ -125,10 +142,12 @@ fn io_ticks_seen(record: &Value) -> Option<(f64, f64)> {
 
 /// `/sys/block/X/stat` of the run: requests, sectors and time in queue as far as the rates go (10 %), busy time within 2 %. The
 /// kernel's window begins before and ends after the run, but the device is idle there, and nothing of this counts idleness.
-fn statistics(record: &Value, ours: &Value) {
-    let (kernel, name) = (&record["stat"], text(&record["name"]));
-    let disk = &ours["disk_util"][0];
-    for (theirs, here) in [
+fn compare_statistics(runs: &[Value], ours: &Value, tally: &mut Tally) {
+    let (name, disk) = (text(&runs[0]["name"]), &ours["disk_util"][0]);
+    let range = |values: &[f64]| {
+        (values.iter().copied().fold(f64::INFINITY, f64::min), values.iter().copied().fold(0.0, f64::max))
+    };
+    for (theirs, key) in [
         ("reads", "read_ios"),
         ("rsect", "read_sectors"),
         ("rticks", "read_ticks"),
@@ -136,14 +155,20 @@ fn statistics(record: &Value, ours: &Value) {
         ("wsect", "write_sectors"),
         ("in_queue", "in_queue"),
     ] {
-        let (theirs, here, key) = (number(&kernel[theirs]), number(&disk[here]), here);
-        assert!((theirs - here).abs() <= TOLERANCE * theirs, "{name}: {key}: kernel {theirs}, here {here}");
+        let (low, high) = range(&runs.iter().map(|run| number(&run["stat"][theirs])).collect::<Vec<_>>());
+        let here = number(&disk[key]);
+        let is_good = (low * (1.0 - TOLERANCE)..=high * (1.0 + TOLERANCE)).contains(&here);
+        tally.add(is_good, || format!("{name} {key}: kernel {low} to {high}, here {here}"));
     }
-    if let Some((low, high)) = io_ticks_seen(record) {
+    let seen: Vec<(f64, f64)> = runs.iter().filter_map(io_ticks_seen).collect();
+    if let (Some(low), Some(high)) =
+        (seen.iter().map(|s| s.0).reduce(f64::min), seen.iter().map(|s| s.1).reduce(f64::max))
+    {
         // Field 10 of the statistics, in milliseconds.
         let field = |when: &str| number(&ours["elevon"]["diskstats"][when][9]);
         let here = field("end") - field("start");
-        assert!((low * 0.98..=high * 1.02).contains(&here), "{name}: io_ticks: kernel {low} to {high}, here {here}");
+        let is_good = (low * 0.98..=high * 1.02).contains(&here);
+        tally.add(is_good, || format!("{name} io_ticks: kernel {low} to {high}, here {here}"));
     }
 }
 
@@ -160,6 +185,12 @@ fn mq_deadline_as_linux_6_18() {
 #[test]
 fn kyber_as_linux_6_18() {
     holds("kyber", 100);
+}
+
+/// The kernel's own runs of one job under BFQ differ by half where it injects service.
+#[test]
+fn bfq_as_linux_6_18() {
+    holds("bfq", 90);
 }
 
 /// A run's steps of one trace: bios queued and split, requests allocated, inserted and issued. Completions are left out:
