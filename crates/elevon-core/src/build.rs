@@ -151,6 +151,11 @@ pub fn next_discard_sectors(sector: Sector, remaining: Sectors, limits: &QueueLi
     Sectors::new(most).min(remaining)
 }
 
+/// Bytes that the next bio of a write-zeroes takes of `remaining`: whole blocks, as many as a bio's length can say.
+pub fn next_zeroes_bytes(remaining: u64, limits: &QueueLimits) -> u64 {
+    remaining.min(round_down(BIO_MAX_BYTES, limits.logical_block_size.into()))
+}
+
 const fn round_down(value: u64, unit: u64) -> u64 {
     value / unit * unit
 }

@@ -22,7 +22,7 @@ pub struct Command {
     pub tag: Tag,
     /// What to do.
     pub op: Op,
-    /// Flags; FUA and PREFLUSH are the ones a device heeds.
+    /// Flags; FUA is the one a device heeds. What comes before a write, the stack asks for by a Flush of its own.
     pub flags: Flags,
     /// Priority.
     pub ioprio: IoPrio,
@@ -43,6 +43,8 @@ pub struct Piece {
     pub offset: u64,
     /// Bytes.
     pub len: u64,
+    /// Where it lies on the device: pieces of a discard of several ranges need not follow one another.
+    pub sector: Sector,
 }
 
 /// A driver's answer to a command (`queue_rq`).

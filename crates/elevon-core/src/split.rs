@@ -1,8 +1,8 @@
 //! Splitting: whether a bio fits the queue's limits, and where it is cut if not.
 //!
 //! A cut moves no data: the front part is a bio of the first `sectors`, flagged NOMERGE, and the rest goes on as the original.
-//! The caller also clears POLLED on a cut, and puts the remainder where the kernel version puts it
-//! ([`Rules::split_remainder_first`]).
+//! The caller also clears POLLED on a cut, and goes on with the remainder at once. (Up to 6.17 the remainder went behind what else
+//! the submission had pending, since then before it; a device that is not stacked on others has nothing else pending.)
 //!
 //! Cost: O(1) for an I/O inside one page; else O(log runs) to find the first run, and O(segments) of the front part.
 
@@ -65,11 +65,7 @@ fn split_checked(bio: &Bio, layout: Option<&Layout>, limits: &QueueLimits, rules
 
 fn split_data(bio: &Bio, layout: Option<&Layout>, limits: &QueueLimits, rules: &Rules) -> Split {
     let is_atomic = bio.flags.contains(Flags::ATOMIC);
-    let (most, chunk) = if is_atomic {
-        (u64::from(limits.atomic_write_max) / SECTOR_SIZE, u64::from(limits.atomic_write_boundary) / SECTOR_SIZE)
-    } else {
-        (limits.max_sectors.get(), limits.chunk_sectors.get())
-    };
+    let (most, chunk) = data_limits(bio.flags, limits);
     let most = Sectors::new(cut_limit(bio.sector, most, chunk, limits));
     let Some((bytes, segments)) = walk(bio, layout, most.bytes().get(), limits) else {
         return Split::Fail(Status::Invalid);
@@ -91,18 +87,34 @@ fn split_data(bio: &Bio, layout: Option<&Layout>, limits: &QueueLimits, rules: &
     }
 }
 
+/// The soft limit of reads and writes, and the chunk they may not leave, in sectors; an atomic write has its own of both.
+const fn data_limits(flags: Flags, limits: &QueueLimits) -> (u64, u64) {
+    if flags.contains(Flags::ATOMIC) {
+        (limits.atomic_write_max as u64 / SECTOR_SIZE, limits.atomic_write_boundary as u64 / SECTOR_SIZE)
+    } else {
+        (limits.max_sectors.get(), limits.chunk_sectors.get())
+    }
+}
+
 /// Sectors from `sector` that a part may have under a limit: no further than the chunk, and to a physical block's end where
 /// one can be reached.
 fn cut_limit(sector: Sector, most: u64, chunk: u64, limits: &QueueLimits) -> u64 {
-    let most = match chunk {
-        0 => most,
-        _ => most.min(chunk - sector.get() % chunk),
-    };
+    let most = within_chunk(sector, most, chunk);
     let physical = u64::from(limits.physical_block_size) / SECTOR_SIZE;
     let logical = u64::from(limits.logical_block_size) / SECTOR_SIZE;
     let into = sector.get() & (physical - 1);
     let end = (into + most) & !(physical - 1);
     if end > into { end - into } else { most & !(logical - 1) }
+}
+
+/// As much of `most` sectors from `sector` as lies in its chunk; 0 for no chunks.
+#[inline]
+const fn within_chunk(sector: Sector, most: u64, chunk: u64) -> u64 {
+    if chunk == 0 {
+        return most;
+    }
+    let room = chunk - sector.get() % chunk;
+    if room < most { room } else { most }
 }
 
 /// Bytes and segments of the longest front part within `most` bytes, `max_segments` and without a gap; `None` where the
@@ -202,19 +214,17 @@ fn split_write_zeroes(bio: &Bio, limits: &QueueLimits, rules: &Rules) -> Split {
 
 /// The soft limit of a request of `op` that starts at `sector`, with the room in its chunk: how far a merge may let it grow.
 #[inline]
-pub fn max_sectors_at(op: Op, sector: Sector, limits: &QueueLimits) -> Sectors {
-    let most = match op {
-        Op::Read | Op::Write => limits.max_sectors,
-        Op::Flush => Sectors::ZERO,
-        Op::Discard => return limits.max_discard().min(Sectors::new(BIO_MAX_BYTES / SECTOR_SIZE)),
-        Op::SecureErase => return limits.max_secure_erase_sectors.min(Sectors::new(BIO_MAX_BYTES / SECTOR_SIZE)),
-        Op::WriteZeroes => limits.max_write_zeroes_sectors,
-        Op::ZoneAppend => limits.max_zone_append_sectors,
+pub fn max_sectors_at(op: Op, flags: Flags, sector: Sector, limits: &QueueLimits) -> Sectors {
+    let chunk = limits.chunk_sectors.get();
+    let (most, chunk) = match op {
+        Op::Read | Op::Write => data_limits(flags, limits),
+        Op::Flush => return Sectors::ZERO,
+        Op::Discard => (limits.max_discard().get().min(BIO_MAX_BYTES / SECTOR_SIZE), 0),
+        Op::SecureErase => (limits.max_secure_erase_sectors.get().min(BIO_MAX_BYTES / SECTOR_SIZE), 0),
+        Op::WriteZeroes => (limits.max_write_zeroes_sectors.get(), chunk),
+        Op::ZoneAppend => (limits.max_zone_append_sectors.get(), chunk),
     };
-    match limits.chunk_sectors.get() {
-        0 => most,
-        chunk => most.min(Sectors::new(chunk - sector.get() % chunk)),
-    }
+    Sectors::new(within_chunk(sector, most, chunk))
 }
 
 /// Whether two neighbouring vectors leave a gap that the device cannot describe: memory that is not consecutive, and an end

@@ -101,9 +101,9 @@ pub struct Counters {
     pub bios: u64,
     /// Cuts made by the split.
     pub splits: u64,
-    /// Bios appended to a request.
+    /// Bios appended to a request, discards joined by range among them.
     pub back_merges: u64,
-    /// Bios put in front of a request, and discards joined by range.
+    /// Bios put in front of a request.
     pub front_merges: u64,
     /// Requests swallowed by another.
     pub request_merges: u64,
@@ -121,7 +121,8 @@ pub struct Counters {
     pub flushes: u64,
     /// Submissions that had to wait for a tag.
     pub tag_waits: u64,
-    /// Commands that read (0) and write data (1) by their length: entry n counts those of n sectors.
+    /// Commands that read (0) and write data (1) by their length: entry n counts those of n sectors, the last also what is
+    /// longer (atomic writes and zone appends have limits of their own).
     pub sizes: [Vec<u64>; 2],
 }
 
@@ -189,6 +190,8 @@ struct Queue {
     waiters: VecDeque<Waiter>,
     /// Guards against running a queue from inside its own run.
     running: bool,
+    /// Guards against waking its waiters from inside a wake-up.
+    waking: bool,
 }
 
 /// A stack for one device. See the module's head for the order of calls.
@@ -252,6 +255,7 @@ impl Stack {
             flush: FlushMachine::default(),
             waiters: VecDeque::new(),
             running: false,
+            waking: false,
         };
         let form = config.io_ticks.unwrap_or(rules.io_ticks);
         let largest = limits.max_sectors.get() as usize;
@@ -489,7 +493,8 @@ impl Stack {
             cpu: request.cpu,
             op: request.op,
             flags: request.flags,
-            ioprio: request.ioprio,
+            // Its bios, which carry it, are gone by then.
+            ioprio: if kind == EventKind::IoDone { IoPrio::NONE } else { request.ioprio },
             sector,
             sectors,
             queue: request.queue,
@@ -511,7 +516,8 @@ impl Pieces for RequestPieces<'_> {
         while let Some(id) = next {
             let bio = &self.bios[id.0];
             let call = &self.calls[bio.io];
-            each(Piece { task: call.task, token: call.token, offset: bio.data.offset, len: bio.bytes.get() });
+            let (offset, len) = (bio.data.offset, bio.bytes.get());
+            each(Piece { task: call.task, token: call.token, offset, len, sector: bio.sector });
             next = bio.next;
         }
     }

@@ -121,7 +121,7 @@ mod tests {
     use super::*;
 
     fn piece(offset: u64, len: u64) -> Piece {
-        Piece { task: TaskId(0), token: 1, offset, len }
+        Piece { task: TaskId(0), token: 1, offset, len, sector: Default::default() }
     }
 
     #[test]

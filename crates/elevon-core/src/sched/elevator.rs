@@ -12,10 +12,8 @@ use alloc::vec::Vec;
 
 use super::View;
 use crate::bio::Bio;
-use crate::kernel::Rules;
-use crate::merge::{MergeKind, is_compatible, position, request_is_mergeable};
-use crate::op::{Flags, Op};
-use crate::request::Request;
+use crate::merge::{MergeKind, is_compatible, position, request_is_mergeable, requests_are_compatible};
+use crate::op::Op;
 use crate::units::{RequestId, Sector};
 
 const NIL: u32 = u32::MAX;
@@ -101,17 +99,6 @@ pub struct Elevator {
     by_end: ByEnd,
     last_merge: Option<RequestId>,
     discard_ranges: u16,
-}
-
-/// Whether two requests agree in everything but position and size.
-pub fn requests_are_compatible(rules: &Rules, a: &Request, b: &Request) -> bool {
-    request_is_mergeable(a)
-        && request_is_mergeable(b)
-        && a.op == b.op
-        && a.tenant == b.tenant
-        && a.ioprio == b.ioprio
-        && (!rules.write_hint_blocks_merge || a.write_hint == b.write_hint)
-        && a.flags.contains(Flags::ATOMIC) == b.flags.contains(Flags::ATOMIC)
 }
 
 impl Elevator {

@@ -235,7 +235,7 @@ fn merges_see_the_room_in_the_chunk() {
         max_write_zeroes_sectors: Sectors::new(10),
         ..limits(1024)
     };
-    let at = |op, sector| max_sectors_at(op, Sector::new(sector), &limits).get();
+    let at = |op, sector| max_sectors_at(op, Flags::NONE, Sector::new(sector), &limits).get();
     assert_eq!((at(Op::Read, 24), at(Op::Write, 32), at(Op::Discard, 24), at(Op::WriteZeroes, 0)), (8, 32, 5000, 10));
 }
 

@@ -12,10 +12,11 @@ use crate::ioprio::IoPrio;
 use crate::op::{Flags, Op};
 use crate::request::{Request, State};
 use crate::sched::{Scheduler, View};
-use crate::stack::plug::NO_SECTOR;
 use crate::status::Status;
 use crate::units::{Bytes, HwQueue, Instant, RequestId, Sector, Sectors, TaskId};
 
+/// Where a flush is, by its completion event.
+const NO_SECTOR: Sector = Sector::MAX;
 /// Flags that forbid another try.
 const NO_RETRY: Flags =
     Flags::FAILFAST_DEV.with(Flags::FAILFAST_TRANSPORT).with(Flags::FAILFAST_DRIVER).with(Flags::RAHEAD);
@@ -82,13 +83,7 @@ impl Stack {
         bytes: Bytes,
         driver: &mut D,
     ) {
-        let request = self.requests[id];
-        let queue = request.queue;
-        let total = request.sectors.bytes();
-        if request.op == Op::Flush {
-            self.end_flush(now, id, status, driver);
-            return;
-        }
+        let total = self.requests[id].sectors.bytes();
         if status.is_ok() && bytes < total {
             self.end_front(now, id, bytes.sectors_floor());
             return;
@@ -104,7 +99,18 @@ impl Stack {
                 return;
             }
         }
-        if request.flush_step & DATA != 0 {
+        self.end_command(now, id, status, driver);
+    }
+
+    /// A command is over, or was refused for good: its request ends, or its flush sequence moves on.
+    #[inline]
+    pub(super) fn end_command<D: Driver>(&mut self, now: Instant, id: RequestId, status: Status, driver: &mut D) {
+        let Request { queue, op, flush_step, .. } = self.requests[id];
+        if op == Op::Flush {
+            self.end_flush(now, id, status, driver);
+            return;
+        }
+        if flush_step & DATA != 0 {
             self.end_flush_data(now, id, status);
             self.kick_flush(now, queue);
             self.run_queue(now, queue, driver);
@@ -114,9 +120,11 @@ impl Stack {
         self.after_free(now, queue, driver);
     }
 
+    /// Whether the driver tries again. Failfast and read-ahead bios may be in one request with others: the first counts.
     fn may_retry(&self, id: RequestId, status: Status) -> bool {
         let request = &self.requests[id];
-        status.is_retryable() && request.retries < self.config.max_retries && !request.flags.intersects(NO_RETRY)
+        let flags = request.bio_head.map_or(request.flags, |bio| self.bios[bio.0].flags);
+        status.is_retryable() && request.retries < self.config.max_retries && !flags.intersects(NO_RETRY)
     }
 
     /// Part of a request is done: whole bios end, the one at the edge moves on, the rest stays in flight.
@@ -155,7 +163,7 @@ impl Stack {
     pub(super) fn end_request(&mut self, now: Instant, id: RequestId, status: Status) {
         let request = self.requests[id];
         // The bytes of a flush sequence were counted when its data step ended.
-        let counted_before = request.flush_step != 0;
+        let counted_before = request.flush_step != 0 && request.flush_step & DATA == 0;
         let sectors = if counted_before { Sectors::ZERO } else { request.sectors };
         self.trace_part(now, EventKind::Complete { status }, &request, request.sector, sectors.get() as u32);
         if !sectors.is_zero() {
@@ -232,8 +240,9 @@ impl Stack {
             self.queues[queue.index()].flush.wait(now, id);
         } else if steps & DATA != 0 {
             self.queues[queue.index()].flush.data_started();
-            if self.has_scheduler && self.rules.flush_data_through_scheduler {
-                self.insert_request(now, id, false);
+            if self.rules.flush_data_through_scheduler {
+                // By way of the requeue list, and so at the head.
+                self.insert_request(now, id, true);
             } else {
                 request.state = State::Dispatch;
                 self.queues[queue.index()].dispatch.push_back(id);
@@ -291,7 +300,7 @@ impl Stack {
         let request = self.requests[id];
         self.trace_request(now, EventKind::Complete { status }, id);
         self.account_sectors(&request, request.sectors);
-        if request.accounted {
+        if request.accounted && request.state == State::InFlight {
             self.accounting.on_requeue(now);
         }
         self.give_back_driver_tag(id);

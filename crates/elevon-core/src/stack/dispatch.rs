@@ -47,12 +47,17 @@ impl Stack {
     /// waits on the dispatch list.
     #[inline]
     pub(super) fn issue_directly<D: Driver>(&mut self, now: Instant, id: RequestId, driver: &mut D) -> bool {
+        let queue = self.requests[id].queue;
         match self.issue(now, id, driver) {
-            Issue::Gone => true,
-            Issue::Busy { promised } => {
-                let queue = self.requests[id].queue;
+            Issue::Gone => {
+                self.update_busy(queue, false);
+                true
+            }
+            Issue::Busy { .. } => {
+                // The run that follows finds the driver as busy, and then waits for it.
                 self.queues[queue.index()].dispatch.push_back(id);
-                self.wait_for_driver(now, queue, promised);
+                self.update_busy(queue, true);
+                self.run_queue(now, queue, driver);
                 false
             }
         }
@@ -71,9 +76,7 @@ impl Stack {
                 Issue::Gone
             }
             Accept::Error(status) => {
-                let queue = request.queue;
-                self.end_request(now, id, status);
-                self.after_free(now, queue, driver);
+                self.end_command(now, id, status, driver);
                 Issue::Gone
             }
             answer @ (Accept::Busy | Accept::DeviceBusy) => {
@@ -100,7 +103,9 @@ impl Stack {
         let (op, accounted, sectors) = (request.op, request.accounted, request.sectors.get() as usize);
         self.counters.issued += 1;
         if op.has_data() {
-            self.counters.sizes[usize::from(op.is_write())][sectors] += 1;
+            let sizes = &mut self.counters.sizes[usize::from(op.is_write())];
+            let largest = sizes.len() - 1;
+            sizes[sectors.min(largest)] += 1;
         }
         if accounted && op != Op::Flush {
             self.accounting.on_issue(now);
@@ -162,9 +167,9 @@ impl Stack {
 
     /// Sends a list to the driver until it is busy or a driver tag is missing. What is left goes to the front of the
     /// dispatch list of its own queue, in order: a scheduler for the whole device may hand one hardware queue another's
-    /// requests. True where all went out.
+    /// requests. True where all went out, or another try is to be made at once.
     fn send<D: Driver>(&mut self, now: Instant, queue: HwQueue, mut list: VecDeque<RequestId>, driver: &mut D) -> bool {
-        let mut sent = None;
+        let (mut sent, mut at_once) = (None, false);
         while let Some(&id) = list.front() {
             let owner = self.requests[id].queue;
             let refused = if self.take_driver_tag(id) {
@@ -172,7 +177,7 @@ impl Stack {
                     Issue::Gone => false,
                     Issue::Busy { promised } => {
                         self.give_back_driver_tag(id);
-                        self.wait_for_driver(now, owner, promised);
+                        at_once = !self.wait_for_driver(now, owner, promised) && owner == queue;
                         true
                     }
                 }
@@ -200,16 +205,18 @@ impl Stack {
             }
         }
         self.pulled = list;
-        all_out
+        all_out || at_once
     }
 
-    /// The driver is busy: run again on a completion, or after a delay where nobody promised one.
-    fn wait_for_driver(&mut self, now: Instant, queue: HwQueue, promised: bool) {
-        let in_flight = self.queues[queue.index()].tags.used();
-        self.queues[queue.index()].restart = true;
-        if !promised || in_flight <= 1 {
+    /// The driver is busy: a queue marked for a restart runs again on a completion, or after a delay where nobody promised one.
+    /// False where it was not marked: it is to run again at once, which marks it.
+    fn wait_for_driver(&mut self, now: Instant, queue: HwQueue, promised: bool) -> bool {
+        let entry = &self.queues[queue.index()];
+        let in_flight = entry.tags.used();
+        if entry.restart && (!promised || in_flight <= 1) {
             self.rerun_at(queue, now + RERUN_DELAY);
         }
+        self.queues[queue.index()].restart
     }
 
     pub(super) fn rerun_at(&mut self, queue: HwQueue, at: Instant) {

@@ -9,10 +9,10 @@ use crate::event::EventKind;
 use crate::kernel::PlugOrder;
 use crate::merge::{self, MergeKind};
 use crate::op::{Flags, Op};
-use crate::request::State;
+use crate::request::{Request, State};
 use crate::sched::{Scheduler, View};
 use crate::split::{has_gap, max_sectors_at};
-use crate::units::{BioId, Instant, RequestId, Sector, TaskId};
+use crate::units::{BioId, Instant, RequestId, Sector, Sectors, TaskId};
 
 /// Requests that a plug gathers before it is flushed (`BLK_MAX_REQUEST_COUNT`).
 const MAX_PLUGGED: usize = 32;
@@ -39,12 +39,14 @@ impl Plug {
     }
 }
 
-/// Whether a merge was made, and if not, whether it is worth looking further.
+/// Whether two fit in one request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Attempt {
-    Merged,
-    /// Did not fit: the request takes no more merges.
+enum Fit {
+    Fits,
+    /// Too many sectors or segments.
     TooBig,
+    /// Memory with a gap between them that the device cannot describe.
+    Gap,
 }
 
 impl Stack {
@@ -137,6 +139,9 @@ impl Stack {
         driver.commit(now);
         if let Some(rest) = refused {
             batch.drain(..rest);
+            if self.rules.plug_order == PlugOrder::Lifo {
+                batch.reverse();
+            }
             self.batch = batch;
             self.insert_batch(now, from_schedule, driver);
         } else {
@@ -176,7 +181,7 @@ impl Stack {
             let request = &self.requests[candidate];
             if merge::is_compatible(&self.rules, request, &bio)
                 && let Some(kind) = merge::position(request, &bio, self.limits.max_discard_segments)
-                && self.attempt_merge(now, candidate, id, kind) == Attempt::Merged
+                && self.attempt_merge(now, candidate, id, kind)
             {
                 return true;
             }
@@ -192,7 +197,7 @@ impl Stack {
             return false;
         };
         let before = self.requests[candidate].sector;
-        if self.attempt_merge(now, candidate, id, kind) != Attempt::Merged {
+        if !self.attempt_merge(now, candidate, id, kind) {
             return false;
         }
         let view = View { requests: &self.requests, rules: &self.rules };
@@ -201,57 +206,84 @@ impl Stack {
         true
     }
 
-    /// Joins a bio to a request if the limits allow; a request that is found too small to grow is closed to merges.
-    fn attempt_merge(&mut self, now: Instant, id: RequestId, bio_id: BioId, kind: MergeKind) -> Attempt {
-        let (bio, request) = (self.bios[bio_id.0], self.requests[id]);
-        let fits = match kind {
-            MergeKind::Discard => request.segments < self.limits.max_discard_segments && self.fits(id, bio_id, kind),
-            MergeKind::Back | MergeKind::Front => self.fits(id, bio_id, kind),
-        };
-        if !fits {
-            self.requests[id].flags |= Flags::NOMERGE;
-            return Attempt::TooBig;
+    /// Joins a bio to a request if the limits allow; true where it did. A request that is found too small to grow is closed to
+    /// merges for good, even with bios that would fit.
+    fn attempt_merge(&mut self, now: Instant, id: RequestId, bio_id: BioId, kind: MergeKind) -> bool {
+        let bio = self.bios[bio_id.0];
+        match self.fit(id, bio_id, kind) {
+            Fit::Fits => {}
+            Fit::Gap => return false,
+            Fit::TooBig => {
+                self.requests[id].flags |= Flags::NOMERGE;
+                return false;
+            }
         }
         let request = &mut self.requests[id];
         request.sectors += bio.sectors();
-        request.segments += if kind == MergeKind::Discard { 1 } else { bio.segments };
+        request.segments += added_segments(kind, bio.op, bio.segments);
         match kind {
             MergeKind::Back | MergeKind::Discard => {
                 if let Some(tail) = request.bio_tail.replace(bio_id) {
                     self.bios[tail.0].next = Some(bio_id);
                 }
                 self.counters.back_merges += 1;
-                self.trace_bio(now, EventKind::BackMerge, &bio);
             }
             MergeKind::Front => {
                 self.bios[bio_id.0].next = request.bio_head.replace(bio_id);
                 request.sector = bio.sector;
                 self.counters.front_merges += 1;
-                self.trace_bio(now, EventKind::FrontMerge, &bio);
             }
         }
-        self.accounting.on_merge(bio.op.stat_group());
-        Attempt::Merged
+        if request.accounted {
+            self.accounting.on_merge(bio.op.stat_group());
+        }
+        match kind {
+            MergeKind::Back => self.trace_bio(now, EventKind::BackMerge, &bio),
+            MergeKind::Front => self.trace_bio(now, EventKind::FrontMerge, &bio),
+            // The kernel has no tracepoint here.
+            MergeKind::Discard => {}
+        }
+        true
     }
 
     /// Whether a request with a bio added stays within size, segments and the virtual boundary.
-    fn fits(&self, id: RequestId, bio_id: BioId, kind: MergeKind) -> bool {
+    fn fit(&self, id: RequestId, bio_id: BioId, kind: MergeKind) -> Fit {
         let (bio, request) = (&self.bios[bio_id.0], &self.requests[id]);
-        let start = if kind == MergeKind::Front { bio.sector } else { request.sector };
-        if request.sectors.get() + bio.sectors().get() > max_sectors_at(request.op, start, &self.limits).get() {
-            return false;
-        }
-        if kind == MergeKind::Discard || !bio.op.has_data() {
-            return true;
-        }
-        if u32::from(request.segments) + u32::from(bio.segments) > u32::from(self.limits.max_segments) {
-            return false;
-        }
         let (earlier, later) = match kind {
             MergeKind::Front => (Some(bio_id), request.bio_head),
             MergeKind::Back | MergeKind::Discard => (request.bio_tail, Some(bio_id)),
         };
-        self.limits.virt_boundary_mask == 0 || !self.gap_between(earlier, later)
+        let start = if kind == MergeKind::Front { bio.sector } else { request.sector };
+        let added = added_segments(kind, bio.op, bio.segments);
+        self.joint_fit(request, start, bio.sectors(), added, (earlier, later))
+    }
+
+    /// Whether `request`, when it starts at `start` and has `sectors` and `segments` more, is still within the limits.
+    /// `joint`: the bios that would become neighbours.
+    fn joint_fit(
+        &self,
+        request: &Request,
+        start: Sector,
+        sectors: Sectors,
+        segments: u16,
+        joint: (Option<BioId>, Option<BioId>),
+    ) -> Fit {
+        let most_segments = match request.op {
+            Op::Discard => self.limits.max_discard_segments,
+            _ => self.limits.max_segments,
+        };
+        let has_gap =
+            request.op.has_data() && self.limits.virt_boundary_mask != 0 && self.gap_between(joint.0, joint.1);
+        if has_gap {
+            Fit::Gap
+        } else if request.sectors.get() + sectors.get()
+            > max_sectors_at(request.op, request.flags, start, &self.limits).get()
+            || u32::from(request.segments) + u32::from(segments) > u32::from(most_segments)
+        {
+            Fit::TooBig
+        } else {
+            Fit::Fits
+        }
     }
 
     fn gap_between(&self, earlier: Option<BioId>, later: Option<BioId>) -> bool {
@@ -276,18 +308,11 @@ impl Stack {
     /// Joins `next` to the end of `survivor` if they touch, agree and fit; true where it did.
     pub(super) fn merge_requests(&mut self, now: Instant, survivor: RequestId, next: RequestId) -> bool {
         let (a, b) = (self.requests[survivor], self.requests[next]);
-        let agree = merge::request_is_mergeable(&a)
-            && merge::request_is_mergeable(&b)
-            && a.op == b.op
-            && a.op != Op::Discard
-            && a.tenant == b.tenant
-            && a.ioprio == b.ioprio
-            && (!self.rules.write_hint_blocks_merge || a.write_hint == b.write_hint)
-            && a.end() == b.sector;
-        if !agree
-            || (a.sectors + b.sectors).get() > max_sectors_at(a.op, a.sector, &self.limits).get()
-            || u32::from(a.segments) + u32::from(b.segments) > u32::from(self.limits.max_segments)
-            || (self.limits.virt_boundary_mask != 0 && self.gap_between(a.bio_tail, b.bio_head))
+        let kind = if self.limits.max_discard_segments > 1 { MergeKind::Discard } else { MergeKind::Back };
+        let segments = added_segments(kind, b.op, b.segments);
+        if a.end() != b.sector
+            || !merge::requests_are_compatible(&self.rules, &a, &b)
+            || self.joint_fit(&a, a.sector, b.sectors, segments, (a.bio_tail, b.bio_head)) != Fit::Fits
         {
             return false;
         }
@@ -300,7 +325,7 @@ impl Stack {
         let grown = &mut self.requests[survivor];
         grown.bio_tail = b.bio_tail;
         grown.sectors += b.sectors;
-        grown.segments += b.segments;
+        grown.segments += segments;
         grown.start = grown.start.min(b.start);
         self.counters.request_merges += 1;
         if b.accounted {
@@ -308,7 +333,7 @@ impl Stack {
         }
         self.requests[next].bio_head = None;
         self.requests[next].bio_tail = None;
-        self.requests[next].sectors = crate::units::Sectors::ZERO;
+        self.requests[next].sectors = Sectors::ZERO;
         self.release(now, next);
         true
     }
@@ -341,5 +366,11 @@ impl Stack {
     }
 }
 
-/// The first sector of nothing: completions of flushes print it.
-pub(super) const NO_SECTOR: Sector = Sector::MAX;
+/// Segments that joining a piece of `segments` adds to a request. A range of a discard of several is one each; a discard that
+/// continues another is still one.
+const fn added_segments(kind: MergeKind, op: Op, segments: u16) -> u16 {
+    match (op, kind) {
+        (Op::Discard, MergeKind::Back | MergeKind::Front) => 0,
+        (_, _) => segments,
+    }
+}

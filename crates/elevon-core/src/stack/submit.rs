@@ -1,7 +1,7 @@
 //! Submission: an I/O becomes bios, bios are split, fragments merge or take a tag.
 
 use super::{Call, Done, Io, Stack, Submitted, Waiter};
-use crate::bio::{Bio, DataRange};
+use crate::bio::{BIO_MAX_VECS, Bio, DataRange};
 use crate::build::{self, Source};
 use crate::driver::Driver;
 use crate::event::EventKind;
@@ -65,23 +65,16 @@ impl Stack {
         self.run_submission(now, submission, None, driver)
     }
 
-    /// Errors that a call meets before any bio is built.
+    /// Errors that a call meets before any bio is built, in the kernel's order: alignment, the device's end, what the queue
+    /// takes at all.
     fn refuse(&self, io: &Io) -> Option<Status> {
-        let sectors = io.bytes.sectors_floor();
-        let supported = match io.op {
-            Op::Read | Op::Write | Op::Flush => true,
-            Op::Discard => !self.limits.max_discard().is_zero(),
-            Op::SecureErase => !self.limits.max_secure_erase_sectors.is_zero(),
-            Op::WriteZeroes => !self.limits.max_write_zeroes_sectors.is_zero(),
-            Op::ZoneAppend => !self.limits.max_zone_append_sectors.is_zero(),
-        };
         let block = u64::from(self.limits.logical_block_size);
-        if !supported {
-            Some(Status::NotSupported)
-        } else if !io.bytes.get().is_multiple_of(block) || !io.sector.byte_offset().is_multiple_of(block) {
+        if !io.bytes.get().is_multiple_of(block) || !io.sector.byte_offset().is_multiple_of(block) {
             Some(Status::Invalid)
-        } else if io.sector.get().saturating_add(sectors.get()) > self.config.size.get() {
+        } else if io.sector.get().saturating_add(io.bytes.sectors_floor().get()) > self.config.size.get() {
             Some(Status::IoError)
+        } else if !self.limits.supports(io.op, io.flags) {
+            Some(Status::NotSupported)
         } else {
             None
         }
@@ -93,7 +86,10 @@ impl Stack {
         match io.op {
             Op::Read | Op::Write => match self.config.direct_path {
                 super::DirectPath::Iomap => true,
-                super::DirectPath::Blkdev => io.bytes.get().div_ceil(PAGE_SIZE) > crate::bio::BIO_MAX_VECS as u64,
+                super::DirectPath::Blkdev => {
+                    let in_page = self.layouts[io.layout.index()].page_offset(0);
+                    (in_page + io.bytes.get()).div_ceil(PAGE_SIZE) > BIO_MAX_VECS as u64
+                }
             },
             Op::Discard | Op::SecureErase | Op::WriteZeroes => true,
             Op::Flush | Op::ZoneAppend => false,
@@ -136,10 +132,19 @@ impl Stack {
             self.place_request(now, &submission, request, driver);
         }
         if submission.plugged {
-            self.end_plug(now, submission.io.task, driver);
+            self.end_call_plug(now, &submission.io, driver);
         }
         self.end_part(submission.call, Status::Ok);
         Submitted::Accepted
+    }
+
+    /// Ends the plug of a call. A system call that discards or zeroes waits for its last bio before it ends the plug, so the
+    /// plug is flushed by going to sleep: its requests are inserted even without a scheduler.
+    fn end_call_plug<D: Driver>(&mut self, now: Instant, io: &Io, driver: &mut D) {
+        if !io.op.has_data() && io.may_block {
+            self.flush_plug(now, io.task, true, driver);
+        }
+        self.end_plug(now, io.task, driver);
     }
 
     /// The next bio ready to become a request: the front of what is left, cut to the limits.
@@ -209,7 +214,7 @@ impl Stack {
                 let sectors = build::next_discard_sectors(sector, Bytes::new(left).sectors_floor(), &self.limits);
                 (io.op, io.flags, sectors.bytes().get())
             }
-            Op::WriteZeroes => (io.op, io.flags, left.min(build::BIO_MAX_BYTES)),
+            Op::WriteZeroes => (io.op, io.flags, build::next_zeroes_bytes(left, &self.limits)),
         };
         if op == Op::Read && self.rules.iomap_reads_are_sync && self.config.direct_path == super::DirectPath::Iomap {
             flags |= Flags::SYNC;
@@ -250,7 +255,7 @@ impl Stack {
         let bio = &self.bios[bio.0];
         let queue = self.queue_of(bio.task);
         let shallow = if self.rules.whole_map_shallow_depth { Shallow::WholeMap } else { Shallow::PerWord };
-        let limit = if self.has_scheduler { self.scheduler.depth_limit_of(bio) } else { None };
+        let limit = self.depth_limit(bio);
         let entry = &mut self.queues[queue.index()];
         let map = entry.sched_tags.as_mut().unwrap_or(&mut entry.tags);
         let Tag(tag) = match limit {
@@ -264,6 +269,13 @@ impl Stack {
         request.queue = queue;
         request.tag = driver_tag;
         Some(id)
+    }
+
+    /// How many tags the scheduler lets a bio choose from; flushes and FUA writes are not held back.
+    #[inline]
+    fn depth_limit(&self, bio: &Bio) -> Option<u32> {
+        let asks = self.has_scheduler && !bio.flags.intersects(Flags::PREFLUSH | Flags::FUA);
+        if asks { self.scheduler.depth_limit_of(bio) } else { None }
     }
 
     /// Fills a fresh request from its bio (G) and begins its accounting.
@@ -312,35 +324,46 @@ impl Stack {
     /// Sends a request on: through the flush machine, the plug, or straight on.
     #[inline]
     fn place_request<D: Driver>(&mut self, now: Instant, submission: &Submission, id: RequestId, driver: &mut D) {
-        let request = &mut self.requests[id];
-        if request.flags.intersects(Flags::PREFLUSH | Flags::FUA) {
-            use flush::step::{DATA, POST, PRE, SEQUENCE};
-            let steps = flush::steps(request.flags, !request.sectors.is_zero(), &self.limits);
-            if !self.limits.fua {
-                request.flags = request.flags.without(Flags::FUA);
-            }
-            let as_ordinary = steps & PRE == 0 && (steps == DATA || self.rules.flush_data_through_scheduler);
-            if steps & (PRE | POST) != 0 {
-                request.flush_step = steps | SEQUENCE;
-            }
-            if !as_ordinary {
-                let queue = request.queue;
-                self.advance_flush(now, id, Status::Ok);
-                self.kick_flush(now, queue);
-                // The flush itself is sent by a kernel worker; a device flush waits on the dispatch list for a run.
-                self.run_queue(now, queue, driver);
-                return;
-            }
-            if steps & POST != 0 {
-                let queue = request.queue;
-                self.queues[queue.index()].flush.data_started();
-            }
+        if self.requests[id].flags.intersects(Flags::PREFLUSH | Flags::FUA) && self.place_flush(now, id, driver) {
+            return;
         }
         if submission.in_worker || !self.tasks[submission.io.task.index()].plug.is_open() {
             self.issue_alone(now, id, driver);
         } else {
             self.add_to_plug(now, submission.io.task, id, driver);
         }
+    }
+
+    /// Starts the flush sequence of a request with PREFLUSH or FUA. False where it goes on as an ordinary request: from 6.5,
+    /// if nothing has to be flushed before its data.
+    fn place_flush<D: Driver>(&mut self, now: Instant, id: RequestId, driver: &mut D) -> bool {
+        use flush::step::{DATA, POST, PRE, SEQUENCE};
+        let request = &mut self.requests[id];
+        let steps = flush::steps(request.flags, !request.sectors.is_zero(), &self.limits);
+        // The driver is asked for what it has to do itself; SYNC, which both flags imply, stays.
+        let done_for_it = if self.limits.fua { Flags::PREFLUSH } else { Flags::PREFLUSH | Flags::FUA };
+        if request.flags.intersects(done_for_it) {
+            request.flags = request.flags.without(done_for_it) | Flags::SYNC;
+        }
+        if steps & (PRE | POST) != 0 {
+            request.flush_step = steps | SEQUENCE;
+        }
+        let queue = request.queue;
+        if steps & PRE == 0 && self.rules.flush_data_through_scheduler {
+            if steps & POST != 0 {
+                self.queues[queue.index()].flush.data_started();
+            }
+            return false;
+        }
+        if steps == DATA {
+            request.state = State::Dispatch;
+            self.queues[queue.index()].dispatch.push_back(id);
+        } else {
+            self.advance_flush(now, id, Status::Ok);
+            self.kick_flush(now, queue);
+        }
+        self.run_queue(now, queue, driver);
+        true
     }
 
     /// The task, or a worker in its place, waits for a tag of its queue.
@@ -373,10 +396,14 @@ impl Stack {
 
     /// Lets those who wait for a tag go on, in order, as far as tags reach.
     pub(super) fn wake_waiters<D: Driver>(&mut self, now: Instant, queue: HwQueue, driver: &mut D) {
+        // A request that ends at once wakes from inside a wake-up: the outer one goes on, so that the depth of calls stays small.
+        if core::mem::replace(&mut self.queues[queue.index()].waking, true) {
+            return;
+        }
         while let Some(&waiter) = self.queues[queue.index()].waiters.front() {
             let Waiter { submission, bio } = waiter;
             if !self.has_tag_for(queue, bio) {
-                return;
+                break;
             }
             self.queues[queue.index()].waiters.pop_front();
             let task = submission.io.task;
@@ -389,13 +416,13 @@ impl Stack {
                 self.unblocked.push_back(task);
             }
         }
+        self.queues[queue.index()].waking = false;
     }
 
     fn has_tag_for(&self, queue: HwQueue, bio: BioId) -> bool {
         let entry = &self.queues[queue.index()];
         let map = entry.sched_tags.as_ref().unwrap_or(&entry.tags);
-        let bio = &self.bios[bio.0];
-        match self.has_scheduler.then(|| self.scheduler.depth_limit_of(bio)).flatten() {
+        match self.depth_limit(&self.bios[bio.0]) {
             Some(limit) if self.rules.whole_map_shallow_depth => map.used() < limit.min(map.depth()),
             Some(limit) => map.clone().take_shallow(limit, Shallow::PerWord).is_some(),
             None => map.used() < map.depth(),

@@ -13,6 +13,11 @@ use crate::kernel::Kernel;
 use crate::op::Rwbs;
 use crate::units::{Nanos, Sectors};
 
+mod dispatch;
+mod events;
+mod flush;
+mod merges;
+
 /// A driver that notes what it is given and does nothing until told to.
 #[derive(Default)]
 struct Notebook {
@@ -21,10 +26,20 @@ struct Notebook {
     room: Option<usize>,
     promise: bool,
     aborts: bool,
+    /// Refuses every command for good.
+    refuses: Option<Status>,
+    /// Commands it was offered.
+    offers: usize,
+    /// Timeouts it was told of, in seconds.
+    timeouts: Vec<u64>,
 }
 
 impl Driver for Notebook {
     fn queue_command(&mut self, _now: Instant, command: &Command, _pieces: &dyn Pieces) -> Accept {
+        self.offers += 1;
+        if let Some(status) = self.refuses {
+            return Accept::Error(status);
+        }
         match &mut self.room {
             Some(0) => return if self.promise { Accept::DeviceBusy } else { Accept::Busy },
             Some(room) => *room -= 1,
@@ -34,7 +49,8 @@ impl Driver for Notebook {
         Accept::Ok
     }
 
-    fn handle_timeout(&mut self, _now: Instant, _command: &Command) -> TimeoutAction {
+    fn handle_timeout(&mut self, now: Instant, _command: &Command) -> TimeoutAction {
+        self.timeouts.push(now.get() / 1_000_000_000);
         if self.aborts { TimeoutAction::Aborted } else { TimeoutAction::ResetTimer }
     }
 }
@@ -365,144 +381,6 @@ fn nowait_is_not_split() {
 }
 
 #[test]
-fn event_order_without_a_scheduler() {
-    let mut rig = Rig::new(iomap(Kernel::V6_6));
-    rig.submit(Op::Read, Flags::NONE, 0, 1032);
-    rig.complete_all();
-    assert_eq!(
-        rig.events(),
-        [
-            "Q R 0+1032",
-            "X 0/1024",
-            "G R 0+1024",
-            "S",
-            "P",
-            "G R 1024+8",
-            "S",
-            "D R 0+1024",
-            "P",
-            "D R 1024+8",
-            "C R 0+1024",
-            "E",
-            "C R 1024+8",
-            "E"
-        ]
-    );
-}
-
-#[test]
-fn event_order_with_a_scheduler() {
-    let mut rig = Rig::new(with_scheduler(Kernel::V6_18));
-    rig.submit(Op::Read, Flags::NONE, 0, 8);
-    rig.complete_all();
-    assert_eq!(rig.events(), ["Q R 0+8", "G R 0+8", "S", "P", "U 1", "I R 0+8", "D R 0+8", "C R 0+8", "E"]);
-}
-
-fn cached(fua: bool) -> StackConfig {
-    let mut config = config(Kernel::V6_18);
-    config.limits.write_cache = true;
-    config.limits.fua = fua;
-    config
-}
-
-#[test]
-fn an_empty_flush_as_measured() {
-    let mut rig = Rig::new(cached(false));
-    rig.submit(Op::Flush, Flags::NONE, 0, 0);
-    rig.complete_all();
-    assert_eq!(
-        rig.events(),
-        ["Q FWS 0+0", "G FWS 0+0", "S", "D FF 0+0", "C FF 18446744073709551615+0", "C FWS 0+0", "E"]
-    );
-    let stats = rig.stack.disk_stats(rig.now);
-    assert_eq!((stats.groups[1].ios, stats.groups[1].sectors, stats.flushes), (1, 0, 1));
-    assert_eq!(rig.done(), [(1, Status::Ok)]);
-}
-
-#[test]
-fn without_a_cache_a_flush_is_over_at_once() {
-    let mut rig = Rig::new(config(Kernel::V6_18));
-    rig.submit(Op::Flush, Flags::NONE, 0, 0);
-    assert_eq!(rig.done(), [(1, Status::Ok)]);
-    assert!(rig.events().is_empty());
-}
-
-#[test]
-fn a_fua_write_on_a_cache_without_fua_is_followed_by_a_flush() {
-    let mut rig = Rig::new(cached(false));
-    rig.submit(Op::Write, Flags::SYNC | Flags::FUA, 0, 8);
-    assert_eq!(rig.issued(), ["0+8"]);
-    rig.complete_first();
-    assert!(rig.done().is_empty(), "not durable before the flush");
-    rig.complete_first();
-    assert_eq!(rig.done(), [(1, Status::Ok)]);
-    assert_eq!(
-        rig.events(),
-        [
-            "Q WFS 0+8",
-            "G WFS 0+8",
-            "S",
-            "P",
-            "U 1",
-            "D WS 0+8",
-            "C WS 0+8",
-            "D FF 0+0",
-            "C FF 18446744073709551615+0",
-            "C WS 0+0",
-            "E"
-        ]
-    );
-}
-
-#[test]
-fn sequences_by_device() {
-    for (write_cache, fua, expected) in
-        [(false, false, vec!["W"]), (true, false, vec!["FF", "W", "FF"]), (true, true, vec!["FF", "WF"])]
-    {
-        let mut config = config(Kernel::V6_18);
-        (config.limits.write_cache, config.limits.fua) = (write_cache, fua);
-        let mut rig = Rig::new(config);
-        rig.submit(Op::Write, Flags::PREFLUSH | Flags::FUA, 0, 8);
-        let mut seen = Vec::new();
-        while !rig.driver.issued.is_empty() {
-            let command = rig.complete_first();
-            seen.push(
-                Rwbs(
-                    command.op,
-                    command.flags.without(if command.op == Op::Flush { Flags::NONE } else { Flags::PREFLUSH }),
-                )
-                .to_string(),
-            );
-        }
-        assert_eq!(seen, expected);
-        assert_eq!(rig.done(), [(1, Status::Ok)]);
-    }
-}
-
-#[test]
-fn four_fsyncs_share_two_flushes_and_are_four_writes() {
-    let mut rig = Rig::new(cached(false));
-    for _ in 0..4 {
-        rig.submit(Op::Flush, Flags::NONE, 0, 0);
-    }
-    rig.complete_all();
-    let stats = rig.stack.disk_stats(rig.now);
-    assert_eq!((stats.groups[1].ios, stats.groups[1].sectors, stats.flushes), (4, 0, 2));
-    assert_eq!(rig.done().len(), 4);
-}
-
-#[test]
-fn a_failed_preflush_writes_nothing() {
-    let mut rig = Rig::new(StackConfig { max_retries: 0, ..cached(true) });
-    rig.submit(Op::Write, Flags::PREFLUSH, 0, 8);
-    let flush = rig.driver.issued[0];
-    assert_eq!(flush.op, Op::Flush);
-    rig.complete_with(flush, Status::IoError, Bytes::ZERO);
-    assert!(rig.driver.issued.is_empty());
-    assert_eq!(rig.done(), [(1, Status::IoError)]);
-}
-
-#[test]
 fn partial_completion_and_error() {
     let mut rig = Rig::new(config(Kernel::V6_18));
     rig.batch(&[(0, 8), (8, 8), (16, 8)]);
@@ -516,17 +394,47 @@ fn partial_completion_and_error() {
     assert_eq!(rig.done(), [(2, Status::Medium), (3, Status::Medium)]);
     let read = rig.stack.disk_stats(rig.now).groups[0];
     assert_eq!((read.ios, read.sectors), (1, 24));
+    let events = rig.events();
+    assert_eq!(events[events.len() - 3..], ["C R 0+12", "C R 12+12 [-61]", "E"]);
     rig.stack.self_check();
 }
 
 #[test]
+fn the_first_error_of_a_calls_parts_is_the_calls() {
+    let mut rig = Rig::new(StackConfig { max_retries: 0, ..iomap(Kernel::V6_18) });
+    rig.submit(Op::Read, Flags::NONE, 0, 3072);
+    let parts = rig.driver.issued.clone();
+    for (part, status) in parts.into_iter().zip([Status::Ok, Status::Medium, Status::IoError]) {
+        assert!(rig.done().is_empty());
+        rig.complete_with(part, status, if status.is_ok() { part.bytes } else { Bytes::ZERO });
+    }
+    assert_eq!(rig.done(), [(1, Status::Medium)]);
+    // Failed or not, every part is an I/O and its sectors count.
+    let read = rig.stack.disk_stats(rig.now).groups[0];
+    assert_eq!((read.ios, read.sectors), (3, 3072));
+}
+
+#[test]
+fn in_flight_counts_from_the_driver_or_from_allocation_by_version() {
+    for (kernel, expected) in [(Kernel::V6_1, 1), (Kernel::V6_6, 1), (Kernel::V6_12, 3), (Kernel::V6_18, 3)] {
+        let mut rig = Rig::new(StackConfig { queue_depth: 1, nr_requests: Some(8), ..with_scheduler(kernel) });
+        for sector in [0, 1000, 2000] {
+            rig.submit(Op::Read, Flags::NONE, sector, 8);
+        }
+        assert_eq!(rig.stack.disk_stats(rig.now).in_flight, expected, "{}", kernel.name());
+    }
+}
+
+#[test]
 fn a_retryable_error_is_tried_again_and_a_final_one_is_not() {
-    for (status, failfast, tries) in
-        [(Status::Transport, false, 6), (Status::Transport, true, 1), (Status::Medium, false, 1)]
-    {
+    for (status, flags, tries) in [
+        (Status::Transport, Flags::NONE, 6),
+        (Status::Transport, Flags::FAILFAST_DEV, 1),
+        (Status::Transport, Flags::RAHEAD, 1),
+        (Status::Medium, Flags::NONE, 1),
+    ] {
         for config in [config(Kernel::V6_18), with_scheduler(Kernel::V6_18)] {
             let mut rig = Rig::new(config);
-            let flags = if failfast { Flags::FAILFAST_DEV } else { Flags::NONE };
             rig.submit(Op::Read, flags, 0, 8);
             let mut seen = 0;
             while let Some(&command) = rig.driver.issued.first() {
@@ -557,6 +465,19 @@ fn a_lost_command_times_out_after_30_seconds() {
     let late = rig.driver.issued[0];
     rig.complete(late);
     assert!(rig.done().is_empty());
+}
+
+#[test]
+fn a_driver_may_ask_for_another_30_seconds() {
+    let mut rig = Rig::new(config(Kernel::V6_18));
+    rig.submit(Op::Read, Flags::NONE, 0, 8);
+    for _ in 0..3 {
+        rig.now = rig.stack.next_timer().expect("a command is in flight");
+        rig.stack.handle_timers(rig.now, &mut rig.driver);
+    }
+    assert_eq!(rig.driver.timeouts, [30, 60]);
+    rig.complete_all();
+    assert_eq!(rig.done(), [(1, Status::Ok)]);
 }
 
 #[test]
@@ -622,29 +543,126 @@ fn io_uring_waits_in_a_worker() {
 
 #[test]
 fn bad_calls_fail_before_any_bio() {
-    let mut rig = Rig::new(config(Kernel::V6_18));
+    let mut config = config(Kernel::V6_18);
+    config.limits.nowait = false;
+    let mut rig = Rig::new(config);
     rig.submit(Op::Read, Flags::NONE, MIB_512.get() - 4, 8);
     rig.submit(Op::WriteZeroes, Flags::NONE, 0, 8);
     let io = Io { bytes: Bytes::new(100), ..rig.io(Op::Read, Flags::NONE, 0, 0) };
     rig.stack.submit(rig.now, io, &mut rig.driver);
-    assert_eq!(rig.done(), [(1, Status::IoError), (2, Status::NotSupported), (3, Status::Invalid)]);
+    rig.submit(Op::Read, Flags::NOWAIT, 0, 8);
+    rig.submit(Op::Write, Flags::ATOMIC, 0, 8);
+    // What is wrong with the place is said before what is wrong with the operation.
+    rig.submit(Op::WriteZeroes, Flags::NONE, MIB_512.get(), 8);
+    for sector in [u64::MAX, u64::MAX - 7, 1 << 55] {
+        rig.submit(Op::Read, Flags::NONE, sector, 8);
+    }
+    let io = Io { bytes: Bytes::new(u64::MAX / 512 * 512), ..rig.io(Op::Read, Flags::NONE, 0, 0) };
+    rig.stack.submit(rig.now, io, &mut rig.driver);
+    use Status::{Invalid, IoError, NotSupported};
+    let expected =
+        [IoError, NotSupported, Invalid, NotSupported, NotSupported, IoError, IoError, IoError, IoError, IoError];
+    assert_eq!(rig.done(), (1..).zip(expected).collect::<Vec<_>>());
     assert!(rig.events().is_empty());
 }
 
 #[test]
-fn discards_merge_by_range_where_the_device_takes_several() {
-    let mut config = config(Kernel::V6_18);
-    config.limits.max_discard_segments = 4;
-    let mut rig = Rig::new(config);
-    rig.stack.begin_batch(rig.now, TaskId(0));
-    for sector in [0, 5000, 100] {
-        rig.submit(Op::Discard, Flags::NONE, sector, 8);
+fn a_read_of_nothing_is_over_at_once() {
+    for config in [config(Kernel::V6_1), iomap(Kernel::V6_18)] {
+        let mut rig = Rig::new(config);
+        rig.submit(Op::Read, Flags::NONE, 8, 0);
+        assert_eq!(rig.done(), [(1, Status::Ok)]);
+        rig.stack.self_check();
     }
-    rig.stack.end_batch(rig.now, TaskId(0), &mut rig.driver);
-    assert_eq!(rig.driver.issued.len(), 1);
+}
+
+#[test]
+fn nowait_without_a_tag_fails() {
+    for mut config in [config(Kernel::V6_18), with_scheduler(Kernel::V6_18)] {
+        (config.queue_depth, config.nr_requests) = (1, None);
+        let tags = config.nr_requests();
+        let mut rig = Rig::new(config);
+        for i in 0..u64::from(tags) + 1 {
+            rig.submit(Op::Read, Flags::NOWAIT, i * 1000, 8);
+        }
+        assert_eq!(rig.done(), [(u64::from(tags) + 1, Status::Again)]);
+        assert_eq!(rig.stack.counters().tag_waits, 0);
+    }
+}
+
+#[test]
+fn write_zeroes_beyond_a_bios_length_covers_every_block_once() {
+    let mut config = config(Kernel::V6_18);
+    config.limits.max_write_zeroes_sectors = Sectors::new(u32::MAX.into());
+    let mut rig = Rig::new(config);
+    let asked = 9 << 21;
+    rig.submit(Op::WriteZeroes, Flags::NONE, 8, asked);
+    let mut next = 8;
+    for command in &rig.driver.issued {
+        assert_eq!(command.sector.get(), next);
+        assert_eq!(command.bytes.get() % 512, 0);
+        next += command.bytes.get() / 512;
+    }
+    assert_eq!(next, 8 + asked);
     rig.complete_all();
-    assert_eq!(rig.stack.disk_stats(rig.now).groups[2].ios, 1);
-    assert_eq!(rig.done().len(), 3);
+    assert_eq!(rig.done(), [(1, Status::Ok)]);
+}
+
+#[test]
+fn requests_with_limits_of_their_own_may_be_longer_than_max_sectors() {
+    let mut config = config(Kernel::V6_18);
+    config.limits.zoned = true;
+    config.limits.chunk_sectors = Sectors::new(1 << 16);
+    config.limits.max_zone_append_sectors = Sectors::new(1024);
+    config.limits.max_user_sectors = Sectors::new(64);
+    (config.limits.atomic_write_max, config.limits.atomic_write_unit_max) = (1 << 17, 1 << 17);
+    config.limits.atomic_write_unit_min = 512;
+    let mut rig = Rig::new(config);
+    rig.submit(Op::ZoneAppend, Flags::NONE, 0, 1024);
+    rig.submit(Op::Write, Flags::ATOMIC, 0, 256);
+    assert_eq!(rig.issued(), ["0+1024", "0+256"]);
+    assert_eq!(rig.stack.counters().sizes[1].last(), Some(&2));
+}
+
+#[test]
+fn without_iostats_nothing_is_counted() {
+    let mut rig = Rig::new(StackConfig { iostats: false, ..config(Kernel::V6_18) });
+    rig.batch(&[(0, 8), (8, 8), (1000, 8)]);
+    assert_eq!(rig.stack.disk_stats(rig.now).in_flight, 0);
+    rig.complete_all();
+    let stats = rig.stack.disk_stats(rig.now);
+    assert_eq!(stats.groups, <[crate::account::GroupCounters; 3]>::default());
+    assert_eq!(rig.stack.counters().back_merges, 1);
+}
+
+#[test]
+fn a_call_on_the_device_takes_a_plug_where_its_pages_are_more_than_256() {
+    for (skip, sectors, plugs) in [(0, 2048, 2), (0, 2056, 3), (512, 2048, 3)] {
+        let mut rig = Rig::new(config(Kernel::V6_1));
+        let layout = rig.stack.register_layout(Layout::from_run_pages([300]).skip(skip));
+        let io = Io { layout, ..rig.io(Op::Read, Flags::NONE, 0, sectors) };
+        rig.stack.submit(rig.now, io, &mut rig.driver);
+        let seen = rig.events().iter().filter(|e| *e == "P").count();
+        assert_eq!(seen > 0, plugs > 2, "skip {skip}, {sectors} sectors");
+    }
+}
+
+#[test]
+fn waiters_refused_one_after_the_other_do_not_nest() {
+    let mut config = config(Kernel::V6_18);
+    config.queue_depth = 1;
+    let mut rig = Rig::new(config);
+    for task in 0..20_000 {
+        let io = Io { task: TaskId(task), ..rig.io(Op::Read, Flags::NONE, 0, 8) };
+        rig.stack.submit(rig.now, io, &mut rig.driver);
+    }
+    rig.driver.refuses = Some(Status::Offline);
+    rig.complete_first();
+    let done = rig.done();
+    assert_eq!(done.len(), 20_000);
+    // First come, first served.
+    assert!(done.iter().map(|d| d.0).is_sorted());
+    assert!(done[1..].iter().all(|d| d.1 == Status::Offline));
 }
 
 /// Random calls, completions, errors and busy spells against the simplest possible model: every call ends exactly once,

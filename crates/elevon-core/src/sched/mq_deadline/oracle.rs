@@ -3,10 +3,10 @@
 use super::ClassCounters;
 use crate::bio::Bio;
 use crate::kernel::Rules;
+use crate::merge::requests_are_compatible;
 use crate::merge::{MergeKind, is_compatible, position, request_is_mergeable};
 use crate::op::Op;
 use crate::request::Requests;
-use crate::sched::elevator::requests_are_compatible;
 use crate::units::RequestId;
 use alloc::vec;
 use alloc::vec::Vec;

@@ -604,7 +604,7 @@ impl Duel {
         let Some(neighbour) = neighbour else { return };
         let (left, right) = if kind == MergeKind::Back { (id, neighbour) } else { (neighbour, id) };
         let (l, r) = (&self.bed.requests[left], &self.bed.requests[right]);
-        if l.end() == r.sector && super::super::elevator::requests_are_compatible(&self.bed.rules, l, r) {
+        if l.end() == r.sector && crate::merge::requests_are_compatible(&self.bed.rules, l, r) {
             self.swallow(left, right);
         }
     }

@@ -1,0 +1,80 @@
+//! Feeding a driver that is busy.
+
+use super::*;
+
+#[test]
+fn a_run_that_meets_a_busy_driver_tries_once_more_at_once() {
+    for config in [config(Kernel::V6_18), with_scheduler(Kernel::V6_18)] {
+        let mut rig = Rig::new(config);
+        rig.driver.room = Some(0);
+        rig.submit(Op::Read, Flags::NONE, 0, 8);
+        assert_eq!(rig.driver.offers, 2, "the first try marks the queue, the second waits");
+        assert_eq!(rig.stack.queues[0].busy, 3, "both count as busy");
+        assert_eq!(rig.stack.next_timer(), Some(Instant::ZERO + Nanos::from_millis(3)));
+        assert_eq!(rig.stack.counters().issued, 0);
+    }
+}
+
+#[test]
+fn a_driver_that_promised_a_completion_is_not_asked_before_it() {
+    let mut rig = Rig::new(config(Kernel::V6_18));
+    (rig.driver.room, rig.driver.promise) = (Some(2), true);
+    rig.batch(&[(0, 8), (1000, 8), (2000, 8)]);
+    // Only the look for timeouts.
+    assert_eq!(rig.stack.next_timer(), Some(Instant::ZERO + Nanos::from_secs(6)));
+}
+
+#[test]
+fn what_a_busy_driver_left_of_a_lifo_plug_goes_on_in_order_of_arrival() {
+    for (kernel, expected) in
+        [(Kernel::V6_1, ["3000+8", "2000+8", "0+8", "1000+8"]), (Kernel::V6_18, ["0+8", "1000+8", "2000+8", "3000+8"])]
+    {
+        let mut rig = Rig::new(config(kernel));
+        rig.driver.room = Some(1);
+        rig.batch(&[(0, 8), (1000, 8), (2000, 8), (3000, 8)]);
+        rig.driver.room = None;
+        rig.now = rig.stack.next_timer().expect("a rerun");
+        rig.stack.handle_timers(rig.now, &mut rig.driver);
+        assert_eq!(rig.issued(), expected);
+    }
+}
+
+#[test]
+fn a_busy_device_gets_one_request_a_round() {
+    let mut rig = Rig::new(with_scheduler(Kernel::V6_18));
+    rig.driver.room = Some(0);
+    rig.submit(Op::Read, Flags::NONE, 9000, 8);
+    rig.batch(&[(0, 8), (1000, 8), (2000, 8)]);
+    // One left the scheduler and waits on the dispatch list; the others can still be overtaken.
+    assert_eq!(rig.stack.queues[0].dispatch.len(), 1);
+    rig.submit(Op::Read, Flags::NONE, 500, 8);
+    (rig.driver.room, rig.now) = (None, Instant::ZERO + Nanos::from_millis(3));
+    rig.stack.handle_timers(rig.now, &mut rig.driver);
+    assert_eq!(rig.issued(), ["9000+8", "0+8", "500+8", "1000+8", "2000+8"]);
+}
+
+#[test]
+fn a_lone_request_of_an_old_kernel_passes_a_busy_device_by_only_if_it_is_sync_and_has_several_queues() {
+    for (hw_queues, op, inserted) in [(1, Op::Read, true), (2, Op::Read, false), (2, Op::Write, true)] {
+        let mut rig = Rig::new(StackConfig { hw_queues, ..config(Kernel::V6_1) });
+        rig.driver.room = Some(0);
+        rig.submit(Op::Read, Flags::NONE, 0, 8);
+        rig.driver.room = None;
+        rig.events();
+        rig.submit(op, Flags::NONE, 1000, 8);
+        assert_eq!(rig.events().iter().any(|e| e.starts_with("I ")), inserted, "{hw_queues} {op:?}");
+    }
+}
+
+#[test]
+fn a_flush_goes_before_what_else_waits_for_the_driver() {
+    let mut config = config(Kernel::V6_18);
+    config.limits.write_cache = true;
+    let mut rig = Rig::new(config);
+    rig.driver.room = Some(0);
+    rig.submit(Op::Write, Flags::NONE, 0, 8);
+    rig.submit(Op::Flush, Flags::NONE, 0, 0);
+    (rig.driver.room, rig.now) = (None, Instant::ZERO + Nanos::from_millis(3));
+    rig.stack.handle_timers(rig.now, &mut rig.driver);
+    assert_eq!(rig.driver.issued.iter().map(|c| c.op).collect::<Vec<_>>(), [Op::Flush, Op::Write]);
+}

@@ -1,0 +1,124 @@
+//! Merges at the edges: discards, gaps, mixed flags, requests with requests.
+
+use super::*;
+
+fn write(rig: &mut Rig, task: u32, flags: Flags, sector: u64) {
+    let io = Io { task: TaskId(task), ..rig.io(Op::Write, flags, sector, 8) };
+    rig.stack.submit(rig.now, io, &mut rig.driver);
+}
+
+/// Discards under one plug, as a file system sends them: nobody waits.
+fn discards(rig: &mut Rig, sectors: impl IntoIterator<Item = u64>, len: u64) {
+    rig.stack.begin_batch(rig.now, TaskId(0));
+    for sector in sectors {
+        let io = Io { may_block: false, ..rig.io(Op::Discard, Flags::NONE, sector, len) };
+        rig.stack.submit(rig.now, io, &mut rig.driver);
+    }
+    rig.stack.end_batch(rig.now, TaskId(0), &mut rig.driver);
+    rig.stack.self_check();
+}
+
+#[test]
+fn discards_merge_by_range_where_the_device_takes_several() {
+    let mut config = config(Kernel::V6_18);
+    config.limits.max_discard_segments = 4;
+    let mut rig = Rig::new(config);
+    discards(&mut rig, [0, 5000, 100, 300, 400], 8);
+    assert_eq!(rig.issued(), ["0+32", "400+8"]);
+    // The kernel has no tracepoint for this kind of merge.
+    assert!(!rig.events().iter().any(|e| e.starts_with('M') || e.starts_with('F')));
+    rig.complete_all();
+    let discard = rig.stack.disk_stats(rig.now).groups[2];
+    assert_eq!((discard.ios, discard.merges, discard.sectors), (2, 3, 40));
+    assert_eq!(rig.done().len(), 5);
+}
+
+#[test]
+fn a_discard_that_continues_another_is_one_range_however_often() {
+    let mut rig = Rig::new(config(Kernel::V6_18));
+    discards(&mut rig, 0..70_000, 1);
+    assert_eq!(rig.issued(), ["0+70000"]);
+    assert_eq!(rig.events().iter().filter(|e| e.starts_with("M ")).count(), 69_999);
+    rig.complete_all();
+    assert_eq!(rig.done().len(), 70_000);
+}
+
+#[test]
+fn a_gap_refuses_a_bio_but_does_not_close_the_request() {
+    let mut config = config(Kernel::V6_18);
+    config.limits.virt_boundary_mask = 4095;
+    let mut rig = Rig::new(config);
+    let odd = rig.stack.register_layout(Layout::contiguous(4096, (1 << 40) + 512));
+    rig.stack.begin_batch(rig.now, TaskId(0));
+    rig.submit(Op::Read, Flags::NONE, 0, 8);
+    // Wrong memory behind it; the request itself is as mergeable as before.
+    let io = Io { layout: odd, ..rig.io(Op::Read, Flags::NONE, 8, 7) };
+    rig.stack.submit(rig.now, io, &mut rig.driver);
+    rig.stack.end_batch(rig.now, TaskId(0), &mut rig.driver);
+    assert_eq!(rig.issued(), ["0+8", "8+7"]);
+    assert!(rig.driver.issued.iter().all(|c| !c.flags.contains(Flags::NOMERGE)));
+}
+
+#[test]
+fn mixed_failfast_merges_and_the_first_bio_decides_on_a_retry() {
+    for (first, second, tries) in [(Flags::NONE, Flags::RAHEAD, 6), (Flags::FAILFAST_DEV, Flags::NONE, 1)] {
+        let mut rig = Rig::new(config(Kernel::V6_18));
+        rig.stack.begin_batch(rig.now, TaskId(0));
+        rig.submit(Op::Read, second, 8, 8);
+        rig.submit(Op::Read, first, 0, 8);
+        rig.stack.end_batch(rig.now, TaskId(0), &mut rig.driver);
+        assert_eq!(rig.issued(), ["0+16"]);
+        let mut seen = 0;
+        while let Some(&command) = rig.driver.issued.first() {
+            seen += 1;
+            rig.complete_with(command, Status::Transport, Bytes::ZERO);
+        }
+        assert_eq!(seen, tries);
+    }
+}
+
+#[test]
+fn a_request_that_swallows_another_keeps_the_earlier_start_and_what_is_atomic_stays_apart() {
+    for (flags, merges) in [(Flags::NONE, 1), (Flags::ATOMIC, 0)] {
+        let mut config = with_scheduler(Kernel::V6_18);
+        (config.queue_depth, config.nr_requests) = (1, Some(8));
+        (config.limits.atomic_write_max, config.limits.atomic_write_unit_max) = (1 << 17, 1 << 17);
+        config.limits.atomic_write_unit_min = 512;
+        let mut rig = Rig::new(config);
+        // The first has the only tag, the second waits for it on the dispatch list.
+        write(&mut rig, 2, Flags::NONE, 5000);
+        write(&mut rig, 2, Flags::NONE, 7000);
+        // The later part is allocated first and held back in a plug.
+        rig.stack.begin_batch(rig.now, TaskId(0));
+        write(&mut rig, 0, flags, 8);
+        rig.now = Instant::ZERO + Nanos::from_millis(10);
+        write(&mut rig, 1, Flags::NONE, 0);
+        rig.stack.end_batch(rig.now, TaskId(0), &mut rig.driver);
+        assert_eq!(rig.stack.counters().request_merges, merges);
+        rig.complete_first();
+        rig.complete_first();
+        rig.now = Instant::ZERO + Nanos::from_millis(30);
+        if merges == 1 {
+            let before = rig.stack.disk_stats(rig.now).groups[1].ticks;
+            rig.complete_first();
+            let ticks = rig.stack.disk_stats(rig.now).groups[1].ticks;
+            assert_eq!(ticks.saturating_sub(before), Nanos::from_millis(30));
+        }
+        rig.complete_all();
+        assert_eq!(rig.done().len(), 4);
+    }
+}
+
+#[test]
+fn a_merged_atomic_write_heeds_its_own_limit() {
+    let mut config = config(Kernel::V6_18);
+    (config.limits.atomic_write_max, config.limits.atomic_write_unit_max) = (8192, 4096);
+    config.limits.atomic_write_unit_min = 512;
+    let mut rig = Rig::new(config);
+    rig.stack.begin_batch(rig.now, TaskId(0));
+    for sector in [0, 8, 16] {
+        write(&mut rig, 0, Flags::ATOMIC, sector);
+    }
+    rig.stack.end_batch(rig.now, TaskId(0), &mut rig.driver);
+    assert_eq!(rig.issued(), ["0+16", "16+8"]);
+}
