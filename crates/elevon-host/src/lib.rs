@@ -13,7 +13,8 @@ mod uring;
 pub use file::{HostFile, OpenError, OpenOptions};
 
 use elevon_core::driver::{Accept, Command, Completion, Driver, Pieces};
-use elevon_core::units::{Instant, TaskId};
+use elevon_core::status::Status;
+use elevon_core::units::{Bytes, Instant, TaskId};
 use elevon_workload::backend::Backend;
 
 use buffers::Buffers;
@@ -88,11 +89,25 @@ impl Host {
 impl Driver for Host {
     #[inline]
     fn queue_command(&mut self, _now: Instant, command: &Command, pieces: &dyn Pieces) -> Accept {
+        if !command.op.has_data() && !is_one_range(command, pieces) {
+            return Accept::Error(Status::NotSupported);
+        }
         match &mut self.engine {
             Engine::Uring(ring) => ring.queue(&self.file, &mut self.buffers, command, pieces),
             Engine::Threads(threads) => threads.queue(&mut self.buffers, command, pieces),
         }
     }
+}
+
+/// Whether the pieces of a command follow one another. One system call punches one hole: a discard of several ranges would hit
+/// what lies between them.
+fn is_one_range(command: &Command, pieces: &dyn Pieces) -> bool {
+    let (mut next, mut follows) = (command.sector, true);
+    pieces.for_each(&mut |piece| {
+        follows &= piece.sector == next;
+        next = piece.sector + Bytes::new(piece.len).sectors_floor();
+    });
+    follows
 }
 
 impl Backend for Host {
