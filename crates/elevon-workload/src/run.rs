@@ -20,6 +20,9 @@ use crate::process::Poll;
 use crate::series::Series;
 use crate::wakeups::Wakeups;
 
+/// I/Os that one system call may carry without a plug: io_submit and io_uring plug from three on.
+const LARGEST_UNPLUGGED: usize = 2;
+
 /// What a job has done so far, for those who watch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Progress {
@@ -303,7 +306,7 @@ impl<'a, B: Backend> Runner<'a, B> {
     #[inline]
     fn submit(&mut self, task: usize, count: usize) {
         let id = self.jobs.processes[task].task();
-        if count > 1 && !self.in_batch[task] {
+        if count > LARGEST_UNPLUGGED && !self.in_batch[task] {
             self.in_batch[task] = true;
             let now = self.backend.now();
             self.stack.begin_batch(now, id);
