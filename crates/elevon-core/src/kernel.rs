@@ -60,8 +60,6 @@ pub struct Rules {
     pub secure_erase_has_own_limit: bool,
     /// A split write-zeroes honours chunk size and physical block size (6.13, 6.12.117).
     pub write_zeroes_honours_chunk: bool,
-    /// The remainder of a split goes to the head of the task's list (6.18) rather than the tail.
-    pub split_remainder_first: bool,
     /// The DATA step of a flush sequence goes through the scheduler (6.5+).
     pub flush_data_through_scheduler: bool,
     /// Request events carry the ioprio (6.11+).
@@ -127,7 +125,6 @@ impl Kernel {
             io_opt_rounded_to_physical_block: at_least_6_18,
             secure_erase_has_own_limit: at_least_6_12,
             write_zeroes_honours_chunk: at_least_6_12,
-            split_remainder_first: at_least_6_18,
             flush_data_through_scheduler: at_least_6_6,
             ioprio_in_events: at_least_6_12,
             io_start_events: at_least_6_6,
