@@ -60,13 +60,14 @@ pub(crate) struct StackArgs {
     /// Kernel version whose rules are followed: 6.1, 6.6, 6.12 or 6.18
     #[arg(long, value_name = "VERSION", default_value = "6.18")]
     pub(crate) kernel: String,
-    /// Queue setting by its sysfs name, or a variant (fill=, io_ticks=, hz=); `elevon schedulers` lists them
+    /// Queue setting by its sysfs name, or a variant (fill=, io_ticks=, hz=); `elevon schedulers` lists them (repeatable)
     #[arg(long, value_name = "KEY=VALUE")]
     pub(crate) set: Vec<String>,
     /// Seed of every random choice: same seed, same bytes out, on every machine, in simulation
     #[arg(long, value_name = "N", default_value_t = 1, allow_negative_numbers = true)]
     pub(crate) seed: u64,
-    /// Physical memory behind user buffers in simulation: contiguous, fragmented[:...] or buddy[:...]
+    /// Physical memory behind user buffers in simulation, which decides how much a bio holds: contiguous, fragmented[:...],
+    /// buddy[:...], or runs:PAGESxTIMES,... as they are
     #[arg(long, value_name = "MODEL", default_value = "fragmented")]
     pub(crate) buffers: String,
     /// CPU time that a process spends on every I/O in simulation

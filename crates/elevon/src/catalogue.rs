@@ -140,11 +140,12 @@ pub(crate) fn schedulers(name: Option<&str>) -> Result<Outcome, Failure> {
 
 fn show_scheduler(info: &SchedulerInfo) -> String {
     let mut text = format!("{}: {}\n", info.name, info.summary);
+    let width = info.tunables.iter().map(|t| t.range.len()).max().unwrap_or(0);
     if !info.tunables.is_empty() {
-        let _ = writeln!(text, "\n  {:<22} {:<10} {:>12}  {:<20} meaning", "tunable", "unit", "default", "range");
+        let _ = writeln!(text, "\n  {:<22} {:<10} {:>12}  {:<width$}  meaning", "tunable", "unit", "default", "range");
     }
     for t in info.tunables {
-        let _ = writeln!(text, "  {:<22} {:<10} {:>12}  {:<20} {}", t.name, t.unit, t.default, t.range, t.help);
+        let _ = writeln!(text, "  {:<22} {:<10} {:>12}  {:<width$}  {}", t.name, t.unit, t.default, t.range, t.help);
     }
     text
 }
