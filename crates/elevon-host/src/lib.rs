@@ -148,3 +148,44 @@ impl Backend for Host {
         self.buffers.slot(task, token)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use elevon_core::driver::Piece;
+    use elevon_core::ioprio::IoPrio;
+    use elevon_core::op::{Flags, Op};
+    use elevon_core::units::{HwQueue, RequestId, Sector, Sectors, Tag};
+
+    use super::*;
+
+    struct Ranges(&'static [(u64, u64)]);
+
+    impl Pieces for Ranges {
+        fn for_each(&self, each: &mut dyn FnMut(Piece)) {
+            for &(sector, sectors) in self.0 {
+                let len = Sectors::new(sectors).bytes().get();
+                each(Piece { task: TaskId(0), token: 0, offset: 0, len, sector: Sector::new(sector) });
+            }
+        }
+    }
+
+    #[test]
+    fn ranges_with_something_between_them_are_not_one() {
+        let discard = Command {
+            request: RequestId(0),
+            sequence: 0,
+            queue: HwQueue(0),
+            tag: Tag(0),
+            op: Op::Discard,
+            flags: Flags::NONE,
+            ioprio: IoPrio::NONE,
+            sector: Sector::new(8),
+            bytes: Sectors::new(16).bytes(),
+        };
+        for (ranges, is_one) in
+            [(&[(8, 16)][..], true), (&[(8, 8), (16, 8)], true), (&[(8, 8), (5000, 8)], false), (&[], true)]
+        {
+            assert_eq!(is_one_range(&discard, &Ranges(ranges)), is_one, "{ranges:?}");
+        }
+    }
+}
