@@ -59,14 +59,15 @@ pub struct StackConfig {
 }
 
 impl StackConfig {
-    /// Defaults for a device: kernel 6.18, HZ 250, no scheduler, kernel's `nr_requests`.
+    /// Defaults for a device: kernel 6.18, HZ 250, no scheduler, kernel's `nr_requests`. A deeper queue than a tag set can name is
+    /// used as far as tags go, as in Linux.
     pub fn new(limits: QueueLimits, size: Sectors, hw_queues: u16, queue_depth: u32) -> Self {
         Self {
             kernel: Kernel::default(),
             limits,
             size,
             hw_queues,
-            queue_depth,
+            queue_depth: queue_depth.min(MAX_DEPTH),
             cpus: hw_queues.max(4),
             scheduler: SchedulerConfig::default(),
             nr_requests: None,

@@ -567,6 +567,13 @@ fn bad_calls_fail_before_any_bio() {
 }
 
 #[test]
+fn a_queue_deeper_than_a_tag_set_is_used_as_far_as_tags_go() {
+    let config = StackConfig::new(config(Kernel::V6_18).limits, MIB_512, 1, 65536);
+    assert_eq!(config.nr_requests(), 10240);
+    assert!(Stack::new(config).is_ok());
+}
+
+#[test]
 fn a_read_of_nothing_is_over_at_once() {
     for config in [config(Kernel::V6_1), iomap(Kernel::V6_18)] {
         let mut rig = Rig::new(config);
