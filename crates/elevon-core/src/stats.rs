@@ -89,15 +89,22 @@ impl SampleStat {
         self.sum_squares += u128::from(value) * u128::from(value);
     }
 
-    /// Adds another summary.
+    /// Adds the samples of what ran beside it, as fio does for a group: smallest, largest and mean add up, the samples count
+    /// together and their spread about their own means is pooled.
     pub fn merge(&mut self, other: &Self) {
-        if other.count > 0 {
-            self.min = if self.count == 0 { other.min } else { self.min.min(other.min) };
-            self.max = self.max.max(other.max);
-            self.count += other.count;
-            self.sum += other.sum;
-            self.sum_squares += other.sum_squares;
+        if self.count == 0 || other.count == 0 {
+            *self = if self.count == 0 { *other } else { *self };
+            return;
         }
+        let (mine, theirs) = (u128::from(self.count), u128::from(other.count));
+        let both = mine + theirs;
+        let spread = |stat: &Self, count: u128| stat.sum_squares.saturating_sub(stat.sum * stat.sum / count);
+        let spread = spread(self, mine) + spread(other, theirs);
+        self.min += other.min;
+        self.max += other.max;
+        self.sum = (self.sum * theirs + other.sum * mine) * both / (mine * theirs);
+        self.sum_squares = self.sum * self.sum / both + spread;
+        self.count += other.count;
     }
 }
 
@@ -202,5 +209,29 @@ impl JobStats {
         }
         self.verified_bytes += other.verified_bytes;
         self.verify_errors += other.verify_errors;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn samples_of_members_add_up_as_in_a_group_of_fios() {
+        let stat = |values: &[u64]| {
+            let mut stat = SampleStat::default();
+            values.iter().for_each(|&value| stat.add(value));
+            stat
+        };
+        let mut both = stat(&[90, 100, 110]);
+        both.merge(&stat(&[40, 60]));
+        assert_eq!((both.count, both.min, both.max, both.sum), (5, 130, 170, 750), "a mean of 100 + 50");
+        // Spread about the means of each: 100 + 100 and 100 + 100.
+        assert_eq!(both.sum_squares, 750 * 750 / 5 + 400);
+        let mut none = SampleStat::default();
+        none.merge(&both);
+        assert_eq!(none, both);
+        none.merge(&SampleStat::default());
+        assert_eq!(none, both);
     }
 }
