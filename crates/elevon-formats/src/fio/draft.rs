@@ -25,6 +25,7 @@ pub struct Draft {
     pub(crate) complete_min: u32,
     pub(crate) complete_max: Option<u32>,
     pub(crate) low: Option<u32>,
+    pub(crate) think_blocks: Option<u32>,
     fixed: [u64; 3],
     pub(crate) ranges: PerDirection<(u64, u64)>,
     pub(crate) splits: PerDirection<Vec<(u64, u32)>>,
@@ -46,6 +47,7 @@ impl Draft {
             complete_min: 1,
             complete_max: None,
             low: None,
+            think_blocks: None,
             fixed: [4096; 3],
             ranges: [None; 3],
             splits: [None, None, None],
@@ -104,6 +106,9 @@ impl Draft {
             warn("thinktime_spin", format!("longer than thinktime; runs as {}", spec.think_time));
             spec.think_time_spin = spec.think_time;
         }
+        // An I/O time alone is not cut short by the default of one block.
+        let blocks = if spec.think_time_io_time.is_zero() { 1 } else { 0 };
+        spec.think_time_blocks = self.think_blocks.unwrap_or(blocks);
         let uniform = spec.distribution.iter().all(|one| *one == super::spec::Distribution::Random);
         let aligned = spec.block_align != [0; 3];
         if spec.rw.random && (!uniform || aligned) {
@@ -123,9 +128,13 @@ impl Draft {
             };
         }
         if self.bs_is_seq_rand {
-            let from = usize::from(self.spec.rw.random);
-            let sizes = self.spec.block_sizes[from].clone();
-            self.spec.block_sizes = [sizes.clone(), sizes.clone(), sizes];
+            // Random jobs may have sequential I/Os (`percentage_random`), not the other way round.
+            self.spec.bs_is_seq_rand = self.spec.rw.random && self.spec.percentage_random != [100; 3];
+            if !self.spec.bs_is_seq_rand {
+                let from = usize::from(self.spec.rw.random);
+                let sizes = self.spec.block_sizes[from].clone();
+                self.spec.block_sizes = [sizes.clone(), sizes.clone(), sizes];
+            }
         }
         if self.place("bs").is_some() && (self.ranges[0].is_some() || self.splits[0].is_some()) {
             warn("bs", "has no effect beside bsrange= or bssplit=, which fio prefers".to_owned());

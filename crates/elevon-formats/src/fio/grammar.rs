@@ -164,6 +164,14 @@ pub(super) fn startdelay(draft: &mut Draft, scan: &mut Scan, text: &str) -> Resu
     Ok(())
 }
 
+pub(super) fn max_latency(draft: &mut Draft, scan: &mut Scan, text: &str) -> Result<(), String> {
+    let list = by_direction(text, |part| nanos(scan.unsigned(part, Unit::Time(1))?))?;
+    for (slot, span) in draft.spec.max_latency.iter_mut().zip(list) {
+        *slot = span.unwrap_or(*slot);
+    }
+    Ok(())
+}
+
 /// Microseconds as a span.
 pub(super) fn nanos(us: u64) -> Result<Nanos, String> {
     us.checked_mul(1000).map(Nanos::new).ok_or_else(|| "is too long; must be below 584 years".to_owned())

@@ -1,7 +1,7 @@
 //! A job as a job file: what is not fio's default, in units that need no thought. The text parses to an equal job.
 
 use super::grammar::WRITE_HINTS;
-use super::spec::{Amount, BlockSizes, Distribution, FileService, JobSpec, SyncMode, Unified, VerifyMethod};
+use super::spec::{Amount, BlockSizes, Distribution, ExitWhat, FileService, JobSpec, SyncMode, Unified, VerifyMethod};
 use elevon_core::ioprio::{IoPrio, PrioClass};
 use elevon_core::units::Nanos;
 use std::fmt::{Display, Write};
@@ -103,6 +103,7 @@ fn pattern(job: &JobSpec, page: &mut Page) {
             job.block_align.map(|align| if align == 0 { String::new() } else { align.to_string() }).join(",") + ",",
         );
     }
+    page.flag("bs_is_seq_rand", job.bs_is_seq_rand);
     page.flag("bs_unaligned", job.bs_unaligned);
     if job.percentage_random != [100; 3] {
         page.line("percentage_random", job.percentage_random.map(|share| share.to_string()).join(","));
@@ -177,13 +178,17 @@ fn load(job: &JobSpec, page: &mut Page) {
     }
     page.time("thinktime", job.think_time);
     page.time("thinktime_spin", job.think_time_spin);
-    page.unless("thinktime_blocks", job.think_time_blocks, 1);
+    page.unless("thinktime_blocks", job.think_time_blocks, if job.think_time_io_time.is_zero() { 1 } else { 0 });
     page.unless("thinktime_blocks_type", if job.think_time_counts_issued { "issue" } else { "complete" }, "complete");
     page.time("thinktime_iotime", job.think_time_io_time);
     page.limits("rate", job.rate);
     page.limits("rate_iops", job.rate_iops);
     page.limits("rate_min", job.rate_min);
     page.limits("rate_iops_min", job.rate_iops_min);
+    if job.max_latency.iter().any(|span| !span.is_zero()) {
+        let spans = job.max_latency.map(|span| format!("{}us", span.get() / 1000));
+        page.line("max_latency", spans.join(","));
+    }
     page.unless("rate_cycle", job.rate_cycle.as_millis(), 1000);
     page.unless("rate_process", if job.rate_poisson { "poisson" } else { "linear" }, "linear");
     page.flag("rate_ignore_thinktime", job.rate_ignore_think_time);
@@ -193,6 +198,16 @@ fn order_and_priority(job: &JobSpec, page: &mut Page) {
     page.flag("stonewall", job.stonewall);
     page.text("wait_for", job.wait_for.as_deref());
     page.flag("exitall", job.exitall);
+    page.unless(
+        "exit_what",
+        match job.exit_what {
+            ExitWhat::Group => "group",
+            ExitWhat::Stonewall => "stonewall",
+            ExitWhat::All => "all",
+        },
+        "group",
+    );
+    page.flag("exitall_on_error", job.exitall_on_error);
     if job.ioprio != IoPrio::NONE {
         page.line("prioclass", job.ioprio.class() as u8);
         page.line("prio", job.ioprio.level());
@@ -276,6 +291,8 @@ fn report(job: &JobSpec, page: &mut Page) {
     page.flag("lat_percentiles", job.lat_percentiles);
     page.flag("slat_percentiles", job.slat_percentiles);
     match job.continue_on_error {
+        [true, true, true] if job.continue_on_verify => page.line("continue_on_error", "all"),
+        [false, false, _] if job.continue_on_verify => page.line("continue_on_error", "verify"),
         [true, true, true] => page.line("continue_on_error", "io"),
         [true, ..] => page.line("continue_on_error", "read"),
         [_, true, _] => page.line("continue_on_error", "write"),

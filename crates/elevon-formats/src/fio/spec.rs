@@ -21,6 +21,8 @@ pub struct JobSpec {
     pub block_sizes: [BlockSizes; 3],
     /// Alignment of random offsets in bytes, by direction; 0 for the smallest block size.
     pub block_align: [u64; 3],
+    /// `bs_is_seq_rand` in a job with both: the first sizes are those of sequential I/Os, the second of random ones.
+    pub bs_is_seq_rand: bool,
     /// `bs_unaligned`: sizes in a range need not be multiples of its minimum.
     pub bs_unaligned: bool,
     /// The engine, for its name and its blocking behaviour.
@@ -75,7 +77,7 @@ pub struct JobSpec {
     pub think_time: Nanos,
     /// `thinktime_spin`: of it, time that burns CPU.
     pub think_time_spin: Nanos,
-    /// `thinktime_blocks`: I/Os between thoughts.
+    /// `thinktime_blocks`: I/Os between thoughts; 0 where only `thinktime_iotime` bounds them.
     pub think_time_blocks: u32,
     /// `thinktime_blocks_type=issue` counts issued I/Os rather than completed ones.
     pub think_time_counts_issued: bool,
@@ -91,6 +93,8 @@ pub struct JobSpec {
     pub rate_iops_min: [Option<u64>; 3],
     /// `rate_cycle`: over which the minima are averaged.
     pub rate_cycle: Nanos,
+    /// `max_latency`, by direction: the job fails on a slower I/O; zero for none.
+    pub max_latency: [Nanos; 3],
     /// `rate_process=poisson`.
     pub rate_poisson: bool,
     /// `rate_ignore_thinktime`.
@@ -125,8 +129,12 @@ pub struct JobSpec {
     pub stonewall: bool,
     /// `wait_for`: starts when the named job is over.
     pub wait_for: Option<String>,
-    /// `exitall`: the end of this job ends the run.
+    /// `exitall`: the end of this job ends others.
     pub exitall: bool,
+    /// `exit_what`: which.
+    pub exit_what: ExitWhat,
+    /// `exitall_on_error`: a job that fails ends all.
+    pub exitall_on_error: bool,
     /// `group_reporting`.
     pub group_reporting: bool,
     /// `new_group`.
@@ -145,6 +153,8 @@ pub struct JobSpec {
     pub ignore_error: [Vec<i32>; 3],
     /// `continue_on_error`, by direction.
     pub continue_on_error: [bool; 3],
+    /// `continue_on_error=verify` or `all`: a mismatch is counted and does not fail the job.
+    pub continue_on_verify: bool,
     /// `verify` and its kin; real runs only.
     pub verify: Verify,
     /// `zero_buffers`.
@@ -257,6 +267,17 @@ pub enum Distribution {
     ZonedAbsolute(Vec<(u32, u64)>),
 }
 
+/// `exit_what`: which jobs `exitall` ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ExitWhat {
+    /// Those of its reporting group.
+    Group,
+    /// All that run; what waits behind a `stonewall` goes on.
+    Stonewall,
+    /// All.
+    All,
+}
+
 /// `unified_rw_reporting`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unified {
@@ -338,6 +359,7 @@ impl JobSpec {
             rw: Rw::default(),
             block_sizes: [sizes(), sizes(), sizes()],
             block_align: [0; 3],
+            bs_is_seq_rand: false,
             bs_unaligned: false,
             engine: Engine { name: "psync".to_owned(), asynchronous: false, submission_blocks: true },
             iodepth: 1,
@@ -373,6 +395,7 @@ impl JobSpec {
             rate_min: [None; 3],
             rate_iops_min: [None; 3],
             rate_cycle: Nanos::from_secs(1),
+            max_latency: [Nanos::ZERO; 3],
             rate_poisson: false,
             rate_ignore_think_time: false,
             ioprio: IoPrio::NONE,
@@ -391,6 +414,8 @@ impl JobSpec {
             stonewall: false,
             wait_for: None,
             exitall: false,
+            exit_what: ExitWhat::Group,
+            exitall_on_error: false,
             group_reporting: false,
             new_group: false,
             unified_rw_reporting: Unified::Separate,
@@ -404,6 +429,7 @@ impl JobSpec {
             slat_percentiles: false,
             ignore_error: [Vec::new(), Vec::new(), Vec::new()],
             continue_on_error: [false; 3],
+            continue_on_verify: false,
             verify: Verify { after_write: true, ..Verify::default() },
             zero_buffers: false,
             buffer_pattern: None,

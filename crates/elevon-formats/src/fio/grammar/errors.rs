@@ -9,9 +9,10 @@ pub(in super::super) fn continue_on_error(draft: &mut Draft, _: &mut Scan, text:
         "read" => [true, false, false],
         "write" => [false, true, false],
         "io" | "all" | "1" => [true; 3],
-        "verify" => return Err("`verify` alone is not supported; use ignore_error=,,EILSEQ".to_owned()),
-        _ => return Err(format!("`{text}` is no choice; must be one of none read write io all")),
+        "verify" => [false; 3],
+        _ => return Err(format!("`{text}` is no choice; must be one of none read write io verify all")),
     };
+    draft.spec.continue_on_verify = matches!(text, "verify" | "all" | "1");
     Ok(())
 }
 

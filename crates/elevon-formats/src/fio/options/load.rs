@@ -1,7 +1,7 @@
 //! How much and how fast.
 
 use super::super::grammar;
-use super::{ANY, BOOL, COUNT, Kind, LONG, MICROS, Row, SECONDS, TEXT, TIME, row};
+use super::{ANY, BOOL, COUNT, Kind, LONG, MICROS, Row, SECONDS, TIME, row};
 
 const TARGET: &str = "the depth is not steered by latency; run elevon compare over several iodepth= instead";
 /// fio's default for `--max-jobs`.
@@ -48,7 +48,7 @@ pub(super) const ROWS: &[Row] = &[
     row("thinktime_spin", Kind::Time(MICROS, |d, t| d.spec.think_time_spin = t), "us", "0", "of it, CPU time"),
     row(
         "thinktime_blocks",
-        Kind::Int(0, ANY, |d, n| d.spec.think_time_blocks = (n as u32).max(1)),
+        Kind::Int(0, ANY, |d, n| d.think_blocks = Some((n as u32).max(1))),
         "I/Os",
         "1",
         "I/Os between thoughts",
@@ -95,8 +95,7 @@ pub(super) const ROWS: &[Row] = &[
         "arrivals of a rated job",
     ),
     row("rate_ignore_thinktime", Kind::Bool(|d, on| d.spec.rate_ignore_think_time = on), "", "0", "don't catch up"),
-    row("max_latency", TEXT, "us", "0", "fail on an I/O slower than this")
-        .no_effect("no job is ended by its latency; look at the maximum in the report"),
+    row("max_latency", Kind::Text(grammar::max_latency), "us", "0", "fail on an I/O slower than this, by direction"),
     row("latency_target", Kind::Time(MICROS, |_, _| ()), "us", "0", "find the depth that meets this").refused(TARGET),
     row("latency_window", Kind::Time(MICROS, |_, _| ()), "us", "0", "window of latency_target").no_effect(TARGET),
     row("latency_percentile", Kind::Text(grammar::percent), "%", "100", "share that must meet it").no_effect(TARGET),
