@@ -1,7 +1,7 @@
 //! A whole job file: clones, the order that `stonewall` and `wait_for` ask for, groups, `exitall`.
 
 use elevon_core::units::{Instant, LayoutId, Nanos, TaskId};
-use elevon_formats::fio::spec::JobSpec;
+use elevon_formats::fio::spec::{ExitWhat, JobSpec};
 
 use crate::WorkloadError;
 use crate::chance::{Purpose, Rng};
@@ -180,12 +180,23 @@ impl Jobs {
     /// A process is over. Calls `poll(task)` for every process that `exitall` ends with it.
     pub(crate) fn on_over(&mut self, task: usize, mut poll: impl FnMut(usize)) {
         self.members[task].state = State::Over;
-        if self.specs[self.members[task].spec].exitall {
-            let group = self.members[task].group;
-            for other in 0..self.members.len() {
-                if self.members[other].group == group {
-                    self.terminate(other, &mut poll);
-                }
+        let spec = &self.specs[self.members[task].spec];
+        let failed = spec.exitall_on_error && self.processes[task].stats().error != 0;
+        let what = match (failed, spec.exitall) {
+            (true, _) => ExitWhat::All,
+            (false, true) => spec.exit_what,
+            (false, false) => return,
+        };
+        let group = self.members[task].group;
+        for other in 0..self.members.len() {
+            let member = &self.members[other];
+            let ends = match what {
+                ExitWhat::Group => member.group == group,
+                ExitWhat::Stonewall => member.state != State::Waiting,
+                ExitWhat::All => true,
+            };
+            if ends {
+                self.terminate(other, &mut poll);
             }
         }
     }

@@ -6,6 +6,7 @@
 // What a process does next.
 pub mod chance;
 mod distribution;
+mod free_map;
 mod math;
 mod pace;
 pub mod pattern;

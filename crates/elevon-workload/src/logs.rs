@@ -14,7 +14,7 @@ const MS: u64 = 1_000_000;
 /// Which log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LogKind {
-    /// Bandwidth, KiB/s.
+    /// Bandwidth: KiB/s of a window, kB/s of an I/O.
     Bandwidth,
     /// I/Os a second; 1 for each I/O without windows.
     Iops,
@@ -192,10 +192,9 @@ impl Logger {
         for log in &mut self.logs {
             let value = match log.kind {
                 LogKind::Bandwidth if average > 0 => sample.len,
-                // The rate that this one I/O had: its bytes over its latency.
-                LogKind::Bandwidth => {
-                    (u128::from(sample.len) * 1_000_000_000 / 1024 / u128::from(sample.lat.max(1))) as u64
-                }
+                // The rate that this one I/O had: its bytes over its completion latency, here in units of 1000 bytes, as
+                // fio 3.33 does it.
+                LogKind::Bandwidth => (u128::from(sample.len) * 1_000_000 / u128::from(sample.clat.max(1))) as u64,
                 LogKind::Iops => 1,
                 LogKind::SubmissionLatency => sample.slat.unwrap_or(0),
                 LogKind::CompletionLatency => sample.clat,
@@ -259,11 +258,14 @@ impl Logger {
         self.close_histograms();
     }
 
-    /// Writes one log in fio's format: `time_ms, value, ddir, bs, offset, prio`.
+    /// Writes one log in fio's format: `time_ms, value, ddir, bs, offset, prio`, the offset only with `log_offset`.
     pub fn write(&self, log: &Log, out: &mut dyn Write) -> io::Result<()> {
         for e in &log.entries {
             let ddir = e.direction as u8;
-            write!(out, "{}, {}, {ddir}, {}, {}, ", e.time_ms, e.value, e.block_size, e.offset)?;
+            write!(out, "{}, {}, {ddir}, {}, ", e.time_ms, e.value, e.block_size)?;
+            if self.with_offset {
+                write!(out, "{}, ", e.offset)?;
+            }
             if self.with_prio {
                 writeln!(out, "0x{:04x}", e.ioprio.bits())?;
             } else {
@@ -315,7 +317,7 @@ mod tests {
         let mut logger = logger(|l| l.offset = true);
         logger.add(&sample(3, 1_000_000 - 10, Direction::Write));
         logger.finish();
-        assert_eq!(text(&logger, LogKind::Bandwidth), "3, 4000, 1, 4096, 8192, 1\n");
+        assert_eq!(text(&logger, LogKind::Bandwidth), "3, 4096, 1, 4096, 8192, 1\n");
         assert_eq!(text(&logger, LogKind::Iops), "3, 1, 1, 4096, 8192, 1\n");
         assert_eq!(text(&logger, LogKind::CompletionLatency), "3, 999990, 1, 4096, 8192, 1\n");
         assert_eq!(text(&logger, LogKind::SubmissionLatency), "3, 10, 1, 4096, 8192, 1\n");
@@ -334,10 +336,10 @@ mod tests {
             logger.add(&sample(30, 7, Direction::Write));
             logger.add(&sample(350, 5, Direction::Read));
             logger.finish();
-            let expected = format!("100, {clat}, 0, 0, 0, 0x0000\n100, 7, 1, 0, 0, 0x0000\n400, 5, 0, 0, 0, 0x0000\n");
+            let expected = format!("100, {clat}, 0, 0, 0x0000\n100, 7, 1, 0, 0x0000\n400, 5, 0, 0, 0x0000\n");
             assert_eq!(text(&logger, LogKind::CompletionLatency), expected);
-            assert_eq!(text(&logger, LogKind::Iops).lines().next(), Some("100, 20, 0, 0, 0, 0x0000"));
-            assert_eq!(text(&logger, LogKind::Bandwidth).lines().next(), Some("100, 80, 0, 0, 0, 0x0000"));
+            assert_eq!(text(&logger, LogKind::Iops).lines().next(), Some("100, 20, 0, 0, 0x0000"));
+            assert_eq!(text(&logger, LogKind::Bandwidth).lines().next(), Some("100, 80, 0, 0, 0x0000"));
         }
     }
 

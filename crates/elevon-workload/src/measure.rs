@@ -74,18 +74,20 @@ impl Measure {
         }
     }
 
-    /// Forgets the ramp once it is over.
+    /// Forgets the ramp once it is over, and says so.
     #[inline]
-    pub(crate) fn leave_ramp(&mut self, now: Instant) {
-        if !self.begun && now >= self.ramp_end {
+    pub(crate) fn leave_ramp(&mut self, now: Instant) -> bool {
+        let leaves = !self.begun && now >= self.ramp_end;
+        if leaves {
             self.begin(self.ramp_end);
         }
+        leaves
     }
 
     #[inline]
-    pub(crate) fn on_submit(&mut self, depth: usize) {
+    pub(crate) fn on_submit(&mut self, depth: usize, ios: u64) {
         let level = (usize::BITS - 1 - depth.max(1).leading_zeros()).min(6);
-        self.stats.depth_levels[level as usize] += 1;
+        self.stats.depth_levels[level as usize] += ios;
     }
 
     pub(crate) fn on_batch(&mut self, ios: usize) {

@@ -8,7 +8,7 @@ use elevon_formats::fio::spec::JobSpec;
 use crate::chance::{Purpose, Rng};
 use crate::math::ln;
 use crate::pattern::Seeds;
-use crate::region::smallest;
+use crate::region::{directions, smallest};
 
 const SECOND: u64 = 1_000_000_000;
 
@@ -57,6 +57,7 @@ impl Pace {
         let schedule = |rate: Option<u64>| {
             rate.filter(|&rate| rate > 0).map(|rate| Schedule { rate, next: Instant::ZERO, remainder: 0 })
         };
+        let used = directions(spec);
         let limits: [Limit; 3] = std::array::from_fn(|d| {
             // A Poisson process counts I/Os; a rate in bytes becomes one of smallest blocks.
             let block = smallest(&spec.block_sizes[d]).max(1);
@@ -64,8 +65,9 @@ impl Pace {
             Limit {
                 bytes: schedule(spec.rate[d].filter(|_| !spec.rate_poisson)),
                 ios: schedule(spec.rate_iops[d].or(poisson_ios)),
-                minimum_bytes: spec.rate_min[d].filter(|&rate| rate > 0),
-                minimum_ios: spec.rate_iops_min[d].filter(|&rate| rate > 0),
+                // A single value is every direction's, also of those that do not occur.
+                minimum_bytes: spec.rate_min[d].filter(|&rate| rate > 0 && used[d]),
+                minimum_ios: spec.rate_iops_min[d].filter(|&rate| rate > 0 && used[d]),
                 ..Limit::default()
             }
         });

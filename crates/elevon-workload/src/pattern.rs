@@ -1,16 +1,18 @@
 //! Which I/O comes next: direction, file, offset and length, by `rw`, `bs` and `random_distribution`.
 //!
 //! Random offsets without `norandommap` visit every block once in each pass over a file, by a permutation rather than a map
-//! (as fio's `random_generator=lfsr`, without its limit to one block size). With several block sizes a pass visits every
-//! smallest block once as a *start* and ends when the bytes of the file have been asked for, so the tails of larger I/Os may
-//! overlap. Cost per I/O: O(1); O(files) when a file is finished, O(parts) for `bssplit`.
+//! (as fio's `random_generator=lfsr`, without its limit to one block size). With several block sizes there is a map, and an I/O
+//! is as fio's: it starts at the first block not yet visited from a random one on, and ends early where a visited one is in its
+//! way, so that sizes come out smaller than drawn as the map fills. Cost per I/O: O(1); O(files) when a file is finished,
+//! O(parts) for `bssplit`, O(log blocks + blocks of the I/O) with a map.
 
 use elevon_core::stats::Direction;
 use elevon_formats::fio::spec::{BlockSizes, Distribution, FileService, JobSpec};
 
 use crate::chance::{Permutation, Purpose, Rng};
 use crate::distribution::Sampler;
-use crate::region::{Extent, Region, directions, smallest};
+use crate::free_map::FreeMap;
+use crate::region::{Extent, Region, directions, smallest, smallest_block};
 
 /// An I/O to come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,6 +38,9 @@ pub(crate) struct Seeds {
     own: Option<u64>,
 }
 
+/// The place of the sizes of random I/Os, where sizes go by order.
+const RANDOM: usize = 1;
+
 /// What `randrepeat` starts from, whatever the run's seed.
 const REPEATED: u64 = 0x1234_5678;
 
@@ -60,6 +65,8 @@ impl Seeds {
 enum Source {
     /// Each unit once per pass.
     Once { order: Permutation, next: u64 },
+    /// Each unit once per pass, by I/Os of several sizes.
+    Map(FreeMap),
     /// Any unit at any time.
     Any(Sampler),
 }
@@ -93,6 +100,8 @@ pub struct Pattern {
     per_offset: u32,
     identical: bool,
     sizes: [BlockSizes; 3],
+    /// `bs_is_seq_rand`: sizes go by the order (sequential, random) of an I/O and not by its direction.
+    sizes_by_order: bool,
     fixed: [Option<u64>; 3],
     smallest: [u64; 3],
     smallest_used: u64,
@@ -109,6 +118,7 @@ pub struct Pattern {
 impl Pattern {
     pub(crate) fn new(spec: &JobSpec, extent: &Extent, seeds: &Seeds) -> Self {
         let used = directions(spec);
+        let by_order = spec.bs_is_seq_rand;
         let only = match used {
             _ if spec.rw.trim_then_write => Some(Direction::Trim),
             [true, false, false] => Some(Direction::Read),
@@ -117,8 +127,11 @@ impl Pattern {
             _ => None,
         };
         let smallest: [u64; 3] = std::array::from_fn(|d| smallest(&spec.block_sizes[d]).max(1));
-        let align: [u64; 3] =
-            std::array::from_fn(|d| if spec.block_align[d] > 0 { spec.block_align[d] } else { smallest[d] });
+        let align: [u64; 3] = std::array::from_fn(|d| match (spec.block_align[d], by_order) {
+            (0, true) => smallest[RANDOM],
+            (0, false) => smallest[d],
+            (align, _) => align,
+        });
         let fixed = std::array::from_fn(|d| match spec.block_sizes[d] {
             BlockSizes::Range(low, high) if low == high => Some(low),
             BlockSizes::Range(..) | BlockSizes::Split(_) => None,
@@ -139,9 +152,10 @@ impl Pattern {
             per_offset: spec.rw.ios_per_offset.max(1),
             identical: spec.rw.sequencer_identical,
             sizes: spec.block_sizes.clone(),
+            sizes_by_order: by_order,
             fixed,
             smallest,
-            smallest_used: (0..3).filter(|&d| used[d]).map(|d| smallest[d]).min().unwrap_or(1),
+            smallest_used: smallest_block(spec),
             align,
             unaligned: spec.bs_unaligned,
             source_of: std::array::from_fn(|d| if alike(d) { first } else { d }),
@@ -164,9 +178,12 @@ impl Pattern {
         for d in (0..3).filter(|&d| self.random && self.used[d] && self.source_of[d] == d) {
             let align = self.align[d];
             // The last start must leave room for the smallest block.
-            let starts = (region.len - self.smallest[d].min(region.len)) / align + 1;
+            let least = self.smallest[self.size_index(d, true)];
+            let starts = (region.len - least.min(region.len)) / align + 1;
             let mapped = spec.distribution[d] == Distribution::Random && !spec.norandommap && spec.block_align[d] == 0;
-            sources[d] = Some(if mapped {
+            sources[d] = Some(if mapped && self.has_several_sizes(d) {
+                Source::Map(FreeMap::new(starts))
+            } else if mapped {
                 let unit = if self.identical { 1 } else { u64::from(self.per_offset) };
                 Source::Once { order: Permutation::new(starts.div_ceil(unit), &mut self.offset), next: 0 }
             } else {
@@ -174,6 +191,18 @@ impl Pattern {
             });
         }
         File { region, position: [0; 3], asked: 0, sources, run: (0, 0) }
+    }
+
+    /// Whether the directions that use this source have I/Os of more than one size.
+    fn has_several_sizes(&self, source: usize) -> bool {
+        let several =
+            |d: usize| self.used[d] && self.source_of[d] == source && self.fixed[self.size_index(d, true)].is_none();
+        !self.identical && (0..3).any(several)
+    }
+
+    /// Which of the sizes an I/O has.
+    const fn size_index(&self, direction: usize, random: bool) -> usize {
+        if self.sizes_by_order { random as usize } else { direction }
     }
 
     /// Starts over, as every loop does: sequential positions at the start, random orders drawn anew.
@@ -194,11 +223,22 @@ impl Pattern {
         let last = |d: usize| (file.region.len - smallest[d].min(file.region.len)) / smallest[d] * smallest[d];
         file.position = std::array::from_fn(|d| if skip < 0 { last(d) } else { 0 });
         for source in file.sources.iter_mut().flatten() {
-            if let Source::Once { order, next } = source {
-                *order = Permutation::new(order.len(), &mut self.offset);
-                *next = 0;
+            match source {
+                Source::Once { order, next } => {
+                    *order = Permutation::new(order.len(), &mut self.offset);
+                    *next = 0;
+                }
+                Source::Map(map) => *map = FreeMap::new(map.len()),
+                Source::Any(_) => {}
             }
         }
+    }
+
+    /// Whether a sequential job with gaps (`rw=read:GAP`) has come to the end of its files in a direction. fio's loop is over
+    /// there, though fewer bytes than the size were moved.
+    pub(crate) fn is_past_gaps(&self) -> bool {
+        let is_past = |file: &File, d: usize| file.position[d].saturating_add(self.smallest[d]) > file.region.len;
+        self.skip > 0 && (0..3).any(|d| self.used[d] && self.files.iter().all(|file| is_past(file, d)))
     }
 
     /// Bytes of all files.
@@ -229,14 +269,22 @@ impl Pattern {
         if self.files[index].asked + self.smallest_used > self.files[index].region.len {
             self.rewind_pass(index);
         }
-        let len = match self.fixed[d] {
+        let random =
+            self.random && (self.percentage_random[d] >= 100 || self.sequential.percent(self.percentage_random[d]));
+        let size = self.size_index(d, random);
+        let len = match self.fixed[size] {
             Some(len) => len,
-            None => self.draw_size(d),
+            None => self.draw_size(size),
         };
-        let at = self.draw_offset(d, index);
+        let at = if random { self.random_offset(d, index) } else { self.sequential_offset(d, index, size) };
         let file = &mut self.files[index];
         let room = (file.region.len - at).min(limit);
-        let len = if len <= room { len } else { (room / self.smallest[d]).max(1) * self.smallest[d] };
+        let mut len = if len <= room { len } else { (room / self.smallest[size]).max(1) * self.smallest[size] };
+        if random && let Some(Source::Map(map)) = &mut file.sources[self.source_of[d]] {
+            let align = self.align[d];
+            len = len.min(map.take(at / align, len.div_ceil(align)) * align);
+            file.run.1 = at + len;
+        }
         let next = at + len;
         file.position[d] = match self.skip {
             0 => next,
@@ -318,17 +366,10 @@ impl Pattern {
         }
     }
 
-    /// An offset in the file with room for the direction's smallest block.
-    #[inline]
-    fn draw_offset(&mut self, d: usize, index: usize) -> u64 {
-        let random =
-            self.random && (self.percentage_random[d] >= 100 || self.sequential.percent(self.percentage_random[d]));
-        if random { self.random_offset(d, index) } else { self.sequential_offset(d, index) }
-    }
-
-    fn sequential_offset(&mut self, d: usize, index: usize) -> u64 {
-        let file = &mut self.files[index];
-        let smallest = self.smallest[d];
+    /// An offset in the file with room for the smallest block of the size.
+    fn sequential_offset(&self, d: usize, index: usize, size: usize) -> u64 {
+        let file = &self.files[index];
+        let smallest = self.smallest[size];
         let at = file.position[d];
         if at.saturating_add(smallest) <= file.region.len {
             at
@@ -342,23 +383,33 @@ impl Pattern {
     #[inline]
     fn random_offset(&mut self, d: usize, index: usize) -> u64 {
         let file = &mut self.files[index];
-        let step = if self.identical { 0 } else { self.align[d] };
-        if file.run.0 > 0 && file.run.1 + self.smallest[d] <= file.region.len {
+        let align = self.align[d];
+        let step = if self.identical { 0 } else { align };
+        let source = &mut file.sources[self.source_of[d]];
+        let is_visited = matches!(source, Some(Source::Map(map)) if !map.is_free(file.run.1 / align));
+        let least = if self.sizes_by_order { self.smallest[RANDOM] } else { self.smallest[d] };
+        if file.run.0 > 0 && file.run.1 + least <= file.region.len && !is_visited {
             let at = file.run.1;
             file.run = (file.run.0 - 1, at + step);
             return at;
         }
         let unit = if self.identical { 1 } else { u64::from(self.per_offset) };
-        let at = match &mut file.sources[self.source_of[d]] {
+        let at = match source {
             Some(Source::Once { order, next }) => {
                 if *next >= order.len() {
                     *order = Permutation::new(order.len(), &mut self.offset);
                     *next = 0;
                 }
                 *next += 1;
-                order.at(*next - 1) * unit * self.align[d]
+                order.at(*next - 1) * unit * align
             }
-            Some(Source::Any(sampler)) => sampler.draw(&mut self.offset) * self.align[d],
+            Some(Source::Map(map)) => {
+                if map.is_used_up() {
+                    *map = FreeMap::new(map.len());
+                }
+                map.next_free(self.offset.below(map.len())).unwrap_or(0) * align
+            }
+            Some(Source::Any(sampler)) => sampler.draw(&mut self.offset) * align,
             None => 0,
         };
         file.run = (self.per_offset - 1, at + step);

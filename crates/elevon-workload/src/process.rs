@@ -19,7 +19,11 @@
 //! - `runtime` ends the issuing. What is in flight then still completes and still counts, and the job's runtime lasts until
 //!   it has. With `ramp_time` the statistics begin at its end; what completes later counts, even if it began before.
 //! - `size` counts bytes asked for; the last I/O never exceeds it. `trimwrite` counts the writes.
-//! - `fsync=N` and `fdatasync=N`: after every N writes the queue drains, a flush goes out alone and is waited for.
+//! - `fsync=N` and `fdatasync=N`: after every N writes, and before the I/O that follows, a flush goes out; at both it is one
+//!   flush. What is in flight is not waited for. Engines whose submission blocks (system calls, libaio) sleep until the flush
+//!   is over and reap nothing meanwhile; for the others it is one I/O of the queue. All as measured with fio 3.33.
+//! - `number_ios` bounds each loop, and with `ramp_time` counts from its end.
+//! - A batch counts whole: each of its I/Os has the depth of the last one.
 //! - Verification reads count as reads, as in fio. It stops when the runtime is over.
 //!
 //! Cost per I/O: O(1); nothing is allocated once the process has started (with `verify`: O(log blocks), allocates).
@@ -129,9 +133,11 @@ struct Options {
     ioprio: IoPrio,
     command_prio: [Option<(u8, IoPrio)>; 2],
     write_hint: u8,
+    max_latency: [Nanos; 3],
     trim_then_write: bool,
     serialize_overlap: bool,
-    sync_every: u64,
+    sync_every: [u64; 2],
+    gaps_end: bool,
     end_sync: bool,
     number_ios: u64,
     loops: u64,
@@ -181,9 +187,11 @@ pub struct Process {
     phase: Phase,
     budget: Budget,
     refill_at_low: bool,
-    writes_since_sync: u64,
-    /// A flush is in flight; everything waits for it.
-    syncing: bool,
+    writes: u64,
+    /// A flush is due before the next I/O.
+    sync_due: bool,
+    /// The flush that the process sleeps for.
+    syncing: Option<u32>,
     wrote: bool,
     busy_until: Instant,
     deadline: Instant,
@@ -230,8 +238,9 @@ impl Process {
             phase: Phase::Run,
             budget: Budget { per_loop, left: per_loop, ios_left: options.number_ios, loops_left: options.loops },
             refill_at_low: false,
-            writes_since_sync: 0,
-            syncing: false,
+            writes: 0,
+            sync_due: false,
+            syncing: None,
             wrote: false,
             busy_until: Instant::ZERO,
             deadline: Instant::MAX,
@@ -536,6 +545,7 @@ impl Options {
         let verifies = spec.verify.method.is_some();
         let every = |n: u32| if n > 0 { u64::from(n) } else { u64::MAX };
         let endless = spec.time_based && !spec.runtime.is_zero();
+        let has_gaps = !spec.rw.random && spec.rw.sequential_skip > 0;
         let mut used = directions(spec);
         used[Direction::Write as usize] |= spec.rw.trim_then_write;
         if verifies && spec.verify.only {
@@ -553,7 +563,9 @@ impl Options {
             write_hint: spec.write_hint,
             trim_then_write: spec.rw.trim_then_write,
             serialize_overlap: spec.serialize_overlap,
-            sync_every: every(spec.fsync).min(every(spec.fdatasync)),
+            max_latency: spec.max_latency.map(|span| if span.is_zero() { Nanos::new(u64::MAX) } else { span }),
+            sync_every: [every(spec.fsync), every(spec.fdatasync)],
+            gaps_end: has_gaps && spec.io_size.is_none() && !endless,
             end_sync: (spec.end_fsync || spec.fsync_on_close) && writes,
             number_ios: spec.number_ios.filter(|&n| n > 0).unwrap_or(u64::MAX),
             loops: if endless { u64::MAX } else { spec.loops.max(1) },

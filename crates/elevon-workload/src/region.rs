@@ -68,16 +68,26 @@ pub(crate) fn directions(spec: &JobSpec) -> [bool; 3] {
     [spec.rw.read, spec.rw.write, spec.rw.trim]
 }
 
-/// The smallest block of any direction that the job uses.
+/// Which of the block sizes a job uses: those of its directions, or, by order, of sequential and of random I/Os.
+fn sizes_used(spec: &JobSpec) -> [bool; 3] {
+    if spec.bs_is_seq_rand { [true, true, false] } else { directions(spec) }
+}
+
+/// The smallest block that the job uses.
 pub(crate) fn smallest_block(spec: &JobSpec) -> u64 {
-    let used = directions(spec);
+    let used = sizes_used(spec);
     (0..3).filter(|&d| used[d]).map(|d| smallest(&spec.block_sizes[d])).min().unwrap_or(4096).max(1)
 }
 
-/// The largest block of any direction that the job uses.
+/// The largest block that the job uses.
 pub fn largest_block(spec: &JobSpec) -> u64 {
-    let used = directions(spec);
+    let used = sizes_used(spec);
     (0..3).filter(|&d| used[d]).map(|d| largest(&spec.block_sizes[d])).max().unwrap_or(4096)
+}
+
+/// An alignment of random offsets (`ba`), 0 where the job has none.
+fn align_used(spec: &JobSpec) -> u64 {
+    (0..3).filter(|&d| spec.rw.random && directions(spec)[d]).map(|d| spec.block_align[d]).find(|&a| a > 0).unwrap_or(0)
 }
 
 fn of(amount: Amount, whole: u64) -> u64 {
@@ -188,7 +198,7 @@ impl Placement {
             return Err(WorkloadError::new(&spec.origin, "size", message));
         }
         let start = file.start + skip;
-        for (key, value) in [("offset", start), ("bs", block)] {
+        for (key, value) in [("offset", start), ("bs", block), ("ba", align_used(spec))] {
             if value % self.logical_block != 0 {
                 let message =
                     format!("{value} is not a multiple of the device's logical block, {}", self.logical_block);

@@ -100,8 +100,11 @@ impl Verifier {
     /// `None` where the job does not verify.
     pub(crate) fn new(spec: &JobSpec, seed: u64) -> Option<Self> {
         let verify = &spec.verify;
+        let method = verify.method?;
+        // What `meta` expects follows from the offset alone, so that another job, or another run, can check it.
+        let seed = if method == VerifyMethod::Meta { 0 } else { seed };
         Some(Self {
-            method: verify.method?,
+            method,
             interval: verify.interval,
             pattern: verify.pattern.clone(),
             seed,
@@ -233,6 +236,17 @@ mod tests {
         assert_eq!(crc32c(&[0; 32]), 0x8a91_36aa);
         assert_eq!(crc32c(&[0xff; 32]), 0x62a8_ab43);
         assert_eq!(crc32c(&(0..32).collect::<Vec<u8>>()), 0x46dd_794e);
+    }
+
+    #[test]
+    fn another_job_can_check_meta() {
+        let mut spec = JobSpec::default_job("v");
+        spec.verify.method = Some(VerifyMethod::Meta);
+        let [writer, reader] = [7, 8].map(|seed| Verifier::new(&spec, seed).expect("verifies"));
+        let mut block = vec![0; 4096];
+        writer.fill(&mut block, 8192, 5);
+        assert!(reader.check(&block, 8192, None));
+        assert!(!reader.check(&block, 4096, None));
     }
 
     #[test]

@@ -12,7 +12,7 @@ use elevon_core::op::Op;
 use elevon_core::stack::{Stack, StackConfig};
 use elevon_core::status::Status;
 use elevon_core::units::{Bytes, Instant, LayoutId, Nanos, Sectors, TaskId};
-use elevon_formats::fio::spec::{Amount, JobSpec, Rw, VerifyMethod};
+use elevon_formats::fio::spec::{Amount, ExitWhat, JobSpec, Rw, VerifyMethod};
 use elevon_workload::backend::Backend;
 use elevon_workload::jobs::{Jobs, JobsOptions};
 use elevon_workload::process::CpuCost;
@@ -236,6 +236,28 @@ fn exitall_ends_the_group() {
     let one = 256 * 100 * US;
     assert!(span(&outcome, 1).1 <= one + 100 * US);
     assert_eq!(outcome.jobs[2].stats.directions[0].ios, 256, "another group runs on");
+}
+
+#[test]
+fn exit_what_says_how_far_exitall_goes() {
+    let ios = |what, failing: bool| {
+        let mut specs = [
+            job("short", |s| (s.exitall, s.exit_what) = (!failing, what)),
+            job("other", |s| (s.new_group, s.size) = (true, Some(Amount::Bytes(4 * MIB)))),
+            job("later", |s| s.stonewall = true),
+        ];
+        if failing {
+            (specs[0].exitall_on_error, specs[0].max_latency[0]) = (true, Nanos::new(1));
+        }
+        go(&specs).jobs.iter().map(|job| job.stats.directions[0].ios).collect::<Vec<_>>()
+    };
+    assert_eq!(ios(ExitWhat::Group, false), [256, 1024, 256]);
+    let stonewall = ios(ExitWhat::Stonewall, false);
+    assert!(stonewall[1] < 300 && stonewall[2] == 256, "{stonewall:?}");
+    let all = ios(ExitWhat::All, false);
+    assert!(all[1] < 300 && all[2] == 0, "{all:?}");
+    let failed = ios(ExitWhat::Group, true);
+    assert!(failed[0] == 1 && failed[1] < 10 && failed[2] == 0, "{failed:?}");
 }
 
 #[test]

@@ -175,3 +175,55 @@ fn short_regions_and_limits() {
     }
     assert_eq!(pattern(&spec, &extent, 0).next_access(5000).len, 4096);
 }
+
+/// Sizes in blocks of one random pass over a file of this many.
+fn one_pass(blocks: u64, sizes: BlockSizes) -> Vec<u64> {
+    let (mut spec, extent) = job(blocks, true);
+    spec.block_sizes = [sizes.clone(), sizes.clone(), sizes];
+    let mut pattern = pattern(&spec, &extent, 0);
+    let (mut visited, mut left, mut out) = (vec![false; blocks as usize], blocks, Vec::new());
+    while left > 0 {
+        let access = pattern.next_access(left * BLOCK);
+        let (first, count) = (access.offset / BLOCK - 1, access.len / BLOCK);
+        for block in &mut visited[first as usize..(first + count) as usize] {
+            assert!(!std::mem::replace(block, true), "visited twice");
+        }
+        left -= count;
+        out.push(count);
+    }
+    out
+}
+
+#[test]
+fn a_pass_of_several_sizes_visits_every_block_once() {
+    // fio 3.33: 666 I/Os for `bsrange=4k-64k size=16m`, and 4685, 2625 of them of one block, 319 of sixteen, for
+    // `bssplit=4k/50:64k/30:16k/20 size=64m`.
+    let range = one_pass(4096, BlockSizes::Range(BLOCK, 16 * BLOCK));
+    assert!((620..710).contains(&range.len()), "{}", range.len());
+    let split = one_pass(16384, BlockSizes::Split(vec![(BLOCK, 50), (16 * BLOCK, 30), (4 * BLOCK, 20)]));
+    let of = |size| split.iter().filter(|&&len| len == size).count();
+    assert!((4500..4900).contains(&split.len()), "{}", split.len());
+    assert!((2500..2800).contains(&of(1)) && (260..380).contains(&of(16)), "{} {}", of(1), of(16));
+}
+
+#[test]
+fn passes_of_several_sizes_go_on() {
+    let (mut spec, extent) = job(100, true);
+    spec.rw.ios_per_offset = 3;
+    spec.block_sizes[0] = BlockSizes::Range(BLOCK, 7 * BLOCK);
+    let all = take(&mut pattern(&spec, &extent, 0), 10_000);
+    assert!(all.iter().all(|a| a.len > 0 && a.len <= 7 * BLOCK && a.offset + a.len <= 101 * BLOCK));
+}
+
+#[test]
+fn sizes_by_order() {
+    let (mut spec, extent) = job(16_000, true);
+    spec.bs_is_seq_rand = true;
+    spec.percentage_random = [50; 3];
+    spec.norandommap = true;
+    spec.block_sizes[1] = BlockSizes::Range(16 * BLOCK, 16 * BLOCK);
+    let all = take(&mut pattern(&spec, &extent, 0), 1000);
+    let (large, small): (Vec<Access>, Vec<Access>) = all.iter().partition(|a| a.len == 16 * BLOCK);
+    assert!((450..550).contains(&large.len()) && small.iter().all(|a| a.len == BLOCK), "{}", large.len());
+    assert!(large.iter().all(|a| (a.offset - BLOCK).is_multiple_of(16 * BLOCK)));
+}

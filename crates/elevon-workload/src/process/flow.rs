@@ -30,9 +30,14 @@ enum Want {
     Never,
 }
 
+const ETIMEDOUT: i32 = 110;
+
 impl Process {
     pub(super) fn step(&mut self, now: Instant) -> Step {
-        self.measure.leave_ramp(now);
+        self.leave_ramp(now);
+        if let Some(token) = self.syncing {
+            return self.await_sync(now, token);
+        }
         let want = if self.refill_at_low || (self.free.is_empty() && !self.is_ending(now)) {
             Want::Room
         } else if self.options.complete_min == 0 && !self.ready.is_empty() {
@@ -76,6 +81,30 @@ impl Process {
         }
     }
 
+    /// The statistics, and with them `number_ios`, begin when the ramp is over.
+    #[inline]
+    fn leave_ramp(&mut self, now: Instant) {
+        if self.measure.leave_ramp(now) {
+            // What is in flight will count.
+            let counts = |n: u64| n.saturating_sub(self.in_use() as u64);
+            self.budget.ios_left =
+                if self.options.number_ios == u64::MAX { u64::MAX } else { counts(self.options.number_ios) };
+        }
+    }
+
+    /// The process sleeps in a flush: it leaves alone, and nothing else is reaped before it.
+    #[cold]
+    fn await_sync(&mut self, now: Instant, token: u32) -> Step {
+        if !self.staged.is_empty() {
+            self.seal(now);
+            return Step::Again;
+        }
+        let Some(at) = self.ready.iter().position(|&(ready, _)| ready == token) else { return Step::Sleep(None) };
+        self.ready.swap(0, at);
+        self.reap(now, 1);
+        Step::Again
+    }
+
     fn is_ending(&self, now: Instant) -> bool {
         self.stopping || now >= self.deadline
     }
@@ -116,11 +145,9 @@ impl Process {
     }
 
     fn want_in_run(&mut self, now: Instant) -> Want {
-        if self.syncing {
-            return Want::Quiesce;
-        }
-        if self.writes_since_sync >= self.options.sync_every {
-            return if self.in_use() > 0 { Want::Quiesce } else { Want::Issue };
+        if self.sync_due && self.is_anything_left() {
+            // Where the process sleeps for it, what is staged leaves before.
+            return if self.options.may_block && !self.staged.is_empty() { Want::Quiesce } else { Want::Issue };
         }
         match self.think.hold(now, self.in_use(), self.staged.len()) {
             Hold::No => {}
@@ -165,8 +192,8 @@ impl Process {
         Want::Access(next)
     }
 
-    /// The next access is not due. The other direction of a mix goes first where it has a rate too and is due: rates matter
-    /// more than the mix.
+    /// The next access is not due. The other direction of a mix goes first where it is due or has no rate: rates matter more
+    /// than the mix.
     fn want_other_direction(&mut self, now: Instant, next: Access, due: Instant) -> Want {
         let other = match next.direction {
             Direction::Read if self.options.used[1] => Some(Direction::Write),
@@ -174,7 +201,9 @@ impl Process {
             _ => None,
         };
         let other = other.filter(|_| !self.options.trim_then_write);
-        let Some((direction, at)) = other.and_then(|direction| Some((direction, self.pace.due(direction)?))) else {
+        // Without a rate of its own it is due at any time.
+        let due_of = |direction| (direction, self.pace.due(direction).unwrap_or(now));
+        let Some((direction, at)) = other.map(due_of) else {
             self.next = Some(next);
             return Want::Until(due.min(self.deadline));
         };
@@ -194,6 +223,10 @@ impl Process {
             }
             None => {
                 self.next = Some(next);
+                if self.goes_round() && self.budget.per_loop >= self.pattern.smallest_block() {
+                    self.begin_loop();
+                    return Want::Changed;
+                }
                 Want::Until(due.min(self.deadline))
             }
         }
@@ -230,8 +263,19 @@ impl Process {
     }
 
     #[inline]
+    fn is_budget_left(&self) -> bool {
+        self.budget.left >= self.pattern.smallest_block()
+            && self.budget.ios_left > 0
+            && !(self.options.gaps_end && self.pattern.is_past_gaps())
+    }
+
+    fn is_anything_left(&self) -> bool {
+        self.next.is_some() || self.held.is_some() || !self.follow_ups.is_empty() || self.is_budget_left()
+    }
+
+    #[inline]
     fn draw(&mut self, direction: Option<Direction>) -> Option<Access> {
-        if self.budget.left < self.pattern.smallest_block() || self.budget.ios_left == 0 {
+        if !self.is_budget_left() {
             return None;
         }
         let limit = self.budget.left;
@@ -252,11 +296,9 @@ impl Process {
 
     /// All of a loop was asked for.
     fn end_of_loop(&mut self, now: Instant) -> Want {
-        let out_of_ios = self.budget.ios_left == 0;
-        let endless = self.options.loops == u64::MAX && !out_of_ios;
-        // A job that runs by time goes round without a pause unless it verifies.
-        if endless && !self.options.verify_after && !self.options.trim_then_write {
-            self.budget.left = self.budget.per_loop;
+        let endless = self.options.loops == u64::MAX;
+        if self.goes_round() {
+            self.begin_loop();
             return self.guard_empty_loop();
         }
         if self.in_use() > 0 {
@@ -268,13 +310,23 @@ impl Process {
         if !endless {
             self.budget.loops_left -= 1;
         }
-        if out_of_ios || self.budget.loops_left == 0 {
+        if self.budget.loops_left == 0 {
             self.phase = Phase::EndSync;
             return Want::Changed;
         }
-        self.budget.left = self.budget.per_loop;
+        self.begin_loop();
         self.pattern.rewind();
         self.guard_empty_loop()
+    }
+
+    /// A job that runs by time goes round without a pause unless it verifies.
+    const fn goes_round(&self) -> bool {
+        self.options.loops == u64::MAX && !self.options.verify_after && !self.options.trim_then_write
+    }
+
+    fn begin_loop(&mut self) {
+        self.budget.left = self.budget.per_loop;
+        self.budget.ios_left = self.options.number_ios;
     }
 
     /// A loop too small for a single block would never end.
@@ -315,13 +367,12 @@ impl Process {
     fn stage(&mut self, now: Instant, access: Option<Access>) {
         let Some(token) = self.free.pop() else { return };
         let start = now.saturating_add(Nanos::new(self.cpu.submit.get() * self.staged.len() as u64));
-        let in_use = self.in_use();
         let (kind, access, generation) = match access {
             Some(access) => {
                 let (kind, generation) = self.on_access(&access);
                 (kind, access, generation)
             }
-            None => self.sync_or_block(),
+            None => self.sync_or_block(token),
         };
         let ioprio = self.draw_priority(kind);
         let slot = &mut self.slots[token as usize];
@@ -335,21 +386,18 @@ impl Process {
         slot.corrupt = false;
         slot.checked = false;
         self.staged.push(token);
-        if kind != Kind::Sync {
-            self.measure.on_submit(in_use);
-        }
     }
 
     /// What is issued beside the pattern: the next block to verify, or a flush.
-    fn sync_or_block(&mut self) -> (Kind, Access, u32) {
+    fn sync_or_block(&mut self, token: u32) -> (Kind, Access, u32) {
         let (direction, file) = (Direction::Read, 0);
         if self.phase == Phase::Verify
             && let Some((offset, Written { len, generation })) = self.verifier.as_mut().and_then(|v| v.next_block())
         {
             return (Kind::Check(Some(generation)), Access { direction, file, offset, len }, generation);
         }
-        self.writes_since_sync = 0;
-        self.syncing = true;
+        self.sync_due = false;
+        self.syncing = self.options.may_block.then_some(token);
         (Kind::Sync, Access { direction, file, offset: 0, len: 0 }, 0)
     }
 
@@ -363,7 +411,8 @@ impl Process {
             Direction::Write if self.options.verify_only => (Kind::Check(None), 0),
             Direction::Write => {
                 self.wrote = true;
-                self.writes_since_sync += 1;
+                self.writes += 1;
+                self.sync_due = self.options.sync_every.iter().any(|every| self.writes.is_multiple_of(*every));
                 (Kind::Data(Direction::Write), self.verifier.as_mut().map_or(0, |v| v.on_write(offset, len)))
             }
             Direction::Trim => {
@@ -400,6 +449,8 @@ impl Process {
         self.measure.stats.cpu_ns += span;
         self.busy_until = now.saturating_add(Nanos::new(span));
         self.measure.on_batch(self.staged.len());
+        let is_data = |token: &&u32| self.slots[**token as usize].kind != Kind::Sync;
+        self.measure.on_submit(self.in_use(), self.staged.iter().filter(is_data).count() as u64);
     }
 
     /// Takes up to `most` completions.
@@ -428,7 +479,7 @@ impl Process {
         if !status.is_ok() {
             return self.on_error(&slot, direction, status);
         }
-        self.measure.leave_ramp(end);
+        self.leave_ramp(end);
         self.measure.on_done(&Finished {
             direction,
             len: slot.len,
@@ -448,10 +499,13 @@ impl Process {
         if !self.pace.on_done(end, direction, slot.len) {
             self.fail(Status::IoError.errno());
         }
+        if end.since(slot.start) > self.options.max_latency[direction as usize] {
+            self.fail(ETIMEDOUT);
+        }
     }
 
     fn on_sync_over(&mut self, end: Instant, slot: &Slot, status: Status) {
-        self.syncing = false;
+        self.syncing = None;
         if status.is_ok() {
             self.measure.stats.sync.add(end.since(slot.start).get());
         } else {
@@ -482,6 +536,9 @@ impl Process {
         self.measure.stats.verified_bytes += slot.len;
         if slot.corrupt {
             self.measure.stats.verify_errors += 1;
+            if self.spec.continue_on_verify || self.spec.ignore_error[2].contains(&EILSEQ) {
+                return;
+            }
             if self.options.verify_fatal {
                 self.fail(EILSEQ);
             } else if self.measure.stats.error == 0 {

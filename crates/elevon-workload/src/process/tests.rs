@@ -432,6 +432,9 @@ fn syncs() {
         .run()
     };
     assert_eq!(ops(|s| s.fsync = 3).ops(), "wwwfwwwfw");
+    // As fio 3.33 logs it: one flush where both are due, none after the last write.
+    let both = ops(|s| (s.fsync, s.fdatasync, s.number_ios) = (3, 2, Some(10)));
+    assert_eq!(both.ops(), "wwfwfwfwwfwwfwfw");
     assert_eq!(ops(|s| s.end_fsync = true).ops(), "wwwwwwwf");
     let bench = ops(|s| {
         deep(s, 8);
@@ -439,9 +442,15 @@ fn syncs() {
         s.end_fsync = true;
     });
     assert_eq!(bench.ops(), "wwwwfwwwf");
-    assert_eq!(bench.seen[4].at, 100 * US, "the flush goes out when all writes are back");
-    assert_eq!(bench.seen[5].at, 200 * US, "and is waited for");
+    assert_eq!((bench.seen[4].at, bench.seen[5].at), (0, 0), "a flush is one I/O of the queue");
     assert_eq!((bench.stats().sync.count, bench.stats().sync.max), (2, 100 * US));
+    let bench = ops(|s| {
+        deep(s, 8);
+        s.engine.submission_blocks = true;
+        s.fsync = 4;
+    });
+    assert_eq!(bench.ops(), "wwwwfwww");
+    assert_eq!((bench.seen[4].at, bench.seen[5].at), (0, 100 * US), "with libaio the process sleeps for it");
     let mut bench = Bench::new(&job(|s| {
         writes(s);
         s.sync = SyncMode::Dsync;
@@ -704,4 +713,97 @@ proptest! {
         prop_assert!(stats.directions.iter().all(|d| d.clat.count == d.ios && d.lat.count == d.ios));
         prop_assert_eq!(bench.process.in_use(), 0);
     }
+}
+
+#[test]
+fn number_ios_bounds_each_loop_and_counts_after_the_ramp() {
+    let count = |edit: fn(&mut JobSpec)| {
+        let bench = Bench::new(&job(|s| {
+            s.number_ios = Some(10);
+            edit(s);
+        }));
+        bench.run().stats().directions[0].ios
+    };
+    assert_eq!(count(|s| s.loops = 3), 30);
+    assert_eq!(count(|s| timed(s, 10 * MS)), 100);
+    assert_eq!(count(|s| s.ramp_time = Nanos::new(MS / 2)), 10);
+}
+
+#[test]
+fn gaps_end_a_loop_at_the_end_of_the_region() {
+    let offsets = |edit: fn(&mut JobSpec)| {
+        let bench = Bench::new(&job(|s| {
+            s.size = Some(Amount::Bytes(8 * BLOCK));
+            s.rw.sequential_skip = BLOCK as i64;
+            edit(s);
+        }));
+        bench.run().seen.iter().map(|seen| (seen.offset - START) / BLOCK).collect::<Vec<_>>()
+    };
+    assert_eq!(offsets(|_| ()), [0, 2, 4, 6]);
+    assert_eq!(offsets(|s| s.loops = 2), [0, 2, 4, 6, 0, 2, 4, 6]);
+    assert_eq!(offsets(|s| s.io_size = Some(Amount::Bytes(6 * BLOCK))), [0, 2, 4, 6, 0, 2]);
+    assert_eq!(offsets(|s| timed(s, 500 * US)), [0, 2, 4, 6, 0]);
+}
+
+#[test]
+fn a_batch_counts_at_its_last_depth() {
+    let spec = job(|s| {
+        deep(s, 32);
+        (s.iodepth_batch_submit, s.iodepth_batch_complete_min, s.iodepth_batch_complete_max) = (8, 8, 8);
+    });
+    // Depths 8, 16, 24, then always 32: fio says 8: 8, 16: 16, 32: the rest.
+    assert_eq!(Bench::new(&spec).run().stats().depth_levels, [0, 0, 0, 8, 16, 232, 0]);
+}
+
+#[test]
+fn a_direction_without_a_rate_does_not_wait_for_one_that_has() {
+    let spec = job(|s| {
+        timed(s, SECOND);
+        s.rw = Rw { write: true, ..s.rw };
+        s.rate_iops[0] = Some(100);
+    });
+    let bench = Bench::new(&spec).run();
+    let ios = [0, 1].map(|d| bench.stats().directions[d].ios);
+    assert_eq!(ios, [100, 9_900]);
+}
+
+#[test]
+fn minimum_rates_are_of_directions_that_occur() {
+    let error = |minimum| {
+        let spec = job(|s| {
+            timed(s, 3 * SECOND);
+            s.rate_iops[0] = Some(500);
+            s.rate_iops_min = [Some(minimum); 3];
+        });
+        Bench::new(&spec).run().stats().error
+    };
+    assert_eq!((error(400), error(600)), (0, 5));
+}
+
+#[test]
+fn a_slower_io_than_max_latency_ends_the_job() {
+    let run = |edit: fn(&mut JobSpec)| {
+        let bench = Bench::new(&job(edit)).run();
+        (bench.stats().error, bench.seen.len())
+    };
+    assert_eq!(run(|s| s.max_latency = [Nanos::new(100 * US); 3]), (0, 256));
+    assert_eq!(run(|s| s.max_latency = [Nanos::new(99 * US); 3]), (110, 1));
+    assert_eq!(run(|s| s.max_latency[1] = Nanos::new(99 * US)), (0, 256));
+}
+
+#[test]
+fn a_mismatch_is_survived_where_the_job_says_so() {
+    let errors = |edit: fn(&mut JobSpec)| {
+        let mut bench = Bench::new(&job(|s| {
+            s.verify.method = Some(VerifyMethod::Crc32c);
+            s.verify.fatal = true;
+            edit(s);
+        }));
+        bench.memory = Some(vec![0; 4 << 20]);
+        let bench = bench.run();
+        (bench.stats().error, bench.stats().verify_errors)
+    };
+    assert_eq!(errors(|_| ()), (84, 1));
+    assert_eq!(errors(|s| s.continue_on_verify = true), (0, 256));
+    assert_eq!(errors(|s| s.ignore_error[2].push(84)), (0, 256));
 }
