@@ -14,25 +14,41 @@ use crate::result::RunResult;
 
 /// The page. Variants are of the same job; the first is what the others are compared with.
 pub fn page(title: &str, variants: &[Variant<'_>]) -> String {
-    let mut out = format!(
+    let mut body = String::new();
+    header(&mut body, title, variants);
+    if !variants.is_empty() {
+        cards(&mut body, variants);
+        figures(&mut body, variants);
+        tables(&mut body, variants);
+        for (letter, variant) in letters().zip(variants) {
+            configuration(&mut body, letter, variant);
+        }
+    }
+    shell(title, &body)
+}
+
+/// A page around a body, with the style of every page.
+pub(crate) fn shell(title: &str, body: &str) -> String {
+    format!(
         "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\
          <meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\
-         <meta name=\"generator\" content=\"elevon {}\"><title>{}</title>\n<style>\n{}{}</style></head>\n<body><main>\n",
+         <meta name=\"generator\" content=\"elevon {}\"><title>{}</title>\n<style>\n{}{}</style></head>\n<body><main>\n\
+         {body}</main></body></html>\n",
         env!("CARGO_PKG_VERSION"),
         escape(title),
         include_str!("html/page.css"),
         plot::CSS
-    );
-    header(&mut out, title, variants);
-    if !variants.is_empty() {
-        cards(&mut out, variants);
-        figures(&mut out, variants);
-        tables(&mut out, variants);
-        for (letter, variant) in letters().zip(variants) {
-            configuration(&mut out, letter, variant);
-        }
-    }
-    out + "</main></body></html>\n"
+    )
+}
+
+/// The distribution of latencies, one curve a variant.
+pub fn latency_plot(variants: &[Variant<'_>]) -> plot::Plot {
+    plots::latency(variants)
+}
+
+/// The sizes of requests given to the driver, one colour a variant.
+pub fn request_sizes_plot(variants: &[Variant<'_>]) -> plot::Plot {
+    plots::request_sizes(variants)
 }
 
 fn header(out: &mut String, title: &str, variants: &[Variant<'_>]) {

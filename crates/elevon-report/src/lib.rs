@@ -14,6 +14,9 @@ pub mod summary;
 pub mod compare;
 pub mod text;
 
+// For both.
+pub mod document;
+
 // For tools.
 pub mod json;
 

@@ -14,7 +14,7 @@ use crate::summary::DiskDelta;
 pub(crate) use fio::{BUCKETS, bucket_counts, shares};
 pub use iostat::{iostat_header, iostat_line};
 pub use stack::{Figure, figures};
-pub(crate) use stack::{align_right, plain_table, push_table};
+pub(crate) use stack::{align_right, difference, plain_table, push_table, shown};
 
 /// The whole report of a run.
 ///

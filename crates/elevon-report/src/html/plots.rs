@@ -111,7 +111,7 @@ fn cumulative(histogram: &Histogram) -> Vec<(f64, f64)> {
         .collect()
 }
 
-fn latency(variants: &[Variant<'_>]) -> Plot {
+pub(super) fn latency(variants: &[Variant<'_>]) -> Plot {
     let curve = |v: &Variant<'_>| {
         let all = cumulative(&shown_latency(&total(v.result)).histogram);
         let first = all.first().map(|&(value, _)| (value, 0.0));
@@ -166,7 +166,7 @@ fn tail(variants: &[Variant<'_>]) -> Plot {
     }
 }
 
-fn request_sizes(variants: &[Variant<'_>]) -> Plot {
+pub(super) fn request_sizes(variants: &[Variant<'_>]) -> Plot {
     let all: Vec<SizeCounts> = variants.iter().map(|v| v.result.disk.all_request_sizes()).collect();
     let distinct = all.iter().fold(SizeCounts::default(), |sum, sizes| sum.merged(sizes)).0.len();
     let by_powers = distinct > SIZE_BARS;

@@ -167,6 +167,19 @@ pub struct Figure {
     pub note: String,
 }
 
+/// A figure as tables show it.
+pub(crate) fn shown(value: f64) -> String {
+    significant(value, 5)
+}
+
+/// The difference of ours in percent, where there is something to compare with.
+pub(crate) fn difference(row: &Figure) -> String {
+    match row.expected {
+        Some(expected) if expected != 0.0 => format!("{:+.1} %", 100.0 * (row.ours - expected) / expected),
+        _ => "-".into(),
+    }
+}
+
 /// A table of figures with the difference of ours in percent. `expected` heads the column of what they are compared with
 /// (`published`, `predicted`).
 pub fn figures(title: &str, expected: &str, rows: &[Figure]) -> String {
@@ -176,12 +189,9 @@ pub fn figures(title: &str, expected: &str, rows: &[Figure]) -> String {
         table.add_row([
             row.name.clone(),
             row.unit.clone(),
-            row.expected.map_or_else(|| "-".into(), |value| significant(value, 5)),
-            significant(row.ours, 5),
-            match row.expected {
-                Some(expected) if expected != 0.0 => format!("{:+.1} %", 100.0 * (row.ours - expected) / expected),
-                _ => "-".into(),
-            },
+            row.expected.map_or_else(|| "-".into(), shown),
+            shown(row.ours),
+            difference(row),
             row.note.clone(),
         ]);
     }

@@ -1,0 +1,296 @@
+//! A report that is written once and read as text or as a page: headings, paragraphs, tables, figures beside published ones,
+//! plots.
+//!
+//! Text is at most [`WIDTH`] columns wide where its tables are; plots are on the page only.
+
+use std::fmt::Write as _;
+
+use comfy_table::CellAlignment;
+
+use crate::html;
+use crate::plot::{Plot, escape};
+use crate::text::{Figure, align_right, difference, figures, plain_table, push_table, shown};
+
+/// Columns that paragraphs and commands are wrapped to.
+pub const WIDTH: usize = 100;
+
+/// A report.
+#[derive(Clone, Debug, Default)]
+pub struct Document {
+    /// Its title.
+    pub title: String,
+    /// What it says, in order.
+    pub blocks: Vec<Block>,
+}
+
+/// A part of a [`Document`].
+#[derive(Clone, Debug)]
+pub enum Block {
+    /// Opens a section.
+    Heading(String),
+    /// Prose.
+    Paragraph(String),
+    /// A command line that runs something again.
+    Command(String),
+    /// A table.
+    Table(Table),
+    /// Figures of ours beside those of others.
+    Figures {
+        /// What they are figures of.
+        title: String,
+        /// What they are compared with (`published`, `closed form`).
+        expected: String,
+        /// The rows.
+        rows: Vec<Figure>,
+    },
+    /// A plot; text leaves it out.
+    Plot(Plot),
+}
+
+/// A table of words and numbers.
+#[derive(Clone, Debug, Default)]
+pub struct Table {
+    /// Column heads; the first heads the names of the rows.
+    pub header: Vec<String>,
+    /// Columns that hold words and stand to the left, beside the first.
+    pub words: Vec<usize>,
+    /// Rows, as long as the header.
+    pub rows: Vec<Vec<String>>,
+}
+
+impl Table {
+    /// A table without rows.
+    pub fn new<const N: usize>(header: [&str; N]) -> Self {
+        Self { header: header.map(str::to_owned).to_vec(), ..Self::default() }
+    }
+    /// Says which columns hold words.
+    #[must_use]
+    pub fn with_words(mut self, columns: &[usize]) -> Self {
+        self.words = columns.to_vec();
+        self
+    }
+    /// Adds a row.
+    pub fn row<const N: usize>(&mut self, cells: [&str; N]) {
+        debug_assert_eq!(N, self.header.len());
+        self.rows.push(cells.map(str::to_owned).to_vec());
+    }
+}
+
+impl Document {
+    /// An empty report.
+    pub fn new(title: &str) -> Self {
+        Self { title: title.to_owned(), blocks: Vec::new() }
+    }
+    /// Opens a section.
+    pub fn heading(&mut self, text: impl Into<String>) {
+        self.blocks.push(Block::Heading(text.into()));
+    }
+    /// Adds prose.
+    pub fn paragraph(&mut self, text: impl Into<String>) {
+        self.blocks.push(Block::Paragraph(text.into()));
+    }
+    /// Adds a command line.
+    pub fn command(&mut self, text: impl Into<String>) {
+        self.blocks.push(Block::Command(text.into()));
+    }
+    /// Adds a table.
+    pub fn table(&mut self, table: Table) {
+        self.blocks.push(Block::Table(table));
+    }
+    /// Adds figures beside those of others.
+    pub fn figures(&mut self, title: &str, expected: &str, rows: Vec<Figure>) {
+        self.blocks.push(Block::Figures { title: title.to_owned(), expected: expected.to_owned(), rows });
+    }
+    /// Adds a plot.
+    pub fn plot(&mut self, plot: Plot) {
+        self.blocks.push(Block::Plot(plot));
+    }
+
+    /// The report for a terminal.
+    pub fn text(&self) -> String {
+        let mut out = format!("{}\n{}\n", self.title, "=".repeat(self.title.chars().count()));
+        let mut was_command = false;
+        for block in self.blocks.iter().filter(|block| !matches!(block, Block::Plot(_))) {
+            // Commands stand together.
+            let is_command = matches!(block, Block::Command(_));
+            if !(was_command && is_command) {
+                out.push('\n');
+            }
+            match block {
+                Block::Heading(text) => {
+                    let _ = writeln!(out, "{text}\n{}", "-".repeat(text.chars().count()));
+                }
+                Block::Paragraph(text) => wrap(&mut out, text.split_whitespace(), "", "", ""),
+                Block::Command(text) => wrap(&mut out, options(text), "  $ ", "      ", " \\"),
+                Block::Table(table) => text_table(&mut out, table),
+                Block::Figures { title, expected, rows } => out.push_str(&figures(title, expected, rows)),
+                Block::Plot(_) => unreachable!("left out above"),
+            }
+            was_command = is_command;
+        }
+        out
+    }
+
+    /// The report as one page that needs nothing else. `note` stands under the title, such as "simulated".
+    pub fn html(&self, note: &str) -> String {
+        let mut body = format!(
+            "<header><h1>{}</h1><p><span class=\"badge\">{}</span></p></header>\n",
+            escape(&self.title),
+            escape(note)
+        );
+        let mut plots = 0;
+        for part in self.blocks.chunk_by(|a, b| matches!((a, b), (Block::Plot(_), Block::Plot(_)))) {
+            if matches!(part[0], Block::Plot(_)) {
+                body.push_str("<div class=\"plots\">\n");
+                for block in part {
+                    let Block::Plot(plot) = block else { unreachable!("chunks are of one kind") };
+                    body.push_str(&plot.figure(&format!("plot{plots}")));
+                    plots += 1;
+                }
+                body.push_str("</div>\n");
+            } else {
+                part.iter().for_each(|block| html_block(&mut body, block));
+            }
+        }
+        html::shell(&self.title, &body)
+    }
+}
+
+fn html_block(out: &mut String, block: &Block) {
+    let _ = match block {
+        Block::Heading(text) => writeln!(out, "<h2>{}</h2>", escape(text)),
+        Block::Paragraph(text) => writeln!(out, "<p>{}</p>", escape(text)),
+        Block::Command(text) => writeln!(out, "<p><code>{}</code></p>", escape(text)),
+        Block::Table(table) => {
+            html_table(out, &table.header, table.rows.iter().map(Vec::as_slice));
+            Ok(())
+        }
+        Block::Figures { title, expected, rows } => {
+            let header = [title, "unit", expected, "ours", "difference", ""].map(str::to_owned);
+            let rows: Vec<[String; 6]> = rows.iter().map(cells).collect();
+            html_table(out, &header, rows.iter().map(<[String; 6]>::as_slice));
+            Ok(())
+        }
+        Block::Plot(_) => unreachable!("plots are grouped"),
+    };
+}
+
+fn cells(row: &Figure) -> [String; 6] {
+    let expected = row.expected.map_or_else(|| "-".into(), shown);
+    [row.name.clone(), row.unit.clone(), expected, shown(row.ours), difference(row), row.note.clone()]
+}
+
+fn html_table<'a>(out: &mut String, header: &[String], rows: impl Iterator<Item = &'a [String]>) {
+    out.push_str("<div class=\"block scroll\"><table><thead><tr>");
+    for cell in header {
+        let _ = write!(out, "<th scope=\"col\">{}</th>", escape(cell));
+    }
+    out.push_str("</tr></thead><tbody>");
+    for row in rows {
+        out.push_str("<tr>");
+        for (at, cell) in row.iter().enumerate() {
+            let (open, close) = if at == 0 { ("<th scope=\"row\">", "</th>") } else { ("<td>", "</td>") };
+            let _ = write!(out, "{open}{}{close}", escape(cell));
+        }
+        out.push_str("</tr>");
+    }
+    out.push_str("</tbody></table></div>\n");
+}
+
+fn text_table(out: &mut String, table: &Table) {
+    let mut drawn = plain_table();
+    drawn.set_header(&table.header);
+    for row in &table.rows {
+        drawn.add_row(row);
+    }
+    align_right(&mut drawn);
+    for &at in &table.words {
+        if let Some(column) = drawn.column_mut(at) {
+            column.set_cell_alignment(CellAlignment::Left);
+        }
+    }
+    push_table(out, &drawn);
+}
+
+/// A command's words, an option together with its value: where a line may end.
+fn options(command: &str) -> impl Iterator<Item = &str> {
+    let mut starts: Vec<usize> = vec![0];
+    starts.extend(command.match_indices(" --").map(|(at, _)| at + 1));
+    starts.push(command.len());
+    let ranges: Vec<(usize, usize)> = starts.windows(2).map(|pair| (pair[0], pair[1])).collect();
+    ranges.into_iter().map(|(from, to)| command[from..to].trim_end())
+}
+
+/// Words on lines of [`WIDTH`] columns.
+fn wrap<'a>(out: &mut String, words: impl Iterator<Item = &'a str>, first: &str, later: &str, carry: &str) {
+    let mut line = first.to_owned();
+    let mut is_empty = true;
+    for word in words {
+        let room = WIDTH - carry.len();
+        if !is_empty && line.chars().count() + 1 + word.chars().count() > room {
+            let _ = writeln!(out, "{line}{carry}");
+            later.clone_into(&mut line);
+            is_empty = true;
+        }
+        if !is_empty {
+            line.push(' ');
+        }
+        line.push_str(word);
+        is_empty = false;
+    }
+    let _ = writeln!(out, "{line}");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plot::{Axis, Mark, Scale, Series, Unit};
+
+    fn sample() -> Document {
+        let mut document = Document::new("title <of> it");
+        document.heading("Part");
+        document.paragraph("word ".repeat(30));
+        document.command(
+            "elevon run job.fio --device 'ufs-4.0:read_link=4640MB/s' --seed 1 --kernel 6.1 --set a=b --set c=d",
+        );
+        document.command("elevon devices");
+        let mut table = Table::new(["name", "words", "number"]).with_words(&[1]);
+        table.row(["a", "to the left", "1"]);
+        table.row(["b", "x", "12345"]);
+        document.table(table);
+        let figure = |name: &str, expected, ours| Figure {
+            name: name.into(),
+            unit: "MB/s".into(),
+            expected,
+            ours,
+            note: "n & m".into(),
+        };
+        document.figures("figures", "published", vec![figure("a", Some(100.0), 95.0), figure("b", None, 1.0)]);
+        let axis = |title: &str| Axis { title: title.into(), scale: Scale::Linear, unit: Unit::Count };
+        document.plot(Plot {
+            title: "plot".into(),
+            description: "of it".into(),
+            mark: Mark::Line,
+            x: axis("x"),
+            y: axis("y"),
+            series: vec![Series { points: vec![(0.0, 1.0), (1.0, 2.0)], ..Series::default() }],
+        });
+        document
+    }
+
+    #[test]
+    fn text_is_wrapped_and_has_no_plots() {
+        let text = sample().text();
+        assert!(text.lines().all(|line| line.chars().count() <= WIDTH && line.trim_end() == line), "{text}");
+        insta::assert_snapshot!(text);
+    }
+
+    #[test]
+    fn the_page_has_everything_once_and_escaped() {
+        let page = sample().html("simulated");
+        assert_eq!((page.matches("<table").count(), page.matches("<figure").count()), (3, 1));
+        assert!(page.contains("title &lt;of&gt; it") && page.contains("n &amp; m") && !page.contains("<of>"));
+        assert!(page.contains("-5.0 %") && page.contains("simulated"));
+        assert!(page.starts_with("<!doctype html>") && page.ends_with("</html>\n"));
+    }
+}
