@@ -147,6 +147,13 @@ struct VsCli {
 }
 
 impl StackArgs {
+    /// The options of a text over the defaults.
+    pub(crate) fn of_text(text: &str) -> Result<Self, String> {
+        let parsed = VsCli::try_parse_from(split_words(text)?)
+            .map_err(|error| format!("--vs '{text}': {}", one_line(&error)))?;
+        Ok(parsed.stack)
+    }
+
     /// These options with those of a `--vs` text in place of or beside them. A scalar that the text gives replaces; `--set`
     /// and `--fault` are added.
     pub(crate) fn with(&self, text: &str) -> Result<Self, String> {
@@ -154,9 +161,8 @@ impl StackArgs {
         if words.is_empty() {
             return Err(format!("--vs '{text}': expected options that make another stack, such as '--kernel 6.1'"));
         }
-        let parsed = VsCli::try_parse_from(&words).map_err(|error| format!("--vs '{text}': {}", one_line(&error)))?;
         let given = |name: &str| words.iter().any(|w| w == name || w.starts_with(&format!("{name}=")));
-        let new = parsed.stack;
+        let new = Self::of_text(text)?;
         let mut all = self.clone();
         for (name, from, to) in [
             ("--device", &new.device, &mut all.device),

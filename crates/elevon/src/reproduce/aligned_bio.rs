@@ -1,0 +1,30 @@
+//! Seed 001: direct I/O fills bios until their vectors run out, the queue limit cuts them, and every cut leaves a small tail.
+//!
+//! One number a direction, the cost of a command, is calibrated on the published baseline. Everything else is predicted.
+
+mod pattern;
+mod throughput;
+
+use elevon_report::document::Document;
+
+use crate::failure::Failure;
+use crate::reproduce::lab::Lab;
+
+const PARAMETERS: &str = include_str!("../../../../experiments/aligned-bio/parameters.toml");
+const TRACE: &str = include_str!("../../../../experiments/aligned-bio/trace.txt");
+
+pub(super) fn report(lab: &Lab) -> Result<Document, Failure> {
+    let mut document = Document::new("aligned-bio: small tails of full bios (seed 001, UFS 4.0)");
+    document.paragraph(
+        "\"block: Check the queue limit before bio submitting\", Ed Tsai, linux-block, October and November 2023. Where the pages \
+         of a buffer lie scattered, a bio is full at 1 MiB and a little; a queue limit of 512 KiB cuts it into 512, 512 and a \
+         tail of 32 to 56 KiB. The patch (fill=max-sectors here) ends a bio at the limit. It was not merged, nor was the \
+         thread's own proposal (fill=trim): kernels to this day do what fill=full does.",
+    );
+    pattern::report(&mut document, &pattern::measure(lab)?);
+    throughput::report(&mut document, &throughput::measure(lab)?);
+    Ok(document)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,190 @@
+//! The order of issue: the seed's trace line by line, the same bios under other fills and kernels, and the read of 1028 KiB.
+
+use elevon_core::build::Fill;
+use elevon_core::event::{Event, EventKind};
+use elevon_core::kernel::Kernel;
+use elevon_report::document::{Document, Table};
+
+use super::{PARAMETERS, TRACE};
+use crate::failure::Failure;
+use crate::reproduce::lab::{Job, Lab};
+use crate::reproduce::parameters::Parameters;
+
+const TRACE_JOB: Job = Job {
+    path: "experiments/aligned-bio/trace.fio",
+    text: include_str!("../../../../../experiments/aligned-bio/trace.fio"),
+};
+const READ_1028K: Job = Job {
+    path: "experiments/aligned-bio/read-1028k.fio",
+    text: include_str!("../../../../../experiments/aligned-bio/read-1028k.fio"),
+};
+
+/// What one stack did with the bios of the trace.
+pub(super) struct Pattern {
+    pub(super) name: String,
+    /// `Q`, `X` and `D` lines in order.
+    pub(super) lines: Vec<String>,
+    events: Vec<Event>,
+    tails: u64,
+}
+
+/// What the order of issue was, in every stack tried.
+pub(super) struct Patterns {
+    /// The seed's lines.
+    pub(super) published: Vec<String>,
+    /// Kernels of the seed's time, each with what it did.
+    pub(super) of_the_time: Vec<Pattern>,
+    /// Other fills, and later kernels.
+    pub(super) others: Vec<Pattern>,
+    /// Reads of 1028 KiB: fill, memory, and what was done.
+    pub(super) read_1028k: Vec<(Fill, &'static str, Pattern)>,
+    commands: Vec<String>,
+}
+
+/// The sectors that the thread's counter-example issues, whatever the fill.
+pub(super) const PUBLISHED_1028K: [&str; 3] = ["D 0 + 1024", "D 1024 + 1024", "D 2048 + 8"];
+
+impl Pattern {
+    fn of(name: String, (result, events): (elevon_report::result::RunResult, Vec<Event>)) -> Self {
+        Self { name, lines: events.iter().filter_map(line).collect(), events, tails: result.disk.counters.tails }
+    }
+
+    /// Lines of requests given to the driver.
+    pub(super) fn issued(&self) -> Vec<&str> {
+        self.lines.iter().filter(|line| line.starts_with('D')).map(String::as_str).collect()
+    }
+
+    fn count(&self, letter: char) -> usize {
+        self.lines.iter().filter(|line| line.starts_with(letter)).count()
+    }
+
+    /// Sizes in KiB as they were issued; `<` where the request lies before the one issued last.
+    fn sizes(&self) -> String {
+        let mut reached = 0;
+        let issues = self.events.iter().filter(|event| event.kind == EventKind::Issue);
+        let sizes = issues.map(|event| {
+            let back = if event.sector.get() < reached { "<" } else { "" };
+            reached = event.sector.get() + u64::from(event.sectors);
+            format!("{back}{}", event.sectors / 2)
+        });
+        sizes.collect::<Vec<_>>().join(" ")
+    }
+}
+
+/// An event as a line, where the seed's trace has its kind.
+fn line(event: &Event) -> Option<String> {
+    match event.kind {
+        EventKind::BioQueue => Some(format!("Q {} + {}", event.sector.get(), event.sectors)),
+        EventKind::Split { new_sector } => Some(format!("X {} / {}", event.sector.get(), new_sector.get())),
+        EventKind::Issue => Some(format!("D {} + {}", event.sector.get(), event.sectors)),
+        EventKind::GetRequest
+        | EventKind::IoStart
+        | EventKind::Plug
+        | EventKind::Unplug { .. }
+        | EventKind::BackMerge
+        | EventKind::FrontMerge
+        | EventKind::RequestMerge
+        | EventKind::Insert
+        | EventKind::Requeue
+        | EventKind::Complete { .. }
+        | EventKind::IoDone => None,
+    }
+}
+
+/// A line of the seed's trace in the same form.
+fn published_line(text: &str) -> String {
+    let words: Vec<&str> = text.split_whitespace().collect();
+    match words[0] {
+        "block_bio_queue:" => format!("Q {} + {}", words[3], words[5]),
+        "block_split:" => format!("X {} / {}", words[3], words[5]),
+        "block_rq_issue:" => format!("D {} + {}", words[5], words[7]),
+        other => panic!("{other} is none of the trace's events"),
+    }
+}
+
+pub(super) fn measure(lab: &Lab) -> Result<Patterns, Failure> {
+    let parameters = Parameters::parse(PARAMETERS);
+    let memory = parameters.text("memory.traced");
+    let mut commands = Vec::new();
+    let mut trace = |kernel: Kernel, fill: Fill| -> Result<Pattern, Failure> {
+        let (kernel, fill) = (kernel.name(), fill.name());
+        let options =
+            format!("--device ufs-4.0 --kernel {kernel} --set direct_path=iomap --set fill={fill} --buffers {memory}");
+        let traced = lab.trace(TRACE_JOB, &options)?;
+        commands.push(traced.0.command.clone());
+        Ok(Pattern::of(format!("{fill}, {kernel}"), traced))
+    };
+    let of_the_time = vec![trace(Kernel::V6_1, Fill::Full)?, trace(Kernel::V6_6, Fill::Full)?];
+    let mut others = vec![trace(Kernel::V6_1, Fill::MaxSectors)?, trace(Kernel::V6_1, Fill::Trim)?];
+    others.push(trace(Kernel::V6_18, Fill::Full)?);
+    others.push(trace(Kernel::V6_18, Fill::MaxSectors)?);
+    let mut read_1028k = Vec::new();
+    for fill in Fill::ALL {
+        for memory in ["contiguous", parameters.text("memory.usual")] {
+            let (stack, fill_name) = (parameters.text("stack.options"), fill.name());
+            let options = format!("--device ufs-4.0 {stack} --set fill={fill_name} --buffers {memory}");
+            let traced = lab.trace(READ_1028K, &options)?;
+            let kind = memory.split(':').next().unwrap_or(memory);
+            read_1028k.push((fill, kind, Pattern::of(fill_name.to_owned(), traced)));
+        }
+    }
+    let published = TRACE.lines().map(published_line).collect();
+    commands.truncate(1);
+    Ok(Patterns { published, of_the_time, others, read_1028k, commands })
+}
+
+pub(super) fn report(document: &mut Document, patterns: &Patterns) {
+    let published = &patterns.published;
+    document.heading("1. The trace: 1024 + 1024 + a tail that is issued late");
+    document.paragraph(
+        "The seed's trace of one read, and what the same four bios do here under the rules of kernels of its time. Q: a bio \
+         entered the queue; X: it was cut there; D: a request was given to the driver.",
+    );
+    let mut table =
+        Table::new(["line", "seed's trace", "ours, kernel 6.1", "ours, kernel 6.6", "same"]).with_words(&[1, 2, 3, 4]);
+    let [six_1, six_6] = &patterns.of_the_time[..] else { unreachable!("two kernels were run") };
+    let mut same = 0;
+    for (at, line) in published.iter().enumerate() {
+        let ours = [six_1, six_6].map(|pattern| pattern.lines.get(at).map_or("", String::as_str));
+        let is_same = ours.iter().all(|o| o == line);
+        same += usize::from(is_same);
+        let answer = if is_same { "yes" } else { "NO" };
+        table.row([&(at + 1).to_string(), line, ours[0], ours[1], answer]);
+    }
+    document.table(table);
+    document.paragraph(format!(
+        "{same} of {} lines are the same. The trace ends before the last tail is issued; ours goes on with {}.",
+        published.len(),
+        six_1.lines[published.len()..].join(", "),
+    ));
+    patterns.commands.iter().for_each(|command| document.command(command));
+
+    document.heading("2. The same buffer under other fills and later kernels");
+    document.paragraph(
+        "Sizes of requests in KiB as they were issued; `<` marks one that lies before the request issued just before it. Since \
+         6.13 a plug is emptied oldest first: no request goes backwards any more, but the tails are all there.",
+    );
+    let mut table = Table::new(["fill, kernel", "bios", "splits", "requests", "tails", "issued, KiB"]).with_words(&[5]);
+    for pattern in patterns.of_the_time.iter().chain(&patterns.others) {
+        let counts = ['Q', 'X', 'D'].map(|letter| pattern.count(letter).to_string());
+        let [q, x, d] = counts.each_ref().map(String::as_str);
+        table.row([&pattern.name, q, x, d, &pattern.tails.to_string(), &pattern.sizes()]);
+    }
+    document.table(table);
+
+    document.heading("3. A read of 1028 KiB is cut alike under any fill");
+    document.paragraph(
+        "The thread's counter-example: here the tail is the application's, and no fill can remove it; it only moves from the \
+         split to the builder. The thread shows 524288 bytes at sector 0, 524288 at 0x400, 4096 at 0x800.",
+    );
+    let mut table = Table::new(["fill", "memory", "bios", "splits", "issued (sector + sectors)", "as in the thread"])
+        .with_words(&[1, 4, 5]);
+    for (fill, memory, pattern) in &patterns.read_1028k {
+        let issued = pattern.issued();
+        let same = if issued == PUBLISHED_1028K { "yes" } else { "NO" };
+        let (bios, splits) = (pattern.count('Q').to_string(), pattern.count('X').to_string());
+        let issued = issued.iter().map(|line| &line[2..]).collect::<Vec<_>>().join(", ");
+        table.row([fill.name(), memory, &bios, &splits, &issued, same]);
+    }
+    document.table(table);
+}

@@ -1,0 +1,94 @@
+//! Where experiments run: jobs that are part of the binary, through the same road as `elevon run` takes.
+
+use elevon_core::event::Event;
+use elevon_formats::fio::{MemorySource, parse};
+use elevon_host::interrupt::Interrupt;
+use elevon_report::result::RunResult;
+use elevon_workload::run::{NoObserver, Observer};
+
+use crate::args::StackArgs;
+use crate::execute::{Watch, execute};
+use crate::failure::{Failure, Outcome};
+use crate::plan::Plan;
+
+/// A job file of an experiment: its path in the source tree, and its text.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Job {
+    pub(super) path: &'static str,
+    pub(super) text: &'static str,
+}
+
+/// Makes runs.
+pub(super) struct Lab {
+    interrupt: Interrupt,
+}
+
+/// Keeps every event of a run.
+#[derive(Default)]
+struct Tape(Vec<Event>);
+
+impl Observer for Tape {
+    fn on_events(&mut self, events: &[Event]) {
+        self.0.extend_from_slice(events);
+    }
+}
+
+impl Watch for Tape {
+    fn wants_events(&self) -> bool {
+        true
+    }
+}
+
+impl Lab {
+    /// A lab whose runs SIGINT ends.
+    pub(super) fn on_signals() -> Result<Self, Failure> {
+        let interrupt =
+            Interrupt::on_signals().map_err(|e| Failure::Machine(format!("cannot watch for signals: {e}")))?;
+        Ok(Self { interrupt })
+    }
+
+    #[cfg(test)]
+    pub(super) fn quiet() -> Self {
+        Self { interrupt: Interrupt::new() }
+    }
+
+    pub(super) fn is_interrupted(&self) -> bool {
+        self.interrupt.is_set()
+    }
+
+    /// Runs a job with these variables in its environment, on the stack that the options describe.
+    pub(super) fn run(&self, job: Job, variables: &[(&str, &str)], options: &str) -> Result<RunResult, Failure> {
+        self.go(job, variables, options, &mut NoObserver)
+    }
+
+    /// The same, with every event.
+    pub(super) fn trace(&self, job: Job, options: &str) -> Result<(RunResult, Vec<Event>), Failure> {
+        let mut tape = Tape::default();
+        let result = self.go(job, &[], options, &mut tape)?;
+        Ok((result, tape.0))
+    }
+
+    fn go(
+        &self,
+        job: Job,
+        variables: &[(&str, &str)],
+        options: &str,
+        watch: &mut dyn Watch,
+    ) -> Result<RunResult, Failure> {
+        let mut source = MemorySource::one(job.path, job.text);
+        source.variables = variables.iter().map(|&(name, value)| (name.to_owned(), value.to_owned())).collect();
+        let jobs = parse(&mut source, job.path)
+            .map_err(|errors| Failure::Input(errors.iter().map(ToString::to_string).collect()))?;
+        let stack = StackArgs::of_text(options).map_err(Failure::input)?;
+        let plan = Plan::of_jobs(jobs, job.path, &stack)?;
+        let (mut result, outcome) = execute(&plan, watch, &self.interrupt)?;
+        let settings: String = variables.iter().map(|(name, value)| format!("{name}={value} ")).collect();
+        result.command = settings + &result.command;
+        match outcome {
+            Outcome::Done => Ok(result),
+            Outcome::Failed | Outcome::Interrupted => {
+                Err(Failure::Machine(format!("{}: the run did not end: {:?}", result.command, result.warnings)))
+            }
+        }
+    }
+}

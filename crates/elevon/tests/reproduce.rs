@@ -1,0 +1,64 @@
+//! `elevon reproduce` as a user types it.
+
+use assert_cmd::Command;
+
+fn elevon(args: &[&str]) -> (i32, String, String) {
+    let output = Command::cargo_bin("elevon").expect("the binary").args(args).output().expect("it runs");
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("UTF-8");
+    (output.status.code().unwrap_or(-1), text(output.stdout), text(output.stderr))
+}
+
+#[test]
+fn without_a_name_it_lists_what_there_is() {
+    let (code, out, err) = elevon(&["reproduce"]);
+    assert_eq!((code, err.as_str()), (0, ""));
+    assert!(out.contains("\n  aligned-bio  ") && out.contains("\n  io-ticks  "), "{out}");
+    assert!(out.lines().all(|line| line.len() <= 120));
+}
+
+#[test]
+fn bad_input_is_one_line() {
+    for args in [&["reproduce", "aligned-bios"][..], &["reproduce", "--html", "page.html"]] {
+        let (code, out, err) = elevon(args);
+        assert_eq!((code, out.as_str(), err.lines().count()), (2, "", 1), "{err}");
+    }
+    assert!(elevon(&["reproduce", "x"]).2.contains("aligned-bio, io-ticks"));
+}
+
+#[test]
+fn aligned_bio_prints_the_same_bytes_twice_and_a_page() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let page = folder.path().join("page.html");
+    let (code, first, err) = elevon(&["reproduce", "aligned-bio", "--html", page.to_str().expect("UTF-8")]);
+    assert_eq!((code, err.as_str()), (0, ""));
+    assert_eq!(elevon(&["reproduce", "aligned-bio"]).1, first);
+    assert!(first.contains("23 of 23 lines are the same") && !first.contains("OUTSIDE") && !first.contains(" NO\n"));
+    assert!(first.lines().all(|line| line.chars().count() <= 100), "a line is too long for 100 columns");
+    let html = std::fs::read_to_string(page).expect("the page");
+    assert_eq!(html.matches("<figure").count(), 3);
+    assert!(html.contains("max-sectors") && !html.contains("NaN"));
+    a_printed_command_runs_again(&first);
+}
+
+/// The commands that a report prints run again in a clone, from its root, to the same figures.
+fn a_printed_command_runs_again(out: &str) {
+    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let joined = out.replace(" \\\n     ", "");
+    let command = joined.lines().find_map(|line| line.strip_prefix("  $ RW=read elevon run ")).expect("a command");
+    let words: Vec<&str> = command.split_whitespace().map(|word| word.trim_matches('\'')).collect();
+    let run = Command::cargo_bin("elevon")
+        .expect("the binary")
+        .current_dir(root)
+        .env("RW", "read")
+        .arg("run")
+        .args(&words)
+        .args(["--output-format", "json"])
+        .output()
+        .expect("it runs");
+    let json: serde_json::Value = serde_json::from_slice(&run.stdout).expect("JSON");
+    let rate = json["jobs"][0]["read"]["bw_bytes"].as_f64().expect("a rate") / 1e6;
+    let row =
+        out.lines().find(|line| line.starts_with("read, fill=max-sectors") && line.contains("MB/s")).expect("a row");
+    let ours: f64 = row.split_whitespace().nth(4).and_then(|number| number.parse().ok()).expect("our figure");
+    assert!((rate - ours).abs() < 0.1, "{rate} again, {ours} printed");
+}
