@@ -166,6 +166,7 @@ struct Task {
 /// Somebody who waits for a tag, with the rest of its submission.
 #[derive(Clone, Copy, Debug)]
 struct Waiter {
+    io: Io,
     submission: Submission,
     bio: BioId,
 }
@@ -475,15 +476,21 @@ impl Stack {
     fn trace_request(&mut self, now: Instant, kind: EventKind, id: RequestId) {
         if self.tracing {
             let request = self.requests[id];
-            self.trace_part(now, kind, &request, request.sector, request.sectors.get() as u32);
+            self.record(now, kind, &request, request.sector, request.sectors.get() as u32);
         }
     }
 
     /// An event of a request with a place and length that need not be the request's own any more.
-    fn trace_part(&mut self, now: Instant, kind: EventKind, request: &Request, sector: Sector, sectors: u32) {
-        if !self.tracing {
-            return;
+    #[inline]
+    fn trace_part(&mut self, now: Instant, kind: EventKind, id: RequestId, sector: Sector, sectors: u32) {
+        if self.tracing {
+            let request = self.requests[id];
+            self.record(now, kind, &request, sector, sectors);
         }
+    }
+
+    #[cold]
+    fn record(&mut self, now: Instant, kind: EventKind, request: &Request, sector: Sector, sectors: u32) {
         let in_completion = matches!(kind, EventKind::Complete { .. } | EventKind::IoDone);
         let task = if in_completion { TaskId::IDLE } else { request.task };
         self.events.push(Event {

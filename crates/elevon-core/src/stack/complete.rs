@@ -130,13 +130,8 @@ impl Stack {
     /// Part of a request is done: whole bios end, the one at the edge moves on, the rest stays in flight.
     fn end_front(&mut self, now: Instant, id: RequestId, sectors: Sectors) {
         let request = self.requests[id];
-        self.trace_part(
-            now,
-            EventKind::Complete { status: Status::Ok },
-            &request,
-            request.sector,
-            sectors.get() as u32,
-        );
+        let part = sectors.get() as u32;
+        self.trace_part(now, EventKind::Complete { status: Status::Ok }, id, request.sector, part);
         self.account_sectors(&request, sectors);
         let mut left = sectors;
         while !left.is_zero() {
@@ -161,30 +156,24 @@ impl Stack {
     /// Ends a request with all that is left of it (C), and frees it.
     #[inline]
     pub(super) fn end_request(&mut self, now: Instant, id: RequestId, status: Status) {
-        let request = self.requests[id];
+        let request = &self.requests[id];
+        let (group, accounted, state) = (group_of(request), request.accounted, request.state);
+        let (task, start, issued, sector) = (request.task, request.start, request.issued, request.sector);
         // The bytes of a flush sequence were counted when its data step ended.
         let counted_before = request.flush_step != 0 && request.flush_step & DATA == 0;
         let sectors = if counted_before { Sectors::ZERO } else { request.sectors };
-        self.trace_part(now, EventKind::Complete { status }, &request, request.sector, sectors.get() as u32);
-        if !sectors.is_zero() {
-            self.account_sectors(&request, sectors);
-        }
         let mut next = request.bio_head;
+        self.trace_part(now, EventKind::Complete { status }, id, sector, sectors.get() as u32);
         while let Some(bio) = next {
             next = self.bios[bio.0].next;
             self.end_bio(bio, status);
         }
-        if request.accounted {
-            let fact = CompletionFact {
-                group: group_of(&request),
-                task: request.task,
-                start: request.start,
-                issued: request.issued,
-                end: now,
-            };
-            self.accounting.on_end(&fact, request.state == State::InFlight);
-            if self.tracing && self.rules.io_start_events {
-                self.trace_part(now, EventKind::IoDone, &request, Sector::ZERO, 0);
+        if accounted {
+            self.accounting.on_sectors(group, sectors);
+            let fact = CompletionFact { group, task, start, issued, end: now };
+            self.accounting.on_end(&fact, state == State::InFlight);
+            if self.rules.io_start_events {
+                self.trace_part(now, EventKind::IoDone, id, Sector::ZERO, 0);
             }
         }
         self.release(now, id);
@@ -278,7 +267,7 @@ impl Stack {
     fn end_flush<D: Driver>(&mut self, now: Instant, id: RequestId, status: Status, driver: &mut D) {
         let request = self.requests[id];
         let queue = request.queue;
-        self.trace_part(now, EventKind::Complete { status }, &request, NO_SECTOR, 0);
+        self.trace_part(now, EventKind::Complete { status }, id, NO_SECTOR, 0);
         self.accounting.on_flush_end(request.start, now);
         self.give_back_driver_tag(id);
         self.requests.free(id);

@@ -173,14 +173,14 @@ impl Stack {
     /// software queue's. True where the bio is spoken for.
     #[inline]
     pub(super) fn merge_bio(&mut self, now: Instant, task: TaskId, in_worker: bool, id: BioId) -> bool {
-        let bio = self.bios[id.0];
-        if self.config.nomerges == 2 || !merge::bio_is_mergeable(&bio) {
+        let bio = &self.bios[id.0];
+        if self.config.nomerges == 2 || !merge::bio_is_mergeable(bio) {
             return false;
         }
         if let Some(&candidate) = self.tasks[task.index()].plug.requests.last().filter(|_| !in_worker) {
             let request = &self.requests[candidate];
-            if merge::is_compatible(&self.rules, request, &bio)
-                && let Some(kind) = merge::position(request, &bio, self.limits.max_discard_segments)
+            if merge::is_compatible(&self.rules, request, bio)
+                && let Some(kind) = merge::position(request, bio, self.limits.max_discard_segments)
                 && self.attempt_merge(now, candidate, id, kind)
             {
                 return true;
@@ -193,7 +193,8 @@ impl Stack {
         let cpu = self.cpu_of(task);
         self.scheduler.set_context(queue, cpu);
         let view = View { requests: &self.requests, rules: &self.rules };
-        let Some((candidate, kind)) = self.scheduler.find_merge(view, &bio, self.config.nomerges == 1) else {
+        let bio = &self.bios[id.0];
+        let Some((candidate, kind)) = self.scheduler.find_merge(view, bio, self.config.nomerges == 1) else {
             return false;
         };
         let before = self.requests[candidate].sector;

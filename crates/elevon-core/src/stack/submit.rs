@@ -15,10 +15,9 @@ use crate::status::Status;
 use crate::tags::Shallow;
 use crate::units::{BioId, Bytes, HwQueue, Instant, PAGE_SIZE, RequestId, Sector, Tag, TaskId};
 
-/// The state of a call between two bios: what is left to build, and the part of a bio that is still to be split.
+/// How far a call is between two bios: what is left to build, and the part of a bio that is still to be split.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Submission {
-    io: Io,
     call: u32,
     /// Bytes of the I/O already built into bios.
     built: u64,
@@ -47,22 +46,27 @@ impl Stack {
 
     /// Takes an I/O. A call that cannot have a tag at once sleeps (`Blocked`) or, where it may not block, waits in a
     /// worker; NOWAIT calls fail with [`Status::Again`] instead.
+    #[inline]
     pub fn submit<D: Driver>(&mut self, now: Instant, io: Io, driver: &mut D) -> Submitted {
+        self.start_submission(now, &io, driver)
+    }
+
+    fn start_submission<D: Driver>(&mut self, now: Instant, io: &Io, driver: &mut D) -> Submitted {
         self.advance(now);
         let blocked = self.task_mut(io.task).blocked;
         debug_assert!(!blocked, "a sleeping task submits");
         let call = self.calls.insert(Call { task: io.task, token: io.token, status: Status::Ok, parts: 1 });
-        if let Some(status) = self.refuse(&io) {
+        if let Some(status) = self.refuse(io) {
             self.end_part(call, status);
             return Submitted::Accepted;
         }
-        let plugged = self.call_takes_plug(&io);
+        let plugged = self.call_takes_plug(io);
         if plugged {
             self.task_mut(io.task).plug.begin();
         }
         let flush_to_build = io.op == Op::Flush;
-        let submission = Submission { io, call, built: 0, flush_to_build, remainder: None, plugged, in_worker: false };
-        self.run_submission(now, submission, None, driver)
+        let submission = Submission { call, built: 0, flush_to_build, remainder: None, plugged, in_worker: false };
+        self.run_submission(now, io, submission, None, driver)
     }
 
     /// Errors that a call meets before any bio is built, in the kernel's order: alignment, the device's end, what the queue
@@ -101,6 +105,7 @@ impl Stack {
     fn run_submission<D: Driver>(
         &mut self,
         now: Instant,
+        io: &Io,
         mut submission: Submission,
         waiting: Option<BioId>,
         driver: &mut D,
@@ -110,7 +115,7 @@ impl Stack {
         loop {
             let id = match fragment.take() {
                 Some(id) => id,
-                None => match self.next_fragment(now, &mut submission) {
+                None => match self.next_fragment(now, io, &mut submission) {
                     Some(id) => {
                         may_merge = true;
                         id
@@ -118,21 +123,21 @@ impl Stack {
                     None => break,
                 },
             };
-            if may_merge && self.merge_bio(now, submission.io.task, submission.in_worker, id) {
+            if may_merge && self.merge_bio(now, io.task, submission.in_worker, id) {
                 continue;
             }
             let Some(request) = self.allocate_request(id) else {
-                if submission.io.flags.contains(Flags::NOWAIT) {
+                if io.flags.contains(Flags::NOWAIT) {
                     self.end_bio(id, Status::Again);
                     continue;
                 }
-                return self.sleep_for_tag(now, submission, id, driver);
+                return self.sleep_for_tag(now, io, submission, id, driver);
             };
             self.start_request(now, request, id);
-            self.place_request(now, &submission, request, driver);
+            self.place_request(now, io, &submission, request, driver);
         }
         if submission.plugged {
-            self.end_call_plug(now, &submission.io, driver);
+            self.end_call_plug(now, io, driver);
         }
         self.end_part(submission.call, Status::Ok);
         Submitted::Accepted
@@ -149,24 +154,25 @@ impl Stack {
 
     /// The next bio ready to become a request: the front of what is left, cut to the limits.
     #[inline]
-    fn next_fragment(&mut self, now: Instant, submission: &mut Submission) -> Option<BioId> {
+    fn next_fragment(&mut self, now: Instant, io: &Io, submission: &mut Submission) -> Option<BioId> {
         loop {
             let remainder = submission.remainder.take();
             let id = match remainder {
                 Some(id) => id,
-                None => self.next_bio(now, submission)?,
+                None => self.next_bio(now, io, submission)?,
             };
-            let bio = self.bios[id.0];
+            let bio = &mut self.bios[id.0];
             let layout = bio.op.has_data().then(|| &self.layouts[bio.data.layout.index()]);
-            match split(&bio, layout, &self.limits, &self.rules) {
+            match split(bio, layout, &self.limits, &self.rules) {
                 Split::Whole { segments } => {
-                    self.bios[id.0].segments = segments;
+                    bio.segments = segments;
                     if remainder.is_some() && bio.sectors() < self.limits.max_sectors {
                         self.counters.tails += 1;
                     }
                     return Some(id);
                 }
                 Split::Cut { sectors, segments } => {
+                    let bio = *bio;
                     let front = Bio {
                         bytes: sectors.bytes(),
                         segments,
@@ -192,8 +198,7 @@ impl Stack {
 
     /// Builds the next bio of a call and takes it into the queue (Q).
     #[inline]
-    fn next_bio(&mut self, now: Instant, submission: &mut Submission) -> Option<BioId> {
-        let io = submission.io;
+    fn next_bio(&mut self, now: Instant, io: &Io, submission: &mut Submission) -> Option<BioId> {
         let left = io.bytes.get() - submission.built;
         let (op, mut flags, bytes) = match io.op {
             Op::Flush => {
@@ -222,31 +227,35 @@ impl Stack {
         if !self.limits.write_cache {
             flags = flags.without(Flags::PREFLUSH | Flags::FUA);
         }
-        let ioprio = if io.ioprio.class() == PrioClass::None { IoPrio::DEFAULT } else { io.ioprio };
-        let bio = Bio {
-            op,
-            flags,
-            ioprio,
-            write_hint: io.write_hint,
-            segments: 0,
-            sector: if bytes == 0 { Sector::ZERO } else { io.sector + Bytes::new(submission.built).sectors_floor() },
-            bytes: Bytes::new(bytes),
-            data: DataRange { layout: io.layout, offset: submission.built },
-            task: io.task,
-            tenant: io.tenant,
-            io: submission.call,
-            next: None,
-            queued: now,
-        };
-        submission.built += bytes;
         if bytes == 0 && !flags.contains(Flags::PREFLUSH) {
             // An empty flush of a device without a volatile cache: durable already.
             return None;
         }
-        self.calls[submission.call].parts += 1;
+        let built = submission.built;
+        submission.built += bytes;
+        let call = submission.call;
+        let id = self.bios.insert_with(|| Bio {
+            op,
+            flags,
+            ioprio: if io.ioprio.class() == PrioClass::None { IoPrio::DEFAULT } else { io.ioprio },
+            write_hint: io.write_hint,
+            segments: 0,
+            sector: if bytes == 0 { Sector::ZERO } else { io.sector + Bytes::new(built).sectors_floor() },
+            bytes: Bytes::new(bytes),
+            data: DataRange { layout: io.layout, offset: built },
+            task: io.task,
+            tenant: io.tenant,
+            io: call,
+            next: None,
+            queued: now,
+        });
+        self.calls[call].parts += 1;
         self.counters.bios += 1;
-        self.trace_bio(now, EventKind::BioQueue, &bio);
-        Some(BioId(self.bios.insert(bio)))
+        if self.tracing {
+            let bio = self.bios[id];
+            self.trace_bio(now, EventKind::BioQueue, &bio);
+        }
+        Some(BioId(id))
     }
 
     /// Takes a tag for a fragment.
@@ -323,14 +332,21 @@ impl Stack {
 
     /// Sends a request on: through the flush machine, the plug, or straight on.
     #[inline]
-    fn place_request<D: Driver>(&mut self, now: Instant, submission: &Submission, id: RequestId, driver: &mut D) {
+    fn place_request<D: Driver>(
+        &mut self,
+        now: Instant,
+        io: &Io,
+        submission: &Submission,
+        id: RequestId,
+        driver: &mut D,
+    ) {
         if self.requests[id].flags.intersects(Flags::PREFLUSH | Flags::FUA) && self.place_flush(now, id, driver) {
             return;
         }
-        if submission.in_worker || !self.tasks[submission.io.task.index()].plug.is_open() {
+        if submission.in_worker || !self.tasks[io.task.index()].plug.is_open() {
             self.issue_alone(now, id, driver);
         } else {
-            self.add_to_plug(now, submission.io.task, id, driver);
+            self.add_to_plug(now, io.task, id, driver);
         }
     }
 
@@ -370,25 +386,26 @@ impl Stack {
     fn sleep_for_tag<D: Driver>(
         &mut self,
         now: Instant,
+        io: &Io,
         submission: Submission,
         bio: BioId,
         driver: &mut D,
     ) -> Submitted {
-        let task = submission.io.task;
+        let task = io.task;
         let queue = self.queue_of(task);
         self.counters.tag_waits += 1;
-        if submission.io.may_block {
+        if io.may_block {
             // A task that sleeps gives its plug away first: others must not wait for it.
             self.flush_plug(now, task, true, driver);
             self.task_mut(task).blocked = true;
         } else if submission.plugged {
             self.end_plug(now, task, driver);
         }
-        let submission = match submission.io.may_block {
+        let submission = match io.may_block {
             true => submission,
             false => Submission { plugged: false, in_worker: true, ..submission },
         };
-        self.queues[queue.index()].waiters.push_back(Waiter { submission, bio });
+        self.queues[queue.index()].waiters.push_back(Waiter { io: *io, submission, bio });
         self.run_queue(now, queue, driver);
         self.wake_waiters(now, queue, driver);
         if self.task_mut(task).blocked { Submitted::Blocked } else { Submitted::Accepted }
@@ -401,17 +418,17 @@ impl Stack {
             return;
         }
         while let Some(&waiter) = self.queues[queue.index()].waiters.front() {
-            let Waiter { submission, bio } = waiter;
+            let Waiter { io, submission, bio } = waiter;
             if !self.has_tag_for(queue, bio) {
                 break;
             }
             self.queues[queue.index()].waiters.pop_front();
-            let task = submission.io.task;
-            let was_blocked = submission.io.may_block;
+            let task = io.task;
+            let was_blocked = io.may_block;
             if was_blocked {
                 self.task_mut(task).blocked = false;
             }
-            self.run_submission(now, submission, Some(bio), driver);
+            self.run_submission(now, &io, submission, Some(bio), driver);
             if was_blocked && !self.task_mut(task).blocked {
                 self.unblocked.push_back(task);
             }
@@ -432,8 +449,8 @@ impl Stack {
     /// Ends a bio: its part of the call is over.
     #[inline]
     pub(super) fn end_bio(&mut self, id: BioId, status: Status) {
-        let bio = self.bios.remove(id.0);
-        self.end_part(bio.io, status);
+        let call = self.bios.remove(id.0).io;
+        self.end_part(call, status);
     }
 
     /// One part of a call is over; the last one ends it. The first error is the call's.
@@ -445,7 +462,7 @@ impl Stack {
         }
         entry.parts -= 1;
         if entry.parts == 0 {
-            let Call { task, token, status, .. } = self.calls.remove(call);
+            let &Call { task, token, status, .. } = self.calls.remove(call);
             self.done.push_back(Done { task, token, status });
         }
     }
