@@ -436,6 +436,11 @@ impl Process {
         }
     }
 
+    /// Whether the submission of what [`Self::take`] gave last sleeps for a tag.
+    pub const fn is_blocked(&self) -> bool {
+        self.blocked.is_some()
+    }
+
     /// The sleep for a tag is over.
     pub fn unblocked(&mut self, now: Instant) {
         if let Some(token) = self.blocked.take() {

@@ -49,6 +49,8 @@ pub trait Observer {
     fn on_interval(&mut self, _now: Instant, _disk: &mut dyn FnMut() -> DiskStats, _jobs: &[Progress]) {}
     /// Events since the last call; only where the stack records them.
     fn on_events(&mut self, _events: &[Event]) {}
+    /// Everything that could happen at an instant has happened. The stack may be looked at and its tunables changed.
+    fn on_step(&mut self, _stack: &mut Stack) {}
 }
 
 /// Watches nothing.
@@ -224,6 +226,7 @@ impl<'a, B: Backend> Runner<'a, B> {
             moved = true;
         }
         self.pass_events();
+        self.observer.on_step(self.stack);
         if now >= self.next_interval {
             self.on_interval(now);
         }
@@ -283,7 +286,12 @@ impl<'a, B: Backend> Runner<'a, B> {
             return;
         }
         loop {
-            match self.jobs.processes[task].poll(now) {
+            let poll = self.jobs.processes[task].poll(now);
+            if self.in_batch[task] && !matches!(poll, Poll::Submit(_)) && !self.jobs.processes[task].is_blocked() {
+                // The last I/O of the batch was the one that slept; what it plugged goes out as it wakes.
+                self.end_batch(task);
+            }
+            match poll {
                 Poll::Submit(count) => {
                     self.submit(task, count);
                     now = self.backend.now();
@@ -325,10 +333,14 @@ impl<'a, B: Backend> Runner<'a, B> {
             self.jobs.processes[task].on_submitted(now, blocked);
         }
         if self.in_batch[task] && !blocked {
-            self.in_batch[task] = false;
-            let now = self.backend.now();
-            self.stack.end_batch(now, id, self.backend);
+            self.end_batch(task);
         }
+    }
+
+    fn end_batch(&mut self, task: usize) {
+        self.in_batch[task] = false;
+        let now = self.backend.now();
+        self.stack.end_batch(now, self.jobs.processes[task].task(), self.backend);
     }
 
     /// Lets processes start whose turn it is.
