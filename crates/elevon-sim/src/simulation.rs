@@ -44,9 +44,9 @@ impl<D: Device> Driver for Simulation<D> {
     }
 
     fn handle_timeout(&mut self, now: Instant, command: &Command) -> TimeoutAction {
-        // As an NVMe driver does: abort the command; what the device says of it later is dropped.
-        self.device.abort(now, command);
-        TimeoutAction::Aborted
+        // A command that the device will not give up, or has just answered, must not be ended here: its request would be used
+        // again, and the late answer would end another command.
+        if self.device.abort(now, command) { TimeoutAction::Aborted } else { TimeoutAction::ResetTimer }
     }
 }
 
