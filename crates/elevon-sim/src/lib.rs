@@ -6,3 +6,4 @@ pub mod device;
 pub mod memory;
 pub mod profiles;
 pub mod simulation;
+pub mod swarm;

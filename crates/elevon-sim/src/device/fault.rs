@@ -136,6 +136,13 @@ impl<D: Device> Fault<D> {
         self.content = Some(Content::new(description.limits.logical_block_size, description.limits.write_cache));
     }
 
+    /// From now on nothing goes wrong any more: no rules, and no bad sectors. Commands in flight keep what is in store for
+    /// them, and what the clock has lost is not made up for.
+    pub fn heal(&mut self) {
+        self.rules.clear();
+        self.bad.clear();
+    }
+
     /// What has gone wrong so far, the first 65536 entries.
     pub fn log(&self) -> &[Fired] {
         &self.log

@@ -1,0 +1,424 @@
+//! The swarm: one seed draws a device, limits, kernel, scheduler, faults, memory and jobs, and everything that must hold is
+//! held against the run.
+//!
+//! Phase one runs under faults and, now and then, a cut of power; phase two without faults must make progress to its end.
+//! Checkers (one property each) live apart from the system: they see what passes the border to the device, the events and
+//! the results. A seed that fails is replayed by its number. Everything runs in virtual time; the same seed gives the same
+//! events, which is itself checked by running a seed twice.
+
+mod checkers;
+mod plan;
+#[cfg(test)]
+mod tests;
+
+pub use checkers::Violation;
+pub use plan::Plan;
+
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::rc::Rc;
+
+use elevon_core::driver::{Accept, Command, Completion, Driver, Pieces, TimeoutAction};
+use elevon_core::event::{Event, EventKind};
+use elevon_core::op::Op;
+use elevon_core::stack::Stack;
+use elevon_core::status::Status;
+use elevon_core::units::{Bytes, Instant, Nanos, RequestId};
+use elevon_formats::fio::{MemorySource, ParsedJobs, parse, render};
+use elevon_workload::backend::Backend;
+use elevon_workload::jobs::{Jobs, JobsOptions};
+use elevon_workload::process::CpuCost;
+use elevon_workload::run::{Observer, Outcome, run};
+
+use crate::device::fault::content::PowerCut;
+use crate::device::fault::oracle::Oracle;
+use crate::device::{AnyDevice, Description, Device, Fault};
+use crate::memory::{Memory, MemoryModel};
+use crate::profiles::open;
+use crate::simulation::Simulation;
+use checkers::{Checks, End, Issued, World, ensure};
+use plan::{Dice, tunable_value};
+
+/// What a run without a violation came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Summary {
+    /// Hash of every event and completion.
+    pub hash: u64,
+    /// Events.
+    pub events: u64,
+    /// Faults that fired.
+    pub faults: u64,
+    /// Virtual time.
+    pub ended: Instant,
+}
+
+/// Something made wrong on purpose, to prove that its checker notices.
+#[cfg_attr(not(test), allow(dead_code, reason = "only tests make things wrong"))]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Sabotage {
+    /// The device forgets a command and refuses to abort it.
+    LoseCompletion,
+    /// The device answers twice.
+    AnswerTwice,
+    /// The checkers see every command with tag 0.
+    SameTag,
+    /// They see the first piece one sector short.
+    ShortPiece,
+    /// They see commands a chunk too large.
+    TooLarge,
+    /// They see another priority.
+    OtherPriority,
+    /// The device claims to have flushed and has not.
+    LyingFlush,
+    /// The events lack one of this kind, the one of that number among them.
+    Lacks(&'static str, u64),
+}
+
+/// Runs a seed twice, and compares.
+///
+/// # Errors
+/// The first violation.
+pub fn check_seed(seed: u64) -> Result<Summary, Violation> {
+    let first = run_plan(&Plan::new(seed))?;
+    let second = run_plan(&Plan::new(seed))?;
+    if first == second {
+        Ok(first)
+    } else {
+        let message = format!("the same seed gave {first:?} and {second:?}");
+        Err(Violation::new("determinism", message))
+    }
+}
+
+/// Runs a plan once.
+///
+/// # Errors
+/// The first violation; a panic counts as one.
+pub fn run_plan(plan: &Plan) -> Result<Summary, Violation> {
+    run_guarded(plan, None, None)
+}
+
+fn run_guarded(plan: &Plan, only: Option<&str>, sabotage: Option<Sabotage>) -> Result<Summary, Violation> {
+    catch_unwind(AssertUnwindSafe(|| run_with(plan, only, sabotage))).unwrap_or_else(|panic| {
+        let text = panic.downcast_ref::<String>().cloned();
+        let text = text.or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).to_owned()));
+        Err(Violation::new("panic", text.unwrap_or_else(|| "a panic without a text".to_owned())))
+    })
+}
+
+fn run_with(plan: &Plan, only: Option<&str>, sabotage: Option<Sabotage>) -> Result<Summary, Violation> {
+    let device = open(&plan.device, plan.seed).expect("a device of the swarm");
+    let description = device.description().clone();
+    let mut device = Fault::parse(device, plan.seed, &plan.faults).expect("faults of the swarm");
+    device.track_content();
+    let config = plan.stack_config(&description);
+    let tags = if config.scheduler.is_none() { config.nr_requests() } else { config.queue_depth };
+    let mut stack = Stack::new(config).expect("limits tried before");
+    stack.set_tracing(true);
+    let world = World {
+        limits: stack.limits().clone(),
+        rules: plan.kernel.rules(),
+        size_sectors: description.size.get(),
+        tags,
+        specs: Vec::new(),
+        layouts: BTreeMap::new(),
+    };
+    let checks = Rc::new(RefCell::new(Checks::new(world, only)));
+    let mut border = Border::new(plan, device, &description, Rc::clone(&checks), sabotage);
+    for phase in 0..2 {
+        if phase == 1 {
+            border.heal();
+        }
+        run_phase(plan, phase, &description, &mut stack, &mut border, &checks);
+        if let Some(violation) = checks.borrow().violation.clone() {
+            return Err(violation);
+        }
+        let mode = plan.power_cut.map_or(PowerCut::DropAll, |(_, mode)| mode);
+        border.cut(mode);
+    }
+    let now = border.now();
+    let mut checks = checks.borrow_mut();
+    checks.on_end(&End { disk: stack.disk_stats(now), counters: stack.counters().clone() });
+    match checks.violation.clone() {
+        Some(violation) => Err(violation),
+        None => {
+            let faults = border.simulation.device().fired();
+            Ok(Summary { hash: checks.hash(), events: checks.events, faults, ended: now })
+        }
+    }
+}
+
+/// The jobs of a text, which must mean the same when written out and read again.
+fn jobs_of(text: &str) -> ParsedJobs {
+    let read = |text: &str| {
+        parse(&mut MemorySource::one("swarm.fio", text), "swarm.fio").unwrap_or_else(|e| panic!("{e:?} in\n{text}"))
+    };
+    let parsed = read(text);
+    let again = read(&render(&parsed.jobs));
+    let plain = |jobs: &ParsedJobs| {
+        jobs.jobs
+            .iter()
+            .map(|job| elevon_formats::fio::JobSpec { origin: String::new(), ..job.clone() })
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(render(&plain(&parsed)), render(&plain(&again)), "a job file does not survive being written out");
+    again
+}
+
+fn run_phase(
+    plan: &Plan,
+    phase: usize,
+    description: &Description,
+    stack: &mut Stack,
+    border: &mut Border,
+    checks: &Rc<RefCell<Checks>>,
+) {
+    let parsed = jobs_of(&plan.jobs[phase]);
+    let options = JobsOptions {
+        device_bytes: description.size.bytes().get(),
+        logical_block: description.limits.logical_block_size.into(),
+        device_path: None,
+        seed: plan.seed,
+        cpu: CpuCost { submit: Nanos::new(plan.cpu.0), complete: Nanos::new(plan.cpu.1) },
+    };
+    let model = MemoryModel::parse(plan.memory).expect("a model of the swarm");
+    let mut memory = Memory::new(&model, plan.seed);
+    let mut layouts = BTreeMap::new();
+    let mut jobs = Jobs::new(&parsed.jobs, &options, &mut |task, slot, bytes| {
+        let layout = memory.allocate(Bytes::new(bytes)).expect("memory without end");
+        layouts.insert((task.0, u64::from(slot)), layout.clone());
+        stack.register_layout(layout)
+    })
+    .unwrap_or_else(|error| panic!("{error}"));
+    {
+        let mut checks = checks.borrow_mut();
+        checks.world.specs = jobs.members().iter().map(|member| parsed.jobs[member.spec].clone()).collect();
+        checks.world.layouts = layouts;
+    }
+    let mut watch = Watch {
+        checks: Rc::clone(checks),
+        dice: Dice::new(plan.seed ^ (phase as u64 + 1) << 56),
+        changes: plan.tunable_changes,
+        sabotage: border.sabotage,
+        seen: 0,
+        queued_bytes: 0,
+    };
+    let timeouts = stack.counters().timeouts;
+    let outcome = run(stack, &mut jobs, border, &mut watch);
+    let queued = watch.queued_bytes;
+    stack.self_check();
+    let mut checks = checks.borrow_mut();
+    checks.on_idle();
+    // A timeout shorter than the device's own time is a fault, too.
+    let healthy = phase == 1 || (plan.faults.is_empty() && plan.power_cut.is_none());
+    let clean = healthy && stack.counters().timeouts == timeouts;
+    checks.note("progress", progress(&outcome, clean, queued, stack.ios_in_flight()));
+}
+
+/// The run reached its end; where nothing went wrong on purpose nothing went wrong, and the jobs have what they asked for.
+fn progress(outcome: &Outcome, clean: bool, queued: u64, left: usize) -> Result<(), String> {
+    ensure(outcome.cut.is_none() && left == 0, || format!("the run ended by {:?} with {left} I/Os left", outcome.cut))?;
+    if !clean {
+        return Ok(());
+    }
+    let failed: Vec<_> =
+        outcome.jobs.iter().filter(|job| job.stats.error != 0).map(|j| (&j.name, j.stats.error)).collect();
+    ensure(failed.is_empty(), || format!("jobs failed without a fault: {failed:?}"))?;
+    let done: u64 = outcome.jobs.iter().flat_map(|job| &job.stats.directions).map(|d| d.bytes).sum();
+    ensure(done == queued, || format!("jobs were given {done} bytes, bios were queued for {queued}"))
+}
+
+/// Sees events and steps; checks the stack's inside now and then; turns the scheduler's knobs.
+struct Watch {
+    checks: Rc<RefCell<Checks>>,
+    dice: Dice,
+    changes: u64,
+    sabotage: Option<Sabotage>,
+    /// Events of the kind that is to be left out.
+    seen: u64,
+    queued_bytes: u64,
+}
+
+impl Observer for Watch {
+    fn on_events(&mut self, events: &[Event]) {
+        let mut checks = self.checks.borrow_mut();
+        for event in events {
+            if let Some(Sabotage::Lacks(which, number)) = self.sabotage
+                && which == if event.op == Op::Flush { "of a flush" } else { checkers::name(&event.kind) }
+            {
+                self.seen += 1;
+                if self.seen == number {
+                    continue;
+                }
+            }
+            if event.kind == EventKind::BioQueue {
+                self.queued_bytes += u64::from(event.sectors) * 512;
+            }
+            checks.on_event(event);
+        }
+    }
+
+    fn on_step(&mut self, stack: &mut Stack) {
+        if self.dice.percent(20) {
+            stack.self_check();
+        }
+        let tunables = stack.scheduler().info().tunables;
+        if !tunables.is_empty() && self.dice.below(1000) < self.changes {
+            let tunable = self.dice.pick(tunables);
+            let value = tunable_value(&mut self.dice, tunable);
+            let set = stack.set_tunable(tunable.name, value).map_err(|error| error.to_string());
+            self.checks.borrow_mut().note("tunables", set);
+        }
+    }
+}
+
+/// The device with everything that watches it.
+struct Border {
+    simulation: Simulation<Fault<AnyDevice>>,
+    checks: Rc<RefCell<Checks>>,
+    oracle: Oracle,
+    in_flight: BTreeMap<RequestId, Command>,
+    /// Commands that a cut of power took with it.
+    gone: BTreeSet<u64>,
+    power_cut: Option<(Instant, PowerCut)>,
+    cuts: u64,
+    sabotage: Option<Sabotage>,
+    answered: u64,
+    /// Completions that the device did not make.
+    invented: VecDeque<Completion>,
+}
+
+impl Border {
+    fn new(
+        plan: &Plan,
+        device: Fault<AnyDevice>,
+        description: &Description,
+        checks: Rc<RefCell<Checks>>,
+        sabotage: Option<Sabotage>,
+    ) -> Self {
+        let limits = &description.limits;
+        Self {
+            simulation: Simulation::new(device),
+            checks,
+            oracle: Oracle::new(limits.logical_block_size, limits.write_cache),
+            in_flight: BTreeMap::new(),
+            gone: BTreeSet::new(),
+            power_cut: plan.power_cut,
+            cuts: 0,
+            sabotage,
+            answered: 0,
+            invented: VecDeque::new(),
+        }
+    }
+
+    /// Phase two: no more faults.
+    fn heal(&mut self) {
+        self.simulation.device_mut().heal();
+        self.power_cut = None;
+    }
+
+    /// Cuts the power and holds what is left against what may be.
+    fn cut(&mut self, mode: PowerCut) {
+        let now = self.simulation.now();
+        self.gone.extend(self.in_flight.values().map(|command| command.sequence));
+        let left = self.simulation.device_mut().power_cut(now, mode, self.cuts);
+        self.cuts += 1;
+        let verdict = self.oracle.power_cut(&left).map_err(|violation| format!("after {mode:?}: {violation:?}"));
+        self.checks.borrow_mut().note("durability", verdict);
+    }
+
+    /// A command as the checkers are to see it.
+    fn shown(&self, command: &Command) -> Command {
+        let mut shown = *command;
+        match self.sabotage {
+            Some(Sabotage::SameTag) => shown.tag = elevon_core::units::Tag(0),
+            Some(Sabotage::TooLarge) => shown.bytes += Bytes::new(1 << 30),
+            Some(Sabotage::OtherPriority) => shown.ioprio = elevon_core::ioprio::IoPrio::NONE,
+            _ => {}
+        }
+        shown
+    }
+}
+
+impl Driver for Border {
+    fn queue_command(&mut self, now: Instant, command: &Command, pieces: &dyn Pieces) -> Accept {
+        let lies = self.sabotage == Some(Sabotage::LyingFlush) && command.op == Op::Flush;
+        let accept = if lies {
+            let Command { request, bytes, .. } = *command;
+            self.invented.push_back(Completion { request, status: Status::Ok, bytes });
+            Accept::Ok
+        } else {
+            self.simulation.queue_command(now, command, pieces)
+        };
+        if accept == Accept::Ok {
+            let mut list = Vec::new();
+            if command.op != Op::Flush {
+                pieces.for_each(&mut |piece| list.push(piece));
+            }
+            if let (Some(Sabotage::ShortPiece), Some(first)) = (self.sabotage, list.first_mut()) {
+                first.len -= 512;
+            }
+            self.in_flight.insert(command.request, *command);
+            self.oracle.on_submit(command);
+            let issued = Issued { at: now, command: self.shown(command), pieces: list };
+            self.checks.borrow_mut().on_command(issued);
+        }
+        accept
+    }
+
+    fn handle_timeout(&mut self, now: Instant, command: &Command) -> TimeoutAction {
+        let action = match self.gone.remove(&command.sequence) {
+            true => TimeoutAction::Aborted,
+            false if self.sabotage == Some(Sabotage::LoseCompletion) => TimeoutAction::ResetTimer,
+            false => self.simulation.handle_timeout(now, command),
+        };
+        if action == TimeoutAction::Aborted {
+            self.in_flight.remove(&command.request);
+            self.oracle.on_complete(command, Status::Timeout);
+            self.checks.borrow_mut().on_abort(command);
+        }
+        action
+    }
+}
+
+impl Backend for Border {
+    fn now(&mut self) -> Instant {
+        self.simulation.now()
+    }
+
+    fn poll_completion(&mut self) -> Option<Completion> {
+        let completion = self.invented.pop_front().or_else(|| self.simulation.poll_completion())?;
+        self.answered += 1;
+        if self.answered == 5 {
+            match self.sabotage {
+                Some(Sabotage::LoseCompletion) => return self.poll_completion(),
+                Some(Sabotage::AnswerTwice) => self.invented.push_back(completion),
+                _ => {}
+            }
+        }
+        if let Some(command) = self.in_flight.remove(&completion.request) {
+            self.oracle.on_complete(&command, completion.status);
+        }
+        self.checks.borrow_mut().on_completion(&completion);
+        Some(completion)
+    }
+
+    fn wait(&mut self, until: Option<Instant>) -> bool {
+        if !self.invented.is_empty() {
+            return true;
+        }
+        let cut_at = self.power_cut.map(|(at, _)| at);
+        let earliest = until.into_iter().chain(cut_at).min();
+        let waited = self.simulation.wait(earliest);
+        let now = self.simulation.now();
+        if let Some((_, mode)) = self.power_cut.take_if(|(at, _)| *at <= now) {
+            self.cut(mode);
+            return true;
+        }
+        waited
+    }
+
+    fn interrupted(&self) -> bool {
+        self.checks.borrow().violation.is_some()
+    }
+}

@@ -1,0 +1,199 @@
+//! What must hold in every run: one property a checker, none of which knows the stack's inside.
+//!
+//! They are fed from three places: the border to the device (commands taken, completions, aborts), the event stream, and
+//! the results. Each keeps its own books; a violation is a line of text.
+
+mod border;
+mod events;
+
+pub(super) use events::name;
+
+use std::collections::{BTreeMap, VecDeque};
+use std::hash::{DefaultHasher, Hash, Hasher};
+
+use elevon_core::account::DiskStats;
+use elevon_core::driver::{Command, Completion, Piece};
+use elevon_core::event::{Event, EventKind};
+use elevon_core::kernel::Rules;
+use elevon_core::layout::Layout;
+use elevon_core::limits::QueueLimits;
+use elevon_core::stack::Counters;
+use elevon_core::units::Instant;
+use elevon_formats::fio::JobSpec;
+
+/// What a checker finds wrong.
+pub(super) type Verdict = Result<(), String>;
+
+/// What checkers may know beforehand.
+#[derive(Clone, Debug)]
+pub(super) struct World {
+    pub(super) limits: QueueLimits,
+    pub(super) rules: Rules,
+    pub(super) size_sectors: u64,
+    /// Driver tags of each hardware queue.
+    pub(super) tags: u32,
+    /// Job of each task of the phase under way.
+    pub(super) specs: Vec<JobSpec>,
+    /// Buffers of the phase under way, by task and token.
+    pub(super) layouts: BTreeMap<(u32, u64), Layout>,
+}
+
+/// A command that the device took, with the memory it moves.
+#[derive(Clone, Debug)]
+pub(super) struct Issued {
+    pub(super) at: Instant,
+    pub(super) command: Command,
+    pub(super) pieces: Vec<Piece>,
+}
+
+/// What is known when everything is over.
+#[derive(Clone, Debug)]
+pub(super) struct End {
+    pub(super) disk: DiskStats,
+    pub(super) counters: Counters,
+}
+
+/// One property.
+pub(super) trait Checker {
+    /// The device took a command.
+    fn on_command(&mut self, _world: &World, _issued: &Issued) -> Verdict {
+        Ok(())
+    }
+    /// The device reports a command.
+    fn on_completion(&mut self, _world: &World, _completion: &Completion) -> Verdict {
+        Ok(())
+    }
+    /// The device forgot a command on request.
+    fn on_abort(&mut self, _world: &World, _command: &Command) -> Verdict {
+        Ok(())
+    }
+    /// An event; `issued` is the command of an Issue.
+    fn on_event(&mut self, _world: &World, _event: &Event, _issued: Option<&Issued>) -> Verdict {
+        Ok(())
+    }
+    /// A phase is over and nothing is in flight.
+    fn on_idle(&mut self, _world: &World) -> Verdict {
+        Ok(())
+    }
+    /// All is over.
+    fn on_end(&mut self, _world: &World, _end: &End) -> Verdict {
+        Ok(())
+    }
+}
+
+/// A violation.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Violation {
+    /// The checker's name.
+    pub checker: &'static str,
+    /// What it says.
+    pub message: String,
+    /// The last events before it.
+    pub events: Vec<Event>,
+}
+
+impl Violation {
+    pub(super) const fn new(checker: &'static str, message: String) -> Self {
+        Self { checker, message, events: Vec::new() }
+    }
+}
+
+/// Events that a violation shows.
+const HISTORY: usize = 40;
+
+/// All checkers, and the hash of everything they saw.
+pub(super) struct Checks {
+    pub(super) world: World,
+    list: Vec<(&'static str, Box<dyn Checker>)>,
+    /// Commands whose Issue event has not been seen yet.
+    unseen: VecDeque<Issued>,
+    hash: DefaultHasher,
+    pub(super) violation: Option<Violation>,
+    pub(super) events: u64,
+    history: VecDeque<Event>,
+}
+
+impl Checks {
+    /// All checkers, or the one of a name.
+    pub(super) fn new(world: World, only: Option<&str>) -> Self {
+        let list: Vec<(&'static str, Box<dyn Checker>)> = vec![
+            ("once", Box::<border::Once>::default()),
+            ("tags", Box::<border::Tags>::default()),
+            ("pieces", Box::<border::Pieces>::default()),
+            ("limits", Box::new(border::Limits)),
+            ("merges", Box::new(border::Merges)),
+            ("agreement", Box::new(events::Agreement)),
+            ("coverage", Box::<events::Coverage>::default()),
+            ("order", Box::<events::Order>::default()),
+            ("flush", Box::<events::Flush>::default()),
+            ("counters", Box::<events::Counts>::default()),
+            ("little", Box::<events::Little>::default()),
+        ];
+        let list = list.into_iter().filter(|(name, _)| only.is_none_or(|only| only == *name)).collect();
+        let hash = DefaultHasher::new();
+        Self { world, list, unseen: VecDeque::new(), hash, violation: None, events: 0, history: VecDeque::new() }
+    }
+
+    /// Notes the first violation.
+    pub(super) fn note(&mut self, checker: &'static str, verdict: Verdict) {
+        if let (Err(message), None) = (verdict, &self.violation) {
+            let events = self.history.iter().copied().collect();
+            self.violation = Some(Violation { checker, message, events });
+        }
+    }
+
+    fn each(&mut self, mut ask: impl FnMut(&mut dyn Checker, &World) -> Verdict) {
+        let Self { list, world, violation, history, .. } = self;
+        for (name, checker) in list {
+            if let (Err(message), None) = (ask(checker.as_mut(), world), &violation) {
+                let events = history.iter().copied().collect();
+                *violation = Some(Violation { checker: name, message, events });
+            }
+        }
+    }
+
+    pub(super) fn on_command(&mut self, issued: Issued) {
+        self.each(|checker, world| checker.on_command(world, &issued));
+        self.unseen.push_back(issued);
+    }
+
+    pub(super) fn on_completion(&mut self, completion: &Completion) {
+        (completion.request, completion.status, completion.bytes).hash(&mut self.hash);
+        self.each(|checker, world| checker.on_completion(world, completion));
+    }
+
+    pub(super) fn on_abort(&mut self, command: &Command) {
+        self.each(|checker, world| checker.on_abort(world, command));
+    }
+
+    pub(super) fn on_event(&mut self, event: &Event) {
+        self.events += 1;
+        if self.history.len() == HISTORY {
+            self.history.pop_front();
+        }
+        self.history.push_back(*event);
+        let Event { time, kind, task, cpu, op, flags, ioprio, sector, sectors, queue, tag } = *event;
+        (std::mem::discriminant(&kind), time, task, cpu, op).hash(&mut self.hash);
+        (flags.bits(), ioprio, sector, sectors, queue, tag).hash(&mut self.hash);
+        let issued = if kind == EventKind::Issue { self.unseen.pop_front() } else { None };
+        self.each(|checker, world| checker.on_event(world, event, issued.as_ref()));
+    }
+
+    pub(super) fn on_idle(&mut self) {
+        self.each(|checker, world| checker.on_idle(world));
+    }
+
+    pub(super) fn on_end(&mut self, end: &End) {
+        self.each(|checker, world| checker.on_end(world, end));
+    }
+
+    /// The hash of all completions and events so far.
+    pub(super) fn hash(&self) -> u64 {
+        self.hash.finish()
+    }
+}
+
+/// `Ok` where it holds, else the line.
+pub(super) fn ensure(holds: bool, message: impl FnOnce() -> String) -> Verdict {
+    if holds { Ok(()) } else { Err(message()) }
+}

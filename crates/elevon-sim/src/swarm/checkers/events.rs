@@ -1,0 +1,314 @@
+//! Checkers of the event stream, and of the counters against it.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use elevon_core::event::{Event, EventKind};
+use elevon_core::op::{Flags, Op, StatGroup};
+use elevon_core::units::{Instant, Sector};
+
+use super::{Checker, End, Issued, Verdict, World, ensure};
+
+/// The events say what the border saw: an Issue for every command taken, with the same fields.
+pub(super) struct Agreement;
+
+impl Checker for Agreement {
+    fn on_event(&mut self, _: &World, event: &Event, issued: Option<&Issued>) -> Verdict {
+        if event.kind != EventKind::Issue {
+            return Ok(());
+        }
+        let Some(Issued { at, command, .. }) = issued else { return Err(format!("{event:?} of no command")) };
+        let same = (*at, command.op, command.flags, command.queue, Some(command.tag))
+            == (event.time, event.op, event.flags, event.queue, event.tag)
+            && (command.op == Op::Flush
+                || (command.sector, command.bytes.sectors_ceil().get()) == (event.sector, event.sectors.into()));
+        ensure(same, || format!("{event:?} for {command:?} at {at:?}"))
+    }
+}
+
+/// What was queued completes, no sector more and none less: +1 where a bio begins, -1 where it ends, and the other way round
+/// for completions, must cancel out everywhere.
+#[derive(Default)]
+pub(super) struct Coverage {
+    edges: BTreeMap<(Op, u64), i64>,
+}
+
+impl Coverage {
+    fn add(&mut self, op: Op, at: u64, by: i64) {
+        let edge = self.edges.entry((op, at)).or_default();
+        *edge += by;
+        if *edge == 0 {
+            self.edges.remove(&(op, at));
+        }
+    }
+}
+
+impl Checker for Coverage {
+    fn on_event(&mut self, _: &World, event: &Event, _: Option<&Issued>) -> Verdict {
+        let by = match event.kind {
+            EventKind::BioQueue => 1,
+            EventKind::Complete { .. } => -1,
+            _ => return Ok(()),
+        };
+        // The ranges of a discard of several are not in its events.
+        if event.sectors > 0 && event.op != Op::Flush && event.op != Op::Discard {
+            self.add(event.op, event.sector.get(), by);
+            self.add(event.op, event.sector.get() + u64::from(event.sectors), -by);
+        }
+        Ok(())
+    }
+    fn on_idle(&mut self, _: &World) -> Verdict {
+        let first: Vec<_> = self.edges.iter().take(4).collect();
+        ensure(first.is_empty(), || format!("queued and completed sectors differ from {first:?} on"))
+    }
+}
+
+/// Time does not go back; on each driver tag an Issue is followed by a Requeue or a Complete, and nothing completes in the
+/// driver that was not issued.
+#[derive(Default)]
+pub(super) struct Order {
+    last: Instant,
+    started: BTreeMap<(u16, u32), (Op, u64, u64)>,
+}
+
+impl Checker for Order {
+    fn on_event(&mut self, _: &World, event: &Event, _: Option<&Issued>) -> Verdict {
+        ensure(event.time >= self.last, || format!("{event:?} after one at {:?}", self.last))?;
+        self.last = event.time;
+        let Some(tag) = event.tag else {
+            let needs_tag = event.kind == EventKind::Issue;
+            return ensure(!needs_tag, || format!("{event:?} without a tag"));
+        };
+        let key = (event.queue.0, tag.0);
+        let (start, end) = (event.sector.get(), event.sector.get().saturating_add(event.sectors.into()));
+        match event.kind {
+            EventKind::Issue => {
+                let before = self.started.insert(key, (event.op, start, end));
+                ensure(before.is_none(), || format!("{event:?} while its tag has {before:?} in the driver"))
+            }
+            // A request that the driver refused was not started.
+            EventKind::Requeue => {
+                self.started.remove(&key);
+                Ok(())
+            }
+            EventKind::Complete { status } => match self.started.get_mut(&key) {
+                None => {
+                    let at_end_of_flush = event.sectors == 0;
+                    ensure(at_end_of_flush || !status.is_ok(), || format!("{event:?} was not issued"))
+                }
+                Some(&mut (Op::Flush, ..)) => {
+                    self.started.remove(&key);
+                    ensure(event.op == Op::Flush, || format!("{event:?} completes a flush"))
+                }
+                Some((op, first, last)) => {
+                    let fits = *op == event.op && *first == start && end <= *last;
+                    let is_all = end >= *last || !status.is_ok();
+                    let was = (*op, *first, *last);
+                    *first = end;
+                    if is_all {
+                        self.started.remove(&key);
+                    }
+                    ensure(fits, || format!("{event:?} completes {was:?}"))
+                }
+            },
+            _ => Ok(()),
+        }
+    }
+    fn on_idle(&mut self, _: &World) -> Verdict {
+        ensure(self.started.is_empty(), || format!("issued and never over: {:?}", self.started))
+    }
+}
+
+/// An empty flush completes well only after a device flush that was issued after it was allocated has completed well; a write
+/// that must be durable, on a device that cannot write through its cache, only after one issued after its data was written.
+#[derive(Default)]
+pub(super) struct Flush {
+    index: u64,
+    /// Index of the Issue of the flush under way, and of the last that completed well, by queue.
+    under_way: BTreeMap<u16, u64>,
+    flushed: BTreeMap<u16, u64>,
+    /// Allocated empty flushes, by queue, in order.
+    waiting: BTreeMap<u16, VecDeque<u64>>,
+    /// Durable writes by queue and first sector: when their data was written, once it was.
+    durable: BTreeMap<(u16, Sector), VecDeque<Option<u64>>>,
+}
+
+impl Flush {
+    fn on_complete(&mut self, event: &Event, is_ok: bool) -> Verdict {
+        let queue = event.queue.0;
+        if event.op == Op::Flush {
+            if let Some(issued) = self.under_way.remove(&queue).filter(|_| is_ok) {
+                self.flushed.insert(queue, issued);
+            }
+            return Ok(());
+        }
+        let flushed = self.flushed.get(&queue).copied().unwrap_or(0);
+        let after = |since: u64| ensure(!is_ok || flushed > since, || format!("{event:?}: nothing was flushed for it"));
+        if event.sectors == 0 && event.flags.contains(Flags::PREFLUSH) {
+            return match self.waiting.get_mut(&queue).and_then(VecDeque::pop_front) {
+                Some(since) => after(since),
+                None => Err(format!("{event:?} was never allocated")),
+            };
+        }
+        let key = (queue, event.sector);
+        let Some(writes) = self.durable.get_mut(&key) else { return Ok(()) };
+        if event.sectors > 0 {
+            if let Some(written) = writes.iter_mut().find(|written| written.is_none()) {
+                *written = Some(self.index);
+            }
+            return Ok(());
+        }
+        let written = writes.pop_front().flatten();
+        if writes.is_empty() {
+            self.durable.remove(&key);
+        }
+        match written {
+            Some(since) => after(since),
+            None => ensure(!is_ok, || format!("{event:?}: its data was never written")),
+        }
+    }
+}
+
+impl Checker for Flush {
+    fn on_event(&mut self, world: &World, event: &Event, _: Option<&Issued>) -> Verdict {
+        self.index += 1;
+        let queue = event.queue.0;
+        match event.kind {
+            EventKind::GetRequest if event.sectors == 0 && event.flags.contains(Flags::PREFLUSH) => {
+                self.waiting.entry(queue).or_default().push_back(self.index);
+            }
+            EventKind::GetRequest
+                if event.flags.contains(Flags::FUA) && world.limits.write_cache && !world.limits.fua =>
+            {
+                self.durable.entry((queue, event.sector)).or_default().push_back(None);
+            }
+            EventKind::Issue if event.op == Op::Flush => {
+                self.under_way.insert(queue, self.index);
+            }
+            EventKind::Complete { status } => return self.on_complete(event, status.is_ok()),
+            _ => {}
+        }
+        Ok(())
+    }
+}
+
+/// Every counter is the number of its events.
+#[derive(Default)]
+pub(super) struct Counts {
+    kinds: BTreeMap<&'static str, u64>,
+    merges: [u64; 3],
+    sectors: [u64; 3],
+    done: [u64; 3],
+    data_issues: u64,
+    flushes: u64,
+}
+
+/// What a kind of event is called in the counters.
+pub(in crate::swarm) const fn name(kind: &EventKind) -> &'static str {
+    match kind {
+        EventKind::BioQueue => "bios",
+        EventKind::Split { .. } => "splits",
+        EventKind::GetRequest => "requests",
+        EventKind::IoStart => "starts",
+        EventKind::Plug => "plugs",
+        EventKind::Unplug { .. } => "unplugs",
+        EventKind::BackMerge => "back merges",
+        EventKind::FrontMerge => "front merges",
+        EventKind::RequestMerge => "request merges",
+        EventKind::Insert => "inserts",
+        EventKind::Issue => "issues",
+        EventKind::Requeue => "requeues",
+        EventKind::Complete { .. } => "completions",
+        EventKind::IoDone => "ends",
+    }
+}
+
+impl Counts {
+    fn of(&self, name: &str) -> u64 {
+        self.kinds.get(name).copied().unwrap_or(0)
+    }
+}
+
+impl Checker for Counts {
+    fn on_event(&mut self, _: &World, event: &Event, _: Option<&Issued>) -> Verdict {
+        *self.kinds.entry(name(&event.kind)).or_default() += 1;
+        let group = event.op.stat_group() as usize;
+        match event.kind {
+            EventKind::BackMerge | EventKind::FrontMerge | EventKind::RequestMerge => self.merges[group] += 1,
+            EventKind::Issue => self.data_issues += u64::from(event.op.has_data()),
+            EventKind::Complete { .. } if event.op == Op::Flush => self.flushes += 1,
+            EventKind::Complete { .. } => self.sectors[group] += u64::from(event.sectors),
+            EventKind::IoDone => self.done[group] += 1,
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn on_end(&mut self, world: &World, end: &End) -> Verdict {
+        let (disk, counters) = (&end.disk, &end.counters);
+        let same = |what: &str, counted: u64, events: u64| {
+            ensure(counted == events, || format!("{what}: {counted} counted, {events} by the events"))
+        };
+        same("bios", counters.bios, self.of("bios"))?;
+        same("splits", counters.splits, self.of("splits"))?;
+        same("back merges", counters.back_merges, self.of("back merges"))?;
+        same("front merges", counters.front_merges, self.of("front merges"))?;
+        same("request merges", counters.request_merges, self.of("request merges"))?;
+        same("issued", counters.issued, self.of("issues"))?;
+        same("requeues", counters.requeues, self.of("requeues"))?;
+        same("issued by size", counters.sizes.iter().flatten().sum(), self.data_issues)?;
+        same("flushes", disk.flushes, self.flushes)?;
+        let bios = self.of("bios") + self.of("splits");
+        let merged = self.of("back merges") + self.of("front merges");
+        same("requests", bios - merged, self.of("requests"))?;
+        for group in [StatGroup::Read, StatGroup::Write, StatGroup::Discard] {
+            let (stat, at) = (&disk.groups[group as usize], group as usize);
+            same("merges of a group", stat.merges, self.merges[at])?;
+            same("sectors of a group", stat.sectors, self.sectors[at])?;
+            if world.rules.io_start_events {
+                same("requests of a group", stat.ios, self.done[at])?;
+            }
+        }
+        if world.rules.io_start_events {
+            same("requests ended", self.of("ends") + self.of("request merges"), self.of("requests"))?;
+        }
+        same("in flight", disk.in_flight, 0)
+    }
+}
+
+/// Little's law: the integral of requests in flight is the one that the events give, and where no request swallowed another
+/// the sum of the requests' times.
+#[derive(Default)]
+pub(super) struct Little {
+    in_flight: u128,
+    integral: u128,
+    last: Instant,
+    merges: u64,
+}
+
+impl Checker for Little {
+    fn on_event(&mut self, _: &World, event: &Event, _: Option<&Issued>) -> Verdict {
+        let span = event.time.since(self.last).get();
+        self.integral += u128::from(span) * self.in_flight;
+        self.last = event.time;
+        match event.kind {
+            EventKind::IoStart => self.in_flight += 1,
+            EventKind::IoDone => self.in_flight -= 1,
+            EventKind::RequestMerge => {
+                self.in_flight = self.in_flight.saturating_sub(1);
+                self.merges += 1;
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn on_end(&mut self, world: &World, end: &End) -> Verdict {
+        let counted = end.disk.in_flight_integral;
+        if world.rules.io_start_events {
+            let events = self.integral;
+            ensure(counted == events, || format!("integral in flight: {counted} counted, {events} by the events"))?;
+        }
+        let times: u128 = end.disk.groups.iter().map(|group| u128::from(group.ticks.get())).sum();
+        ensure(self.merges > 0 || counted == times, || format!("integral in flight {counted}, sum of times {times}"))
+    }
+}
