@@ -82,7 +82,7 @@ fn canaries() {
         ("order", Sabotage::Lacks("completions", 5)),
         ("flush", Sabotage::Lacks("of a flush", 1)),
         ("counters", Sabotage::Lacks("requests", 3)),
-        ("counters", Sabotage::Lacks("back merges", 3)),
+        ("counters", Sabotage::Lacks("splits", 3)),
         ("counters", Sabotage::Lacks("completions", 3)),
         ("little", Sabotage::Lacks("ends", 3)),
     ] {

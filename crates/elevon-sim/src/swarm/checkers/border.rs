@@ -6,7 +6,7 @@ use elevon_core::driver::{Command, Completion, Piece};
 use elevon_core::ioprio::{IoPrio, PrioClass};
 use elevon_core::op::Op;
 use elevon_core::split::max_sectors_at;
-use elevon_core::units::SECTOR_SIZE;
+use elevon_core::units::{Bytes, SECTOR_SIZE};
 use elevon_formats::fio::spec::SyncMode;
 
 use super::{Checker, Issued, Verdict, World, ensure};
@@ -120,19 +120,22 @@ impl Checker for Pieces {
         ensure(bytes == command.bytes.get(), || format!("{command:?} has pieces of {bytes} bytes"))?;
         // The ranges of a discard of several lie anywhere.
         let is_one_range = !has_ranges(world, issued);
-        let mut at = command.sector.byte_offset();
-        for &Piece { task, token, offset, len } in &issued.pieces {
-            let base = if is_one_range { i128::from(at) - i128::from(offset) } else { 0 };
+        let mut at = command.sector;
+        for &Piece { task, token, offset, len, sector } in &issued.pieces {
+            ensure(sector == at || !is_one_range, || {
+                format!("{command:?}: a piece lies at {sector:?}, not at {at:?}")
+            })?;
+            at = sector + Bytes::new(len).sectors_floor();
+            let base = i128::from(sector.byte_offset()) - i128::from(offset);
             let parts = self.calls.entry((task.0, token)).or_default();
             for &(other, start, length, place) in parts.iter() {
                 let apart = start + length <= offset || offset + len <= start;
                 ensure(apart, || format!("byte {offset} of {task:?}/{token} is in flight in request {other} already"))?;
-                ensure(!is_one_range || place == 0 || place == base, || {
+                ensure(place == base, || {
                     format!("{task:?}/{token} goes to two places: {place} and {base}, by {command:?}")
                 })?;
             }
             parts.push((command.request.0, offset, len, base));
-            at += len;
         }
         Ok(())
     }
@@ -166,7 +169,7 @@ impl Checker for Limits {
             });
         }
         ensure(end <= world.size_sectors, || wrong("past the end"))?;
-        let most = max_sectors_at(command.op, command.sector, limits);
+        let most = max_sectors_at(command.op, command.flags, command.sector, limits);
         ensure(command.bytes <= most.bytes(), || wrong("too large, or across a chunk"))?;
         if !command.op.has_data() {
             return Ok(());
