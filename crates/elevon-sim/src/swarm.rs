@@ -71,7 +71,7 @@ enum Sabotage {
     OtherPriority,
     /// The device claims to have flushed and has not.
     LyingFlush,
-    /// The events lack one of this kind, the one of that number among them.
+    /// The events lack one of this kind, the one of that number among them; 0 for all.
     Lacks(&'static str, u64),
 }
 
@@ -247,7 +247,7 @@ impl Observer for Watch {
                 && which == if event.op == Op::Flush { "of a flush" } else { checkers::name(&event.kind) }
             {
                 self.seen += 1;
-                if self.seen == number {
+                if number == 0 || self.seen == number {
                     continue;
                 }
             }

@@ -307,7 +307,7 @@ fn job(dice: &mut Dice, limits: &QueueLimits, device: Sectors, budget: u64, text
     // Small regions collide; large ones do not. All start inside the first GiB, which every device has.
     let mib = *dice.pick(&[2, 16, 256]);
     line("size", format!("{mib}m"));
-    line("offset", format!("{}m", dice.below((device.get() / 2048).min(1024) - mib)));
+    line("offset", format!("{}m", 1 + dice.below((device.get() / 2048).min(1024) - mib - 1)));
     line("number_ios", dice.range(1, budget).to_string());
     let engine = *dice.pick(&["libaio", "libaio", "io_uring", "io_uring", "psync", "posixaio"]);
     line("ioengine", engine.to_owned());
