@@ -1,0 +1,114 @@
+//! A steady run allocates nothing per I/O: counted by a global allocator, for the whole path of `elevon run`.
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use elevon_core::sched::SchedulerConfig;
+use elevon_core::stack::{Stack, StackConfig};
+use elevon_core::units::{Bytes, Nanos};
+use elevon_formats::fio::{MemorySource, parse};
+use elevon_sim::device::Device;
+use elevon_sim::memory::{Memory, MemoryModel};
+use elevon_sim::profiles::open;
+use elevon_sim::simulation::Simulation;
+use elevon_workload::jobs::{Jobs, JobsOptions};
+use elevon_workload::process::CpuCost;
+use elevon_workload::run::{Observer, run};
+
+/// Counts what is asked of the system's allocator.
+struct Counting;
+
+static ASKED: AtomicU64 = AtomicU64::new(0);
+
+// SAFETY: hands everything on to the system's allocator.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        ASKED.fetch_add(1, Ordering::Relaxed);
+        // SAFETY: as asked by the caller.
+        unsafe { System.alloc(layout) }
+    }
+    unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
+        // SAFETY: as asked by the caller.
+        unsafe { System.dealloc(memory, layout) }
+    }
+    unsafe fn realloc(&self, memory: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        ASKED.fetch_add(1, Ordering::Relaxed);
+        // SAFETY: as asked by the caller.
+        unsafe { System.realloc(memory, layout, size) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+/// Notes at every step how often memory was asked for, and the I/Os done, once the run is warm and until it ends.
+struct Watch {
+    warm_after: u64,
+    cold_before: u64,
+    first: Option<(u64, u64)>,
+    last: (u64, u64),
+}
+
+impl Observer for Watch {
+    fn on_step(&mut self, stack: &mut Stack) {
+        let issued = stack.counters().issued;
+        if issued >= self.warm_after && issued <= self.cold_before {
+            let now = (ASKED.load(Ordering::Relaxed), issued);
+            self.first.get_or_insert(now);
+            self.last = now;
+        }
+    }
+}
+
+/// Times that memory was asked for in the middle of a run, and the commands of that time.
+fn steady(device: &str, scheduler: &str, options: &str) -> (u64, u64) {
+    const IOS: u64 = 40_000;
+    let text = format!("[job]\nioengine=libaio\nsize=1g\nnumber_ios={IOS}\n{options}\n");
+    let parsed = parse(&mut MemorySource::one("job.fio", &text), "job.fio").expect("a job of this file");
+    let device = open(device, 1).expect("a device of this file");
+    let description = device.description().clone();
+    let mut config =
+        StackConfig::new(description.limits.clone(), description.size, description.hw_queues, description.queue_depth);
+    config.scheduler = SchedulerConfig::parse(scheduler).expect("a scheduler of this file");
+    let mut stack = Stack::new(config).expect("valid limits");
+    let options = JobsOptions {
+        device_bytes: description.size.bytes().get(),
+        logical_block: description.limits.logical_block_size.into(),
+        device_path: None,
+        seed: 1,
+        cpu: CpuCost { submit: Nanos::new(1000), complete: Nanos::new(500) },
+    };
+    let mut memory = Memory::new(&MemoryModel::default(), 1);
+    let mut jobs = Jobs::new(&parsed.jobs, &options, &mut |_, _, bytes| {
+        stack.register_layout(memory.allocate(Bytes::new(bytes)).expect("memory enough"))
+    })
+    .expect("the job fits");
+    let mut watch = Watch { warm_after: IOS / 4, cold_before: IOS * 9 / 10, first: None, last: (0, 0) };
+    let outcome = run(&mut stack, &mut jobs, &mut Simulation::new(device), &mut watch);
+    assert_eq!(outcome.cut, None);
+    let first = watch.first.expect("the run was warm once");
+    (watch.last.0 - first.0, watch.last.1 - first.1)
+}
+
+/// One test: another thread's would be counted, too.
+#[test]
+fn a_steady_run_allocates_nothing() {
+    let random = "rw=randread\nbs=4k\niodepth=32\nnorandommap=1";
+    let mixed = "rw=randrw\nbs=4k\niodepth=32";
+    let batches = "rw=randwrite\nbs=4k\niodepth=32\niodepth_batch_submit=8\niodepth_batch_complete_min=4";
+    for (device, scheduler, options) in [
+        ("null:latency=0", "none", random),
+        ("null:latency=10us", "none", mixed),
+        ("null:latency=10us", "mq-deadline", mixed),
+        ("null:latency=10us", "mq-deadline", batches),
+        ("slots:slots=4,latency=100us", "none", random),
+        ("slots:slots=4,latency=100us", "mq-deadline", batches),
+        ("nvme-datacenter", "none", random),
+        ("nvme-datacenter", "mq-deadline", mixed),
+    ] {
+        let (asked, commands) = steady(device, scheduler, options);
+        assert!(commands > 10_000, "{commands} commands");
+        assert!(ASKED.load(Ordering::Relaxed) > 100, "nothing is counted");
+        assert_eq!(asked, 0, "{device}, {scheduler}: memory was asked for {asked} times in {commands} commands");
+    }
+}
