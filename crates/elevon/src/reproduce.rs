@@ -4,6 +4,7 @@
 //! "calibrated", one baseline figure is fitted to; an improved figure is never an input.
 
 mod aligned_bio;
+mod bfq_injection;
 mod io_ticks;
 mod lab;
 mod parameters;
@@ -25,6 +26,11 @@ const EXPERIMENTS: &[Experiment] = &[
         name: "aligned-bio",
         summary: "seed 001: full bios that ignore the queue limit leave small tails; what removing them gains on UFS 4.0",
         run: aligned_bio::report,
+    },
+    Experiment {
+        name: "bfq-injection",
+        summary: "seed 002: five weighted random readers under BFQ, 25 to 100 MB/s by serving others while one is waited for",
+        run: bfq_injection::report,
     },
     Experiment {
         name: "io-ticks",
@@ -58,7 +64,7 @@ pub(crate) fn reproduce(args: &ReproduceArgs) -> Result<Outcome, Failure> {
 }
 
 fn list() -> String {
-    let line = |e: &Experiment| format!("  {:<12} {}\n", e.name, e.summary);
+    let line = |e: &Experiment| format!("  {:<14} {}\n", e.name, e.summary);
     let lines: String = EXPERIMENTS.iter().map(line).collect();
     format!("Experiments (elevon reproduce NAME):\n\n{lines}")
 }

@@ -4,6 +4,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use elevon_core::ioprio::{IoPrio, PrioClass};
 use elevon_core::op::StatGroup;
+use elevon_core::sched::AnyScheduler;
 use elevon_core::stack::Stack;
 use elevon_core::status::Status;
 use elevon_core::units::{Bytes, Instant, Nanos, TaskId, TenantId};
@@ -50,7 +51,7 @@ pub(crate) fn of(facts: &Facts<'_>, outcome: Outcome) -> RunResult {
         scheduler: SchedulerInfo {
             name: config.scheduler.name.to_owned(),
             tunables: stack.scheduler().tunables_shown().into_iter().map(|(k, v)| (k.to_owned(), v)).collect(),
-            counters: Vec::new(),
+            counters: scheduler_counters(stack.scheduler()),
         },
         seed: plan.seed,
         config: effective(facts),
@@ -63,6 +64,14 @@ pub(crate) fn of(facts: &Facts<'_>, outcome: Outcome) -> RunResult {
         series: Some(series(&outcome)),
         events_lost: 0,
         warnings: warnings.clone(),
+    }
+}
+
+/// What a scheduler found out, by its own names.
+fn scheduler_counters(scheduler: &AnyScheduler) -> Vec<(String, u64)> {
+    match scheduler {
+        AnyScheduler::Bfq(bfq) => bfq.device_queues().map(|on| ("hw_tag".to_owned(), on.into())).into_iter().collect(),
+        AnyScheduler::None(_) | AnyScheduler::MqDeadline(_) | AnyScheduler::Kyber(_) => Vec::new(),
     }
 }
 

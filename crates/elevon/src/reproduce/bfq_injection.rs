@@ -1,0 +1,67 @@
+//! Seed 002: BFQ waits for the process in service, the device's queue runs empty, and injection serves others meanwhile.
+//!
+//! The device is fitted to one figure of the seed, 25 MB/s at depth 1, and to a published one at depth 32; everything that a
+//! scheduler makes of it is predicted.
+
+mod five;
+mod mixes;
+
+use elevon_report::document::Document;
+use elevon_report::fairness::{Fairness, fairness};
+use elevon_report::result::RunResult;
+use elevon_report::summary::{bandwidth, total};
+
+use crate::failure::Failure;
+use crate::reproduce::lab::Lab;
+use crate::reproduce::parameters::Parameters;
+
+const PARAMETERS: &str = include_str!("../../../../experiments/bfq-injection/parameters.toml");
+
+/// A scheduler as `--scheduler` takes it, with the name that tables call it by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Setting {
+    name: &'static str,
+    scheduler: &'static str,
+}
+
+const fn setting(name: &'static str, scheduler: &'static str) -> Setting {
+    Setting { name, scheduler }
+}
+
+const NONE: Setting = setting("none", "none");
+const OFF: Setting = setting("inject=off", "bfq:low_latency=0,inject=off");
+const SEED: Setting = setting("inject=seed", "bfq:low_latency=0,inject=seed");
+const LIMIT: Setting = setting("inject=limit", "bfq:low_latency=0,inject=limit");
+const FAIR: Setting = setting("inject=fair", "bfq:low_latency=0,inject=fair");
+
+pub(super) fn report(lab: &Lab) -> Result<Document, Failure> {
+    let mut document = Document::new("bfq-injection: service of others while one is waited for (seed 002)");
+    document.paragraph(
+        "\"block, bfq: inject other-queue I/O into seeky idle queues on NCQ flash\", Paolo Valente, September 2018, in Linux \
+         4.20. Where weights differ, BFQ keeps a process in service while its next request is on the way, and the device has \
+         one request at a time. The seed lets ten sectors of others pass for each of its own (inject=seed); 5.2 replaced that \
+         by a limit learnt from latency (inject=limit); inject=fair is Elevon's own, and injects whom the weights say.",
+    );
+    let parameters = Parameters::parse(PARAMETERS);
+    five::report(&mut document, &five::measure(lab, &parameters)?, &parameters);
+    mixes::report(&mut document, &mixes::measure(lab, &parameters)?);
+    Ok(document)
+}
+
+/// Megabytes a second of all jobs.
+fn megabytes(run: &RunResult) -> f64 {
+    bandwidth(&total(run)) / 1e6
+}
+
+/// Who got what; the jobs of this experiment always have weights and rivals.
+fn shares(run: &RunResult) -> Fairness {
+    fairness(run).expect("jobs with weights that ran together")
+}
+
+/// Jain's index over bandwidth got against due.
+fn jain(run: &RunResult) -> f64 {
+    shares(run).jain_bandwidth().expect("jobs that competed")
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,77 @@
+//! The same processes with less random I/O among them.
+
+use elevon_report::document::{Document, Table};
+use elevon_report::result::RunResult;
+
+use super::{FAIR, LIMIT, NONE, OFF, SEED, Setting, jain, megabytes};
+use crate::failure::Failure;
+use crate::reproduce::lab::{Job, Lab};
+use crate::reproduce::parameters::Parameters;
+
+const MIX: Job = Job {
+    path: "experiments/bfq-injection/mix.fio",
+    text: include_str!("../../../../../experiments/bfq-injection/mix.fio"),
+};
+
+pub(super) const SETTINGS: [Setting; 5] = [NONE, OFF, SEED, LIMIT, FAIR];
+
+/// Weights, as job names and variables have them.
+const WEIGHTS: [&str; 5] = ["80", "60", "40", "20", "10"];
+
+/// Which of the five read one after another, and in which size; the others read 4 KiB at random.
+const MIXES: [(&str, &[&str], &str); 4] = [
+    ("4 KiB, the lightest", &["10"], "4k"),
+    ("4 KiB, the two lightest", &["20", "10"], "4k"),
+    ("128 KiB, the lightest", &["10"], "128k"),
+    ("4 KiB, the heaviest", &["80"], "4k"),
+];
+
+pub(super) struct Mix {
+    /// Who reads sequentially.
+    pub(super) name: &'static str,
+    /// By setting.
+    pub(super) runs: Vec<RunResult>,
+}
+
+pub(super) fn measure(lab: &Lab, parameters: &Parameters) -> Result<Vec<Mix>, Failure> {
+    let mix = |(name, sequential, size): (&'static str, &[&str], &str)| {
+        let mut variables: Vec<(String, &str)> = Vec::new();
+        for weight in WEIGHTS {
+            let (rw, bs) = if sequential.contains(&weight) { ("read", size) } else { ("randread", "4k") };
+            variables.extend([(format!("RW{weight}"), rw), (format!("BS{weight}"), bs)]);
+        }
+        let variables: Vec<(&str, &str)> = variables.iter().map(|(name, value)| (name.as_str(), *value)).collect();
+        let runs = SETTINGS.into_iter().map(|setting| {
+            // On a running machine earlier I/O has shown that the device queues commands.
+            let hw_tag = if setting == NONE { "" } else { ",hw_tag=yes" };
+            let options = format!("{} --scheduler {}{hw_tag}", parameters.text("stack.stack"), setting.scheduler);
+            lab.run(MIX, &variables, &options)
+        });
+        Ok(Mix { name, runs: runs.collect::<Result<_, Failure>>()? })
+    };
+    MIXES.into_iter().map(mix).collect()
+}
+
+pub(super) fn report(document: &mut Document, mixes: &[Mix]) {
+    document.heading("4. Mixes with less random I/O");
+    document.paragraph(
+        "\"As some less random I/O is added to the mix, the throughput becomes equal to or higher than that with none\", the \
+         mail says, without the mix. Here some of the five read one block after another (hw_tag=yes); of none, and Jain's index:",
+    );
+    let mut table = Table { header: vec!["sequential reader".into(), "none MB/s".into()], ..Table::default() };
+    table.header.extend(SETTINGS[1..].iter().map(|setting| setting.name.to_owned()));
+    for mix in mixes {
+        let none = megabytes(&mix.runs[0]);
+        let mut row = vec![mix.name.to_owned(), format!("{none:.1} ({:.3})", jain(&mix.runs[0]))];
+        row.extend(mix.runs[1..].iter().map(|run| format!("{:.1}% ({:.3})", 100.0 * megabytes(run) / none, jain(run))));
+        table.rows.push(row);
+    }
+    document.table(table);
+    document.paragraph(
+        "Equal it becomes with the seed, where the sequential reader is light: its slots are few, and in those of the others \
+         it is injected like everybody. Higher than none it does not become: that takes a drive that favours streams or suffers \
+         from many, and the model has neither. Where a heavy process reads sequentially the seed does nothing, as it says \
+         itself (\"service injection might be beneficial for sequential I/O too, we'll work on that\"): only seeky queues let \
+         others pass.",
+    );
+}
