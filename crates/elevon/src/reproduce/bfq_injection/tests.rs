@@ -1,5 +1,7 @@
 //! What the experiment must show, on runs made here.
 
+use std::sync::OnceLock;
+
 use super::*;
 
 fn near(ours: f64, wanted: f64, tolerance: f64, what: &str) {
@@ -10,9 +12,15 @@ fn parameters() -> Parameters {
     Parameters::parse(PARAMETERS)
 }
 
+/// The runs of five, made once.
+fn five() -> &'static five::Five {
+    static FIVE: OnceLock<five::Five> = OnceLock::new();
+    FIVE.get_or_init(|| five::measure(&Lab::quiet(), &parameters()).expect("runs"))
+}
+
 #[test]
 fn five_readers_with_and_without_injection() {
-    let five = five::measure(&Lab::quiet(), &parameters()).expect("runs");
+    let five = five();
     near(five.curve[0].1, 25.0, 0.25, "calibrated: depth 1");
     // The honest range of the device's prediction, and what waiting leaves of it by construction.
     near(megabytes(five.of(NONE)), 108.0, 7.0, "none");
@@ -41,7 +49,7 @@ fn five_readers_with_and_without_injection() {
 
 #[test]
 fn the_seeds_rule_needs_to_know_that_the_device_queues() {
-    let five = five::measure(&Lab::quiet(), &parameters()).expect("runs");
+    let five = five();
     let conditions: Vec<(f64, Option<u64>)> =
         five.conditions.iter().map(|(_, run)| (megabytes(run), run.scheduler.counters.first().map(|c| c.1))).collect();
     assert!(conditions[0].0 > 100.0 && conditions[0].1 == Some(1), "{conditions:?}");
