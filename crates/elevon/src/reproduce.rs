@@ -29,7 +29,7 @@ const EXPERIMENTS: &[Experiment] = &[
     },
     Experiment {
         name: "bfq-injection",
-        summary: "seed 002: five weighted random readers under BFQ, 25 to 100 MB/s by serving others while one is waited for",
+        summary: "seed 002: five weighted random readers under BFQ, 25 to 100 MB/s by serving others while one waits",
         run: bfq_injection::report,
     },
     Experiment {

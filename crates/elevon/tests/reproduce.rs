@@ -12,7 +12,10 @@ fn elevon(args: &[&str]) -> (i32, String, String) {
 fn without_a_name_it_lists_what_there_is() {
     let (code, out, err) = elevon(&["reproduce"]);
     assert_eq!((code, err.as_str()), (0, ""));
-    assert!(out.contains("\n  aligned-bio  ") && out.contains("\n  io-ticks  "), "{out}");
+    assert!(
+        ["aligned-bio", "bfq-injection", "io-ticks"].iter().all(|name| out.contains(&format!("\n  {name} "))),
+        "{out}"
+    );
     assert!(out.lines().all(|line| line.len() <= 120));
 }
 
@@ -22,7 +25,7 @@ fn bad_input_is_one_line() {
         let (code, out, err) = elevon(args);
         assert_eq!((code, out.as_str(), err.lines().count()), (2, "", 1), "{err}");
     }
-    assert!(elevon(&["reproduce", "x"]).2.contains("aligned-bio, io-ticks"));
+    assert!(elevon(&["reproduce", "x"]).2.contains("aligned-bio, bfq-injection, io-ticks"));
 }
 
 #[test]
@@ -60,5 +63,39 @@ fn a_printed_command_runs_again(out: &str) {
     let row =
         out.lines().find(|line| line.starts_with("read, fill=max-sectors") && line.contains("MB/s")).expect("a row");
     let ours: f64 = row.split_whitespace().nth(4).and_then(|number| number.parse().ok()).expect("our figure");
+    assert!((rate - ours).abs() < 0.1, "{rate} again, {ours} printed");
+}
+
+#[test]
+fn bfq_injection_prints_the_published_case_and_a_page() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let page = folder.path().join("page.html");
+    let (code, text, err) = elevon(&["reproduce", "bfq-injection", "--html", page.to_str().expect("UTF-8")]);
+    assert_eq!((code, err.as_str()), (0, ""));
+    let row = |name: &str| text.lines().find(|line| line.starts_with(name)).expect("a row").to_owned();
+    for (name, published) in [("bfq before the seed", "25.000"), ("bfq with the seed", "100.00"), ("none ", "110.00")] {
+        assert!(row(name).contains(published), "{text}");
+    }
+    assert!(text.lines().all(|line| line.chars().count() <= 110), "a line is too long");
+    let html = std::fs::read_to_string(page).expect("the page");
+    assert_eq!(
+        html.matches("<circle class=\"fill").count(),
+        14,
+        "a dot for each of seven settings, and its place in the legend"
+    );
+    assert!(!html.contains("NaN"));
+    // The command that it prints for the seed's form gives the figure that it prints.
+    let joined = text.replace(" \\\n     ", "");
+    let command = joined.lines().find_map(|line| line.strip_prefix("  $ elevon run ")).expect("a command");
+    let words: Vec<&str> = command.split_whitespace().map(|word| word.trim_matches('\'')).collect();
+    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let mut again = Command::cargo_bin("elevon").expect("the binary");
+    let again = again.current_dir(root).arg("run").args(&words).args(["--output-format", "json"]).output();
+    let json: serde_json::Value = serde_json::from_slice(&again.expect("it runs").stdout).expect("JSON");
+    let rates =
+        json["jobs"].as_array().expect("jobs").iter().map(|job| job["read"]["bw_bytes"].as_f64().expect("a rate"));
+    let rate = rates.sum::<f64>() / 1e6;
+    let printed = row("bfq with the seed");
+    let ours: f64 = printed.split_whitespace().nth(7).and_then(|number| number.parse().ok()).expect("our figure");
     assert!((rate - ours).abs() < 0.1, "{rate} again, {ours} printed");
 }
