@@ -234,7 +234,10 @@ fn changed(limits: &QueueLimits, changes: &[(&str, u64)], kernel: Kernel) -> Opt
             _ => unreachable!("a limit of the swarm"),
         }
     }
-    limits.validate(&kernel.rules()).ok().map(|()| limits)
+    limits.validate(&kernel.rules()).ok()?;
+    // A kernel sends a discard whole, however long, where not even one granule is within the limit.
+    let discard = limits.max_discard().bytes().get();
+    (discard == 0 || discard >= limits.discard_granularity.into()).then_some(limits)
 }
 
 fn settings(dice: &mut Dice, plan: &mut Plan) {
