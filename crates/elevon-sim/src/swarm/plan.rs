@@ -204,7 +204,9 @@ fn limits(dice: &mut Dice, device: &Description, kernel: Kernel) -> Vec<(&'stati
         ("max_hw_discard_sectors", &[0, 64, 1 << 20]),
         ("discard_granularity", &[512, 4096, 65536]),
     ] {
-        if !dice.percent(25) {
+        // A device that cannot discard refuses it, whatever its limits claim.
+        let cannot = name == "max_hw_discard_sectors" && device.limits.max_hw_discard_sectors.is_zero();
+        if !dice.percent(25) || cannot {
             continue;
         }
         let value = *dice.pick(values);

@@ -1,0 +1,19 @@
+//! What must hold for any bytes given as a scheduler. The fuzz target and an ordinary test over the corpus share it.
+
+use elevon_core::kernel::Kernel;
+use elevon_core::sched::{AnyScheduler, SchedulerConfig};
+
+/// Complains in one line, or makes a scheduler that has the tunables it was given.
+pub(crate) fn scheduler(data: &[u8]) {
+    let text = String::from_utf8_lossy(data);
+    match SchedulerConfig::parse(&text) {
+        Err(error) => {
+            let line = error.to_string();
+            assert!(!line.is_empty() && (!line.contains('\n') || text.contains('\n')), "{line}");
+        }
+        Ok(config) => {
+            let made = AnyScheduler::new(&config, Kernel::default().rules(), 250, 1, 4, 64).expect("checked already");
+            assert_eq!(made.info().name, config.name);
+        }
+    }
+}
