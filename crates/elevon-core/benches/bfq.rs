@@ -133,6 +133,12 @@ fn on_processor() -> Option<Duration> {
 
 fn main() {
     let full = std::env::args().any(|argument| argument == "--bench");
+    // Others are the rows and the numbers of queues to run; without any, all.
+    let (counts, rows): (Vec<String>, Vec<String>) = std::env::args()
+        .skip(1)
+        .filter(|argument| !argument.starts_with('-'))
+        .partition(|argument| argument.bytes().all(|byte| byte.is_ascii_digit()));
+    let is_wanted = |list: &[String], what: &str| list.is_empty() || list.iter().any(|argument| argument == what);
     let (span, sizes): (_, &[u32]) =
         if full { (Duration::from_millis(300), &[5, 1_000, 100_000]) } else { (Duration::ZERO, &[5, 50]) };
     println!(
@@ -142,9 +148,9 @@ fn main() {
         "{:<60} {:>7} {:>11} {:>6} {:>6}  {:<16}  goal",
         "scheduler", "queues", "ns/request", "x5", "/log", "hash"
     );
-    for (name, each) in ROWS {
+    for (name, each) in ROWS.into_iter().filter(|(name, _)| is_wanted(&rows, name)) {
         let mut smallest = f64::NAN;
-        for &queues in sizes {
+        for &queues in sizes.iter().filter(|queues| is_wanted(&counts, &queues.to_string())) {
             let mut load = Load::new(name, queues, each);
             let limit = ROUNDS * queues as usize;
             let turns = (0..limit)
@@ -169,6 +175,10 @@ fn main() {
             let by_log = growth / (f64::from(queues).ln() / f64::from(sizes[0]).ln());
             let met = by_log <= 1.0 && (queues != 1_000 || ns <= GOAL_NS);
             let goal = if met { "met" } else { "missed" };
+            if !full {
+                println!("{name:<60} {queues:>7} {:>11} {:>6} {:>6}  {hash:016x}", "-", "-", "-");
+                continue;
+            }
             println!("{name:<60} {queues:>7} {ns:>11.1} {growth:>6.2} {by_log:>6.2}  {hash:016x}  {goal}");
         }
     }
