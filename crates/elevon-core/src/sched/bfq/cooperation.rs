@@ -4,6 +4,9 @@
 //! Merging by position is for devices that gain from order. Merging by birth (*stable*) saves the scheduler work for the many equal
 //! processes of one job. A *waker* is the queue whose completion this one seems to wait for: it is served while this one is waited for.
 
+extern crate alloc;
+use alloc::boxed::Box;
+
 use super::Bfq;
 use super::entity::{Class, EntityId};
 use super::injection::Injection;
@@ -58,7 +61,9 @@ impl Bfq {
         if let Some(target) = self.late_stable_merge(task, q) {
             return Some(target);
         }
-        if self.is_queueing_flash() || self.is_late(q) || self.busy_queues() == 1 {
+        // A seeky queue cooperates with nobody: no search then.
+        let seeky = self.queue(q).is_seeky();
+        if seeky || self.is_queueing_flash() || self.is_late(q) || self.busy_queues() == 1 {
             return None;
         }
         let close = |position: Sector| position.get().abs_diff(sector.get()) <= CLOSE;
@@ -92,17 +97,18 @@ impl Bfq {
     /// Files a queue under the position of its next request; where another has the place already, it is not filed.
     pub(super) fn refile_position(&mut self, q: EntityId) {
         let key = RequestId(q.0);
-        let group = self.engine[q].group.index();
-        if self.positions.contains(key) {
-            self.positions.remove(&mut self.groups[group].positions, key);
-        }
-        let Some(next) = self.queue(q).next.filter(|_| !self.is_queueing_flash()) else { return };
-        if self.engine[q].class == Class::Idle {
+        let next = self.queue(q).next.filter(|_| !self.is_queueing_flash());
+        let sector = next.filter(|_| self.engine[q].class != Class::Idle).map(|next| self.tree.key(next));
+        let filed = self.positions.contains(key);
+        if filed && sector == Some(self.positions.key(key)) || !filed && sector.is_none() {
             return;
         }
+        let positions = &mut self.groups[self.engine[q].group.index()].positions;
+        if filed {
+            self.positions.remove(positions, key);
+        }
+        let Some(sector) = sector else { return };
         self.positions.grow(self.queues.len());
-        let sector = self.tree.key(next);
-        let positions = &mut self.groups[group].positions;
         if self.positions.lower_bound(*positions, sector).is_none_or(|at| self.positions.key(at) != sector) {
             self.positions.insert(positions, sector, key);
         }
@@ -113,7 +119,7 @@ impl Bfq {
         let queue = *self.queue(q);
         let raise = self.engine[q].raise;
         let process = &mut self.processes[task.index()];
-        process.saved = Some(Saved {
+        process.saved = Some(Box::new(Saved {
             raise,
             raising: queue.raising,
             injection: queue.injection,
@@ -121,7 +127,7 @@ impl Bfq {
             think: queue.think,
             short_think: queue.short_think,
             in_large_burst: queue.in_large_burst,
-        });
+        }));
         process.sync = Some(target);
         let into = self.queue_mut(target);
         into.io_bound.is_bound |= queue.io_bound.is_bound;

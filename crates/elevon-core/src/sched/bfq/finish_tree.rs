@@ -102,7 +102,8 @@ impl FinishTrees {
                 node.min_start = start;
             }
             goes_left = later(node.finish, finish);
-            (parent, child) = (child, if goes_left { node.left } else { node.right });
+            // No processor guesses which way.
+            (parent, child) = (child, core::hint::select_unpredictable(goes_left, node.left, node.right));
         }
         let priority = self.at(id).priority;
         *self.at_mut(id) = Node { start, finish, min_start: start, left: NIL, right: NIL, parent, priority };
@@ -134,18 +135,18 @@ impl FinishTrees {
             self.replace_child(root, parent, id, child);
             self.at_mut(id).parent = ABSENT;
             let mut n = parent;
-            while n != NIL {
-                self.update(n);
+            // Above the first subtree whose smallest start stays, all stay.
+            while n != NIL && self.update(n) {
                 n = self.at(n).parent;
             }
             return;
         }
     }
 
-    /// Recomputes the smallest start of a subtree from its top and the subtrees below.
+    /// Recomputes the smallest start of a subtree from its top and the subtrees below; whether it changed.
     #[inline]
-    fn update(&mut self, n: u32) {
-        let Node { start, left, right, .. } = *self.at(n);
+    fn update(&mut self, n: u32) -> bool {
+        let Node { start, left, right, min_start, .. } = *self.at(n);
         let mut min = start;
         for child in [left, right] {
             if child != NIL && later(min, self.at(child).min_start) {
@@ -153,6 +154,7 @@ impl FinishTrees {
             }
         }
         self.at_mut(n).min_start = min;
+        min != min_start
     }
 
     #[inline]

@@ -1,5 +1,8 @@
 //! Processes, their queues, and the groups they are in.
 
+extern crate alloc;
+use alloc::boxed::Box;
+
 use super::cooperation::Saved;
 use super::entity::{Class, EntityId, GroupId, Place};
 use super::queue::Queue;
@@ -12,8 +15,8 @@ use crate::sched::View;
 use crate::tree::Root;
 use crate::units::{TaskId, TenantId};
 
-/// What is known of a process.
-#[derive(Clone, Copy, Debug, Default)]
+/// What is known of a process; looked at with every request, so what is rare is elsewhere.
+#[derive(Clone, Debug, Default)]
 pub(super) struct Process {
     /// Its sync queue, which others may share.
     pub(super) sync: Option<EntityId>,
@@ -23,7 +26,7 @@ pub(super) struct Process {
     group: Option<GroupId>,
     /// Requests inserted and not over.
     pub(super) outstanding: u32,
-    pub(super) saved: Option<Saved>,
+    pub(super) saved: Option<Box<Saved>>,
     /// A queue to be merged into when this one is old enough. It may be gone by then: what it is now is looked at again.
     pub(super) stable_target: Option<EntityId>,
     pub(super) stably_merged: bool,
@@ -113,15 +116,15 @@ impl Bfq {
         }
         let group = self.group_of(request.tenant);
         self.follow_process(task, request.ioprio, group);
-        let process = self.processes[task.index()];
+        let Process { sync: own, asynchronous, .. } = self.processes[task.index()];
         let (class, level) = class_and_level(request.ioprio);
         if sync {
-            match process.sync {
+            match own {
                 Some(q) => self.split_if_due(task, q).unwrap_or_else(|| self.new_sync_queue(task, group, class, level)),
                 None => self.new_sync_queue(task, group, class, level),
             }
         } else {
-            let q = process.asynchronous.unwrap_or_else(|| self.async_queue(group, class, level));
+            let q = asynchronous.unwrap_or_else(|| self.async_queue(group, class, level));
             self.processes[task.index()].asynchronous = Some(q);
             q
         }
