@@ -99,7 +99,9 @@ fn go<B: Backend>(
     let block = config.limits.logical_block_size.into();
     let unaligned = plan.jobs.unaligned(block);
     if !unaligned.is_empty() {
-        return Err(Failure::Input(unaligned.iter().map(ToString::to_string).collect()));
+        let mut lines: Vec<String> = unaligned.iter().map(ToString::to_string).collect();
+        lines.dedup();
+        return Err(Failure::Input(lines));
     }
     let mut stack = Stack::new(config).map_err(Failure::input)?;
     let real = matches!(plan.target, Target::Real(_));
