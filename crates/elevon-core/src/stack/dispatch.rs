@@ -135,7 +135,7 @@ impl Stack {
         if !self.queues[queue.index()].dispatch.is_empty() {
             self.queues[queue.index()].restart = true;
             let list = core::mem::take(&mut self.queues[queue.index()].dispatch);
-            return self.send(now, queue, list, driver) && self.has_more(queue);
+            return self.send(now, queue, list, true, driver) && self.has_more(queue);
         }
         let most = if self.queues[queue.index()].busy > 0 { 1 } else { self.requests_per_queue as usize };
         let mut list = core::mem::take(&mut self.pulled);
@@ -158,7 +158,8 @@ impl Stack {
             self.pulled = list;
             return false;
         }
-        self.send(now, queue, list, driver) && !stop && self.has_more(queue)
+        let is_own = self.config.hw_queues == 1;
+        self.send(now, queue, list, is_own, driver) && !stop && self.has_more(queue)
     }
 
     fn has_more(&self, queue: HwQueue) -> bool {
@@ -167,8 +168,15 @@ impl Stack {
 
     /// Sends a list to the driver until it is busy or a driver tag is missing. What is left goes to the front of the
     /// dispatch list of its own queue, in order: a scheduler for the whole device may hand one hardware queue another's
-    /// requests. True where all went out, or another try is to be made at once.
-    fn send<D: Driver>(&mut self, now: Instant, queue: HwQueue, mut list: VecDeque<RequestId>, driver: &mut D) -> bool {
+    /// requests (`is_own` says that it did not). True where all went out, or another try is to be made at once.
+    fn send<D: Driver>(
+        &mut self,
+        now: Instant,
+        queue: HwQueue,
+        mut list: VecDeque<RequestId>,
+        is_own: bool,
+        driver: &mut D,
+    ) -> bool {
         let (mut sent, mut at_once) = (None, false);
         while let Some(&id) = list.front() {
             let owner = self.requests[id].queue;
@@ -197,6 +205,19 @@ impl Stack {
         if let (true, Some(owner)) = (all_out, sent) {
             self.update_busy(owner, false);
         }
+        self.put_back(now, queue, list, is_own);
+        all_out || at_once
+    }
+
+    /// What did not go out, to the front of the dispatch lists. A list of the queue's own goes back whole, so that a busy
+    /// driver costs O(1) however many wait for it.
+    fn put_back(&mut self, now: Instant, queue: HwQueue, mut list: VecDeque<RequestId>, is_own: bool) {
+        if is_own && !list.is_empty() {
+            let entry = &mut self.queues[queue.index()];
+            list.append(&mut entry.dispatch);
+            entry.dispatch = list;
+            return;
+        }
         while let Some(id) = list.pop_back() {
             let owner = self.requests[id].queue;
             self.queues[owner.index()].dispatch.push_front(id);
@@ -205,7 +226,6 @@ impl Stack {
             }
         }
         self.pulled = list;
-        all_out || at_once
     }
 
     /// The driver is busy: a queue marked for a restart runs again on a completion, or after a delay where nobody promised one.
