@@ -84,6 +84,11 @@ impl FlushMachine {
         Some(first)
     }
 
+    /// When a FLUSH is due whatever data steps are in flight; `None` where nobody waits, or one is running.
+    pub fn overdue_at(&self) -> Option<Instant> {
+        (!self.in_flight && !self.pending.is_empty()).then(|| self.pending_since.saturating_add(PENDING_TIMEOUT))
+    }
+
     /// The FLUSH is over: everybody who shared it, in order of arrival, into `into`.
     pub fn finish(&mut self, into: &mut Vec<RequestId>) {
         assert!(self.in_flight, "a flush ends that was never sent");

@@ -53,6 +53,7 @@ impl Stack {
                 match self.queues[index].rerun_at {
                     Some(at) if at <= now => {
                         self.queues[index].rerun_at = None;
+                        self.kick_flush(now, HwQueue(index as u16));
                         self.run_queue(now, HwQueue(index as u16), driver);
                     }
                     Some(at) => self.next_rerun = Some(self.next_rerun.map_or(at, |old| old.min(at))),
@@ -243,7 +244,13 @@ impl Stack {
 
     /// Sends a FLUSH if one is due: it waits at the head of the dispatch list for the queue to run.
     pub(super) fn kick_flush(&mut self, now: Instant, queue: HwQueue) {
-        let Some(first) = self.queues[queue.index()].flush.start(now) else { return };
+        let Some(first) = self.queues[queue.index()].flush.start(now) else {
+            // Data steps may themselves wait for what those who wait here hold (a scheduler's tokens, tags): look again.
+            if let Some(at) = self.queues[queue.index()].flush.overdue_at() {
+                self.rerun_at(queue, at);
+            }
+            return;
+        };
         let id = self.flush_request(queue);
         let (first_tag, cpu) = (self.requests[first].tag, self.requests[first].cpu);
         debug_assert_eq!(self.requests[id].state, State::Free);

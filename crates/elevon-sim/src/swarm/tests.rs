@@ -2,7 +2,8 @@ use super::*;
 
 /// Seeds that once failed, by what they found.
 const FOUND: &[u64] = &[
-    40, // a batch whose last I/O slept for a tag was never ended
+    40,  // a batch whose last I/O slept for a tag was never ended
+    397, // flushes waited for data that waited for tokens they held
 ];
 
 #[test]
