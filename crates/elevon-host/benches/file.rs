@@ -21,7 +21,8 @@ fn job(ios: u64, batch: u32, path: Option<&Path>) -> String {
     let file = path.map(|path| format!("filename={}\n", path.display())).unwrap_or_default();
     format!(
         "[read]\nioengine=io_uring\nrw=randread\nbs=4k\niodepth=32\niodepth_batch_submit={batch}\n\
-         iodepth_batch_complete_min={batch}\nsize=256m\nnorandommap=1\nloops=1000\nnumber_ios={ios}\n{file}"
+         iodepth_batch_complete_min={batch}\nsize=256m\nio_size={}k\nnorandommap=1\n{file}",
+        ios * 4
     )
 }
 
