@@ -19,6 +19,7 @@ pub mod units;
 // The path of a bio: build, split, plug and merge, schedule, tag, dispatch, complete.
 pub mod bio;
 pub mod build;
+pub mod control;
 pub mod driver;
 pub mod flush;
 pub mod layout;
@@ -30,6 +31,7 @@ pub mod sched;
 pub mod split;
 pub mod stack;
 pub mod tags;
+pub mod tenant;
 pub mod tree;
 
 // What is known afterwards.
