@@ -1,4 +1,10 @@
-//! I/O priority as the kernel packs it: class, level and hint in one word.
+//! I/O priority as the kernel packs it: class, level and hint in one word; what a task's I/O gets when nobody set one; and
+//! what a cgroup's `io.prio.class` makes of it.
+//!
+//! The order on submission, as in Linux: the value that the issuer put on the bio; else the submitting task's
+//! ([`IoPrio::of_task`]); then the policy of the bio's group ([`PrioPolicy::apply`]). Each is a few instructions.
+
+use crate::kernel::Rules;
 
 /// Priority class. The order of the numbers is Linux's.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -15,6 +21,35 @@ pub enum PrioClass {
     Idle = 3,
 }
 
+impl PrioClass {
+    /// The more urgent of two; NONE counts as best effort and gives way to it in name too.
+    #[inline]
+    pub const fn more_urgent(self, other: Self) -> Self {
+        let (a, b) = (self.or_be(), other.or_be());
+        if a as u8 <= b as u8 { a } else { b }
+    }
+
+    /// The class that a scheduler sees.
+    const fn or_be(self) -> Self {
+        match self {
+            Self::None => Self::Be,
+            Self::Rt | Self::Be | Self::Idle => self,
+        }
+    }
+}
+
+/// A task's CPU scheduling policy, as far as it decides the priority of its I/O.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum CpuPolicy {
+    /// SCHED_OTHER and SCHED_BATCH.
+    #[default]
+    Normal,
+    /// SCHED_IDLE.
+    Idle,
+    /// SCHED_FIFO, SCHED_RR and SCHED_DEADLINE.
+    RealTime,
+}
+
 /// A class with a level, 0 (best) to 7, and a device hint (0..=1023; command duration limits).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct IoPrio(u16);
@@ -28,6 +63,41 @@ impl IoPrio {
     /// A class and a level; the level is cut to 0..=7.
     pub const fn new(class: PrioClass, level: u8) -> Self {
         Self((class as u16) << 13 | (level & 7) as u16)
+    }
+    /// The priority of a packed word; none where the class is not one of the four.
+    pub const fn from_bits(bits: u16) -> Option<Self> {
+        if bits >> 13 <= PrioClass::Idle as u16 { Some(Self(bits)) } else { None }
+    }
+    /// What I/O of a task gets when its issuer gave it nothing: the priority that was `set` for the task (ioprio_set), or if
+    /// that is of class NONE one derived from its CPU policy and nice value (cut to -20..=19): five nice values a level.
+    /// As in Linux; ioprio_set(2) has the formula.
+    pub const fn of_task(set: Self, policy: CpuPolicy, nice: i8) -> Self {
+        let class = match policy {
+            CpuPolicy::Normal => PrioClass::Be,
+            CpuPolicy::Idle => PrioClass::Idle,
+            CpuPolicy::RealTime => PrioClass::Rt,
+        };
+        let nice = if nice < -20 {
+            -20
+        } else if nice > 19 {
+            19
+        } else {
+            nice
+        };
+        set.or(Self::new(class, ((nice + 20) / 5) as u8))
+    }
+    /// This priority, or `default` where it is of class NONE.
+    #[inline]
+    pub const fn or(self, default: Self) -> Self {
+        match self.class() {
+            PrioClass::None => default,
+            PrioClass::Rt | PrioClass::Be | PrioClass::Idle => self,
+        }
+    }
+    /// The same level and hint under another class.
+    #[inline]
+    pub const fn with_class(self, class: PrioClass) -> Self {
+        Self(self.0 & 0x1fff | (class as u16) << 13)
     }
     /// The same class and level with a device hint; cut to 0..=1023.
     pub const fn with_hint(self, hint: u16) -> Self {
@@ -57,5 +127,191 @@ impl IoPrio {
     #[inline]
     pub const fn bits(self) -> u16 {
         self.0
+    }
+}
+
+/// What a cgroup does to the priority of its I/O: the file `io.prio.class` (`blkio.prio.class` of cgroup v1). It counts for the
+/// I/O's own group only and is not inherited.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum PrioPolicy {
+    /// Leaves it.
+    #[default]
+    NoChange,
+    /// Up to 6.4 it raises class NONE only, which no I/O has after submission; from 6.5 another name of `promote-to-rt`.
+    NoneToRt,
+    /// All that is not RT becomes RT, level 4 (6.5+).
+    PromoteToRt,
+    /// RT becomes best effort, level 0.
+    RestrictToBe,
+    /// All becomes IDLE.
+    Idle,
+}
+
+impl PrioPolicy {
+    /// Every policy.
+    pub const ALL: [Self; 5] = [Self::NoChange, Self::NoneToRt, Self::PromoteToRt, Self::RestrictToBe, Self::Idle];
+
+    /// The word that `io.prio.class` takes.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::NoChange => "no-change",
+            Self::NoneToRt => "none-to-rt",
+            Self::PromoteToRt => "promote-to-rt",
+            Self::RestrictToBe => "restrict-to-be",
+            Self::Idle => "idle",
+        }
+    }
+
+    /// The policy of a word; whether the kernel in question takes it says [`Self::is_known`].
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|policy| policy.name() == name)
+    }
+
+    /// Whether a kernel has this policy; one that has not refuses the word with EINVAL.
+    pub const fn is_known(self, rules: &Rules) -> bool {
+        match self {
+            Self::PromoteToRt => rules.promote_to_rt,
+            Self::NoChange | Self::NoneToRt | Self::RestrictToBe | Self::Idle => true,
+        }
+    }
+
+    /// The priority after the policy. Where Linux takes the numerically larger word (less urgent, and more urgent than NONE),
+    /// level and hint are those of the winner.
+    #[inline]
+    pub const fn apply(self, prio: IoPrio, rules: &Rules) -> IoPrio {
+        match self {
+            Self::NoChange => prio,
+            Self::NoneToRt if !rules.promote_to_rt => prio.at_least_number(PrioClass::Rt),
+            Self::NoneToRt | Self::PromoteToRt => match prio.class() {
+                PrioClass::Rt => prio,
+                PrioClass::None | PrioClass::Be | PrioClass::Idle => IoPrio::new(PrioClass::Rt, 4),
+            },
+            Self::RestrictToBe => prio.at_least_number(PrioClass::Be),
+            Self::Idle => prio.at_least_number(PrioClass::Idle),
+        }
+    }
+}
+
+impl IoPrio {
+    /// The larger of this word and that of a class at level 0.
+    const fn at_least_number(self, class: PrioClass) -> Self {
+        let floor = Self::new(class, 0);
+        if self.0 < floor.0 { floor } else { self }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kernel::Kernel;
+
+    fn word(class: PrioClass, level: u8) -> u16 {
+        IoPrio::new(class, level).bits()
+    }
+
+    #[test]
+    fn words_are_packed_as_in_linux() {
+        use PrioClass::{Be, Idle, None, Rt};
+        for (prio, bits) in [
+            (IoPrio::NONE, 0),
+            (IoPrio::new(Rt, 0), 0x2000),
+            (IoPrio::new(Rt, 4), 0x2004),
+            (IoPrio::new(Be, 0), 0x4000),
+            (IoPrio::new(Be, 4), 0x4004),
+            (IoPrio::new(Be, 7), 0x4007),
+            (IoPrio::new(Idle, 0), 0x6000),
+            (IoPrio::new(Be, 4).with_hint(2), 16404),
+            (IoPrio::new(Be, 4).with_hint(3), 0x401c),
+            (IoPrio::new(Rt, 0).with_hint(7), 0x2038),
+        ] {
+            assert_eq!((prio.bits(), IoPrio::from_bits(bits)), (bits, Some(prio)));
+        }
+        let prio = IoPrio::from_bits(0x401c).unwrap();
+        assert_eq!((prio.class(), prio.level(), prio.hint()), (Be, 4, 3));
+        assert_eq!((IoPrio::from_bits(0xe000), IoPrio::from_bits(0x8000)), (Option::None, Option::None));
+        for bits in 0..0x8000 {
+            let prio = IoPrio::from_bits(bits).unwrap();
+            assert_eq!(IoPrio::new(prio.class(), prio.level()).with_hint(prio.hint()), prio);
+            for class in [None, Rt, Be, Idle] {
+                let other = prio.with_class(class);
+                assert_eq!((other.class(), other.level(), other.hint()), (class, prio.level(), prio.hint()));
+            }
+        }
+    }
+
+    #[test]
+    fn a_task_has_a_default_by_nice_and_cpu_policy() {
+        let derived = |policy, nice| IoPrio::of_task(IoPrio::NONE, policy, nice);
+        for (nice, level) in
+            [(-20, 0), (-16, 0), (-15, 1), (-11, 1), (-10, 2), (-6, 2), (-5, 3), (-1, 3), (0, 4), (4, 4)]
+                .into_iter()
+                .chain([(5, 5), (9, 5), (10, 6), (14, 6), (15, 7), (19, 7), (i8::MIN, 0), (i8::MAX, 7)])
+        {
+            assert_eq!(derived(CpuPolicy::Normal, nice), IoPrio::new(PrioClass::Be, level), "nice {nice}");
+            assert_eq!(derived(CpuPolicy::Idle, nice), IoPrio::new(PrioClass::Idle, level), "nice {nice}");
+            assert_eq!(derived(CpuPolicy::RealTime, nice), IoPrio::new(PrioClass::Rt, level), "nice {nice}");
+        }
+        assert_eq!(derived(CpuPolicy::Normal, 0), IoPrio::DEFAULT);
+        assert_eq!(derived(CpuPolicy::Normal, 19).bits(), 16391);
+        assert_eq!(derived(CpuPolicy::RealTime, 0).bits(), 8196);
+        let set = IoPrio::new(PrioClass::Idle, 2);
+        assert_eq!(IoPrio::of_task(set, CpuPolicy::RealTime, -20), set, "what was set explicitly wins");
+        let level_only = IoPrio::new(PrioClass::None, 3);
+        assert_eq!(IoPrio::of_task(level_only, CpuPolicy::Normal, 0), IoPrio::DEFAULT, "but not of class NONE");
+    }
+
+    #[test]
+    fn a_group_changes_the_class() {
+        use PrioClass::{Be, Idle, None, Rt};
+        use PrioPolicy::{NoChange, NoneToRt, PromoteToRt, RestrictToBe};
+        let check = |kernel: Kernel, policy: PrioPolicy, before: u16, after: u16| {
+            let prio = IoPrio::from_bits(before).unwrap();
+            assert_eq!(policy.apply(prio, &kernel.rules()).bits(), after, "{} {before} on {kernel:?}", policy.name());
+        };
+        for kernel in Kernel::ALL {
+            check(kernel, RestrictToBe, word(Be, 7), 16391);
+            check(kernel, RestrictToBe, word(Rt, 0), 16384);
+            check(kernel, RestrictToBe, word(Rt, 4), 16384);
+            check(kernel, RestrictToBe, word(Idle, 0), 24576);
+            check(kernel, PrioPolicy::Idle, word(Rt, 0), 24576);
+            check(kernel, PrioPolicy::Idle, word(Be, 4), 24576);
+            check(kernel, PrioPolicy::Idle, 0x401c, 24576);
+            check(kernel, RestrictToBe, 0x401c, 0x401c);
+            for bits in [0, word(Rt, 2), word(Be, 4), word(Idle, 0), 0x401c] {
+                check(kernel, NoChange, bits, bits);
+            }
+            assert_eq!(PromoteToRt.is_known(&kernel.rules()), kernel != Kernel::V6_1);
+            assert!(PrioPolicy::ALL.iter().all(|policy| *policy == PromoteToRt || policy.is_known(&kernel.rules())));
+        }
+        check(Kernel::V6_1, NoneToRt, word(Be, 4), 16388);
+        check(Kernel::V6_1, NoneToRt, word(None, 0), 8192);
+        for kernel in [Kernel::V6_6, Kernel::V6_12, Kernel::V6_18] {
+            for policy in [NoneToRt, PromoteToRt] {
+                check(kernel, policy, word(Be, 4), 8196);
+                check(kernel, policy, word(None, 0), 8196);
+                check(kernel, policy, word(Idle, 0), 8196);
+                check(kernel, policy, word(Rt, 2), 8194);
+            }
+        }
+    }
+
+    #[test]
+    fn policies_have_the_kernels_names() {
+        let names = PrioPolicy::ALL.map(PrioPolicy::name);
+        assert_eq!(names, ["no-change", "none-to-rt", "promote-to-rt", "restrict-to-be", "idle"]);
+        for policy in PrioPolicy::ALL {
+            assert_eq!(PrioPolicy::from_name(policy.name()), Some(policy));
+        }
+        assert_eq!(PrioPolicy::from_name("rt"), None);
+    }
+
+    #[test]
+    fn the_more_urgent_class() {
+        use PrioClass::{Be, Idle, None, Rt};
+        for (a, b, best) in
+            [(None, None, Be), (None, Idle, Be), (Idle, Idle, Idle), (Be, Idle, Be), (Rt, None, Rt), (Rt, Idle, Rt)]
+        {
+            assert_eq!((a.more_urgent(b), b.more_urgent(a)), (best, best));
+        }
     }
 }

@@ -90,6 +90,8 @@ pub struct Rules {
     pub iomap_reads_are_sync: bool,
     /// A request dropped to `Status::Again` where a NOWAIT bio would have to be split (6.2, 6.1.5).
     pub nowait_is_never_split: bool,
+    /// `io.prio.class` has `promote-to-rt`, and `none-to-rt` is another name for it (6.5+).
+    pub promote_to_rt: bool,
 }
 
 impl Kernel {
@@ -144,6 +146,7 @@ impl Kernel {
             },
             iomap_reads_are_sync: at_least_6_18,
             nowait_is_never_split: true,
+            promote_to_rt: at_least_6_6,
         }
     }
 }
