@@ -79,7 +79,7 @@ impl Ledger {
     pub fn add(&mut self, tenant: TenantId, cause: Cause, time: Nanos) {
         if !time.is_zero() {
             let entry = self.waits.entry((tenant, cause)).or_insert(Nanos::ZERO);
-            *entry = *entry + time;
+            *entry += time;
         }
     }
 
