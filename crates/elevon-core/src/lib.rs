@@ -34,6 +34,9 @@ pub mod tags;
 pub mod tenant;
 pub mod tree;
 
+// In front of the path: pages in memory.
+pub mod cache;
+
 // What is known afterwards.
 pub mod account;
 pub mod event;

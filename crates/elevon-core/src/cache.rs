@@ -1,0 +1,27 @@
+//! The page cache as policy: which pages are in, in what state, and which one goes next; never their bytes.
+//!
+//! So the same code stands before a simulated device and before a real file.
+
+pub mod shadow;
+
+/// A file (or block device) whose pages are cached: a dense number, from 0, given by whoever opens it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct FileId(pub u32);
+
+/// A page frame: its number is its place in memory, so frames with neighbouring numbers are physically contiguous.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Slot(pub u32);
+
+/// What a page is inserted or touched for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Context {
+    /// A page fault on a mapping that is marked neither sequential nor random, with all that is read around it; as an access, a
+    /// touch through the page table.
+    Fault,
+    /// A descriptor's read. An access counts as one use.
+    Read,
+    /// A descriptor's write. As in Linux 6.1 it is no use of the page, and an insertion for it judges no refault.
+    Write,
+    /// Brought in before it was asked for (not within a fault), or within a fault on a mapping marked sequential or random. No use.
+    Readahead,
+}
