@@ -30,6 +30,8 @@ pub struct Bio {
     pub write_hint: u8,
     /// Physical segments, known after the split.
     pub segments: u16,
+    /// It passed the gates of its tenant (see [`crate::control::Gate`]) on its own, and did not join another's request.
+    pub gated: bool,
     /// First sector.
     pub sector: Sector,
     /// Bytes left; at most 4 GiB − 1 rounded down to the logical block size.
@@ -44,8 +46,10 @@ pub struct Bio {
     pub io: u32,
     /// Next bio of the same request.
     pub next: Option<BioId>,
-    /// When it entered the queue.
+    /// When it was issued: it entered the queue, or a limit let it go.
     pub queued: Instant,
+    /// Since when it waits for what it waits for now (see [`crate::control::explain`]); kept only where tenants are watched.
+    pub since: Instant,
 }
 
 impl Bio {

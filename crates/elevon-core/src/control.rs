@@ -6,12 +6,14 @@
 //! asked again, and charge to the [`Ledger`] what they made a bio wait.
 
 extern crate alloc;
+use alloc::boxed::Box;
 use alloc::vec::Vec;
 
-use crate::ioprio::IoPrio;
+use crate::ioprio::{IoPrio, PrioPolicy};
+use crate::kernel::Rules;
 use crate::op::Op;
-use crate::tenant::Tenants;
-use crate::units::{BioId, Instant, Sector, TenantId};
+use crate::tenant::{TenantError, Tenants};
+use crate::units::{BioId, Instant, Nanos, Sector, TenantId};
 
 pub mod explain;
 
@@ -129,4 +131,224 @@ pub trait Gate {
     fn on_tenant_removed(&mut self, now: Instant, tenants: &Tenants, tenant: TenantId);
     /// Costly invariants, for tests.
     fn self_check(&self, tenants: &Tenants);
+}
+
+/// A stage that may hold a bio, in the order in which a bio meets them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum Stage {
+    Throttle,
+    Max,
+    Cost,
+    Latency,
+}
+
+impl Stage {
+    pub(crate) const ALL: [Self; 4] = [Self::Throttle, Self::Max, Self::Cost, Self::Latency];
+    pub(crate) const FIRST: Self = Self::Throttle;
+    pub(crate) const FIRST_GATE: Self = Self::Cost;
+
+    /// The next of its kind.
+    pub(crate) const fn next(self) -> Option<Self> {
+        match self {
+            Self::Throttle => Some(Self::Max),
+            Self::Cost => Some(Self::Latency),
+            Self::Max | Self::Latency => None,
+        }
+    }
+
+    pub(crate) const fn is_gate(self) -> bool {
+        matches!(self, Self::Cost | Self::Latency)
+    }
+}
+
+/// Everything that a stack keeps per tenant.
+#[derive(Default)]
+pub struct Control {
+    tenants: Tenants,
+    /// Policy of priority by tenant; empty while nobody has one.
+    prio: Vec<PrioPolicy>,
+    limiters: [Option<Box<dyn Limiter>>; 2],
+    gates: [Option<Box<dyn Gate>>; 2],
+    ledger: Ledger,
+    /// Tenants are watched: statistics and the ledger are kept.
+    watched: bool,
+    /// Whether a bio has to look here at all; the one thing that a bio without tenants pays for.
+    active: bool,
+    /// Whether a fragment has to.
+    gated: bool,
+    /// Which stage has just said [`Verdict::Sleep`], and whether its bio is what a split left over.
+    pub(crate) asleep: Option<(Stage, bool)>,
+}
+
+impl Control {
+    /// The tree.
+    pub fn tenants(&self) -> &Tenants {
+        &self.tenants
+    }
+
+    /// Adds a tenant.
+    pub fn add_tenant(&mut self, parent: TenantId) -> Result<TenantId, TenantError> {
+        self.tenants.add(parent)
+    }
+
+    /// What I/O waited for, by tenant and cause.
+    pub fn ledger(&self) -> &Ledger {
+        &self.ledger
+    }
+
+    /// Turns statistics and the ledger on or off (off at first).
+    pub fn set_watched(&mut self, on: bool) {
+        self.watched = on;
+        self.refresh();
+    }
+
+    /// Sets a tenant's policy of priority.
+    pub fn set_prio_policy(&mut self, tenant: TenantId, policy: PrioPolicy) {
+        if tenant.index() >= self.prio.len() {
+            self.prio.resize(tenant.index() + 1, PrioPolicy::NoChange);
+        }
+        self.prio[tenant.index()] = policy;
+        self.refresh();
+    }
+
+    pub(crate) fn remove_tenant(&mut self, now: Instant, tenant: TenantId) -> Result<(), TenantError> {
+        self.tenants.remove(tenant)?;
+        let Self { tenants, limiters, gates, .. } = self;
+        for limiter in limiters.iter_mut().flatten() {
+            limiter.on_tenant_removed(now, tenants, tenant);
+        }
+        for gate in gates.iter_mut().flatten() {
+            gate.on_tenant_removed(now, tenants, tenant);
+        }
+        if let Some(policy) = self.prio.get_mut(tenant.index()) {
+            *policy = PrioPolicy::NoChange;
+        }
+        self.refresh();
+        Ok(())
+    }
+
+    /// Whether a bio has to be looked at.
+    #[inline]
+    pub(crate) const fn is_active(&self) -> bool {
+        self.active
+    }
+
+    /// Whether a fragment has to be.
+    #[inline]
+    pub(crate) const fn has_gates(&self) -> bool {
+        self.gated
+    }
+
+    /// Whether what I/O waits for is written down.
+    #[inline]
+    pub(crate) const fn is_watched(&self) -> bool {
+        self.watched
+    }
+
+    /// After every change of rules: whether bios have to look here.
+    fn refresh(&mut self) {
+        self.gated = self.gates.iter().flatten().any(|gate| gate.is_enabled() || gate.held() > 0);
+        let limited = self.limiters.iter().flatten().any(|limiter| limiter.live_rules() > 0 || limiter.held() > 0);
+        self.active =
+            self.watched || self.gated || limited || self.prio.iter().any(|&policy| policy != PrioPolicy::NoChange);
+    }
+
+    /// A bio's priority under its tenant's policy.
+    pub(crate) fn ioprio(&self, tenant: TenantId, ioprio: IoPrio, rules: &Rules) -> IoPrio {
+        match self.prio.get(tenant.index()) {
+            Some(policy) => policy.apply(ioprio, rules),
+            None => ioprio,
+        }
+    }
+
+    /// Asks the limits from a stage on; gives back the last one asked.
+    pub(crate) fn admit(&mut self, now: Instant, from: Stage, bio: BioId, charge: &Charge) -> (Stage, Verdict) {
+        let (mut stage, mut verdict) = (from, Verdict::Pass);
+        loop {
+            if let Some(limiter) = &mut self.limiters[stage as usize]
+                && limiter.live_rules() > 0
+            {
+                verdict = limiter.admit(now, &self.tenants, bio, charge);
+            }
+            match stage.next() {
+                Some(next) if verdict == Verdict::Pass => stage = next,
+                _ => return (stage, verdict),
+            }
+        }
+    }
+
+    /// Asks the gates from a stage on; gives back the last one asked.
+    pub(crate) fn pass_gates(&mut self, now: Instant, from: Stage, bio: BioId, charge: &Charge) -> (Stage, Verdict) {
+        let (mut stage, mut verdict) = (from, Verdict::Pass);
+        loop {
+            if let Some(gate) = &mut self.gates[stage as usize - Stage::FIRST_GATE as usize]
+                && gate.is_enabled()
+            {
+                verdict = gate.admit(now, &self.tenants, bio, charge);
+            }
+            match stage.next() {
+                Some(next) if verdict == Verdict::Pass => stage = next,
+                _ => return (stage, verdict),
+            }
+        }
+    }
+
+    /// A fragment joined a request.
+    pub(crate) fn on_merge(&mut self, now: Instant, charge: &Charge) {
+        let Self { tenants, gates, .. } = self;
+        for gate in gates.iter_mut().flatten().filter(|gate| gate.is_enabled()) {
+            gate.on_merge(now, tenants, charge);
+        }
+    }
+
+    /// When [`Self::release`] has something.
+    #[inline]
+    pub(crate) fn next_wakeup(&self) -> Option<Instant> {
+        if !self.active {
+            return None;
+        }
+        let limits = self.limiters.iter().flatten().filter_map(|limiter| limiter.next_wakeup());
+        limits.chain(self.gates.iter().flatten().filter_map(|gate| gate.next_wakeup())).min()
+    }
+
+    /// What a stage lets go now.
+    pub(crate) fn release(&mut self, now: Instant, stage: Stage, out: &mut Vec<BioId>) {
+        let Self { tenants, limiters, gates, ledger, .. } = self;
+        let index = stage as usize;
+        if let Some(limiter) = limiters.get_mut(index).and_then(Option::as_mut) {
+            limiter.release(now, tenants, ledger, out);
+        } else if let Some(gate) = index.checked_sub(limiters.len()).and_then(|at| gates[at].as_mut()) {
+            gate.release(now, tenants, ledger, out);
+        }
+        self.refresh();
+    }
+
+    /// A bio passed its limits.
+    pub(crate) fn on_issue(&mut self, _charge: &Charge) {}
+
+    /// A tenant's bio waited for something.
+    pub(crate) fn charge(&mut self, tenant: TenantId, cause: Cause, time: Nanos) {
+        if self.watched {
+            self.ledger.add(tenant, cause, time);
+        }
+    }
+
+    /// A bio is over. `passed`: it passed the gates, and did not join a request that had.
+    pub(crate) fn on_finish(&mut self, now: Instant, io: &Finished, passed: bool) {
+        let Self { tenants, gates, .. } = self;
+        for gate in gates.iter_mut().flatten().filter(|gate| passed && gate.is_enabled()) {
+            gate.on_finish(now, tenants, io);
+        }
+    }
+
+    /// Costly invariants, for tests.
+    pub(crate) fn self_check(&self) {
+        for limiter in self.limiters.iter().flatten() {
+            limiter.self_check(&self.tenants);
+        }
+        for gate in self.gates.iter().flatten() {
+            gate.self_check(&self.tenants);
+        }
+    }
 }

@@ -19,6 +19,7 @@ use alloc::vec::Vec;
 
 use crate::account::{Accounting, DiskStats};
 use crate::bio::Bio;
+use crate::control::Control;
 use crate::driver::{Command, Driver, Piece, Pieces};
 use crate::event::{Event, EventKind};
 use crate::flush::FlushMachine;
@@ -39,6 +40,7 @@ pub mod config;
 mod dispatch;
 mod plug;
 mod submit;
+mod tenants;
 #[cfg(test)]
 mod tests;
 
@@ -46,6 +48,7 @@ pub use config::{DirectPath, StackConfig};
 
 use plug::Plug;
 use submit::Submission;
+use tenants::Held;
 
 /// One call of a source: what becomes one or more bios. Completes as a whole.
 #[derive(Clone, Copy, Debug)]
@@ -211,6 +214,9 @@ pub struct Stack {
     requests: Requests,
     queues: Vec<Queue>,
     scheduler: AnyScheduler,
+    control: Control,
+    /// What its stages keep, by bio.
+    held: Vec<Option<Held>>,
 
     accounting: Accounting,
     counters: Counters,
@@ -229,6 +235,7 @@ pub struct Stack {
     batch: Vec<RequestId>,
     pulled: VecDeque<RequestId>,
     over: Vec<RequestId>,
+    released: Vec<BioId>,
 }
 
 impl Stack {
@@ -272,6 +279,8 @@ impl Stack {
             requests: Requests::new(requests),
             queues: alloc::vec![queue; usize::from(config.hw_queues)],
             scheduler,
+            control: Control::default(),
+            held: Vec::new(),
             accounting: Accounting::new(form, config.hz, config.hw_queues, rules.in_flight_from_allocation),
             counters: Counters { sizes: [(); 2].map(|()| alloc::vec![0; largest + 1]), ..Counters::default() },
             done: VecDeque::new(),
@@ -285,6 +294,7 @@ impl Stack {
             batch: Vec::new(),
             pulled: VecDeque::new(),
             over: Vec::new(),
+            released: Vec::new(),
             config,
         })
     }
@@ -390,6 +400,7 @@ impl Stack {
     pub fn self_check(&self) {
         use crate::request::State;
         self.scheduler.self_check(self.view());
+        self.control.self_check();
         for (index, queue) in self.queues.iter().enumerate() {
             let first = index * self.requests_per_queue as usize;
             let mine = || self.requests.iter().skip(first).take(self.requests_per_queue as usize);

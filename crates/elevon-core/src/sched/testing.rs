@@ -53,6 +53,8 @@ pub(crate) fn bio(op: Op, sector: u64, sectors: u64, class: PrioClass) -> Bio {
         io: 0,
         next: None,
         queued: Instant::ZERO,
+        since: Instant::ZERO,
+        gated: false,
     }
 }
 

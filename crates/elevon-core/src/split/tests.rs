@@ -29,6 +29,8 @@ pub(crate) fn bio(op: Op, sector: u64, sectors: u64) -> Bio {
         io: 0,
         next: None,
         queued: Instant::ZERO,
+        since: Instant::ZERO,
+        gated: false,
     }
 }
 

@@ -40,7 +40,8 @@ impl Stack {
             (Some(a), Some(b)) => Some(a.min(b)),
             (one, other) => one.or(other),
         };
-        earlier(earlier(self.next_rerun, self.timeout_scan), self.scheduler.next_wakeup())
+        let of_queues = earlier(self.next_rerun, self.timeout_scan);
+        earlier(earlier(of_queues, self.scheduler.next_wakeup()), self.control.next_wakeup())
     }
 
     /// Runs every timer that has come.
@@ -71,6 +72,9 @@ impl Stack {
         }
         if due(self.timeout_scan) {
             self.scan_timeouts(now, driver);
+        }
+        if due(self.control.next_wakeup()) {
+            self.run_control(now, driver);
         }
     }
 
@@ -141,6 +145,9 @@ impl Stack {
             if bio.sectors() <= left {
                 left -= bio.sectors();
                 self.requests[id].bio_head = bio.next;
+                if self.control.is_active() {
+                    self.finish_bio(now, id, bio_id, true);
+                }
                 self.end_bio(bio_id, Status::Ok);
             } else {
                 bio.sector = bio.sector + left;
@@ -165,8 +172,12 @@ impl Stack {
         let sectors = if counted_before { Sectors::ZERO } else { request.sectors };
         let mut next = request.bio_head;
         self.trace_part(now, EventKind::Complete { status }, id, sector, sectors.get() as u32);
+        let watched = self.control.is_active();
         while let Some(bio) = next {
             next = self.bios[bio.0].next;
+            if watched {
+                self.finish_bio(now, id, bio, state == State::InFlight);
+            }
             self.end_bio(bio, status);
         }
         if accounted {

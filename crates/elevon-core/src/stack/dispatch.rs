@@ -5,6 +5,7 @@ use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
 use super::{Stack, call_driver, command_of};
+use crate::control::Cause;
 use crate::driver::{Accept, Driver};
 use crate::event::EventKind;
 use crate::op::{Flags, Op};
@@ -109,6 +110,9 @@ impl Stack {
         }
         if accounted && op != Op::Flush {
             self.accounting.on_issue(now);
+        }
+        if self.control.is_watched() {
+            self.charge_request(now, id, Cause::Scheduler { served: None });
         }
         self.trace_request(now, EventKind::Issue, id);
     }
@@ -284,6 +288,9 @@ impl Stack {
             self.accounting.on_requeue(now);
         }
         self.counters.requeues += 1;
+        if self.control.is_watched() {
+            self.charge_request(now, id, Cause::Device);
+        }
         self.trace_request(now, EventKind::Requeue, id);
         if self.requests[id].in_scheduler {
             let view = View { requests: &self.requests, rules: &self.rules };

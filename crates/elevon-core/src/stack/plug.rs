@@ -4,6 +4,7 @@ extern crate alloc;
 use alloc::vec::Vec;
 
 use super::Stack;
+use crate::control::Cause;
 use crate::driver::Driver;
 use crate::event::EventKind;
 use crate::kernel::PlugOrder;
@@ -346,6 +347,9 @@ impl Stack {
         request.in_scheduler = true;
         if !at_head && self.has_scheduler && self.try_insert_merge(now, id) {
             return;
+        }
+        if self.control.is_watched() {
+            self.charge_request(now, id, Cause::Plug);
         }
         self.trace_request(now, EventKind::Insert, id);
         let view = View { requests: &self.requests, rules: &self.rules };

@@ -3,6 +3,7 @@
 use super::{Call, Done, Io, Stack, Submitted, Waiter};
 use crate::bio::{BIO_MAX_VECS, Bio, DataRange};
 use crate::build::{self, Source};
+use crate::control::{Cause, Verdict};
 use crate::driver::Driver;
 use crate::event::EventKind;
 use crate::flush;
@@ -23,12 +24,40 @@ pub(super) struct Submission {
     built: u64,
     /// Whether an empty flush is still to be built.
     flush_to_build: bool,
-    /// Remainder of the last split.
-    remainder: Option<BioId>,
+    /// A bio that waits to be cut: the remainder of the last split, or one that a limit held back.
+    rest: Option<Rest>,
     /// The call holds a plug of its own.
     plugged: bool,
     /// Goes on in a worker, because the task must not sleep: the task's plug is not its own.
     in_worker: bool,
+}
+
+/// A bio that is built and waits to be cut.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Rest {
+    bio: BioId,
+    /// What a split left over.
+    is_cut: bool,
+    /// Limits have let it go.
+    admitted: bool,
+}
+
+impl Submission {
+    /// One bio of a call that was held back on its own, while the call went on.
+    pub(super) fn of_held(self, bio: BioId, bytes: Bytes, is_cut: bool) -> Self {
+        let rest = Some(Rest { bio, is_cut, admitted: true });
+        Self { built: bytes.get(), flush_to_build: false, rest, plugged: false, in_worker: true, ..self }
+    }
+
+    /// The rest of a call, with the bio that a limit has let go first.
+    pub(super) fn after_held(self, bio: BioId, is_cut: bool) -> Self {
+        Self { rest: Some(Rest { bio, is_cut, admitted: true }), ..self }
+    }
+
+    /// The same, where the submitter must not sleep.
+    pub(super) const fn in_worker(self) -> Self {
+        Self { plugged: false, in_worker: true, ..self }
+    }
 }
 
 impl Stack {
@@ -65,7 +94,7 @@ impl Stack {
             self.task_mut(io.task).plug.begin();
         }
         let flush_to_build = io.op == Op::Flush;
-        let submission = Submission { call, built: 0, flush_to_build, remainder: None, plugged, in_worker: false };
+        let submission = Submission { call, built: 0, flush_to_build, rest: None, plugged, in_worker: false };
         self.run_submission(now, io, submission, None, driver)
     }
 
@@ -102,7 +131,7 @@ impl Stack {
 
     /// Builds, splits and places bios until the call is used up or has to wait. `waiting`: a fragment that has just been
     /// promised a tag.
-    fn run_submission<D: Driver>(
+    pub(super) fn run_submission<D: Driver>(
         &mut self,
         now: Instant,
         io: &Io,
@@ -115,16 +144,30 @@ impl Stack {
         loop {
             let id = match fragment.take() {
                 Some(id) => id,
-                None => match self.next_fragment(now, io, &mut submission) {
-                    Some(id) => {
-                        may_merge = true;
-                        id
+                None => {
+                    let Some(rest) = self.next_uncut(now, io, &mut submission) else { break };
+                    if self.control.is_active() && !rest.admitted {
+                        match self.admit_bio(now, io, &submission, rest.bio, rest.is_cut) {
+                            Verdict::Pass => {}
+                            Verdict::Hold => continue,
+                            Verdict::Sleep => return self.sleep_in_control(now, io, submission, rest.bio, driver),
+                        }
                     }
-                    None => break,
-                },
+                    may_merge = true;
+                    let Some(id) = self.cut(now, rest, &mut submission) else { continue };
+                    id
+                }
             };
-            if may_merge && self.merge_bio(now, io.task, submission.in_worker, id) {
-                continue;
+            if may_merge {
+                if self.merge_bio(now, io.task, submission.in_worker, id) {
+                    if self.control.has_gates() {
+                        self.gate_merged(now, io, id);
+                    }
+                    continue;
+                }
+                if self.control.has_gates() && self.gate_bio(now, io, id) != Verdict::Pass {
+                    return self.sleep_in_control(now, io, submission, id, driver);
+                }
             }
             let Some(request) = self.allocate_request(id) else {
                 if io.flags.contains(Flags::NOWAIT) {
@@ -152,46 +195,55 @@ impl Stack {
         self.end_plug(now, io.task, driver);
     }
 
-    /// The next bio ready to become a request: the front of what is left, cut to the limits.
+    /// The next bio of a call that is still to be cut to the limits.
     #[inline]
-    fn next_fragment(&mut self, now: Instant, io: &Io, submission: &mut Submission) -> Option<BioId> {
-        loop {
-            let remainder = submission.remainder.take();
-            let id = match remainder {
-                Some(id) => id,
-                None => self.next_bio(now, io, submission)?,
-            };
-            let bio = &mut self.bios[id.0];
-            let layout = bio.op.has_data().then(|| &self.layouts[bio.data.layout.index()]);
-            match split(bio, layout, &self.limits, &self.rules) {
-                Split::Whole { segments } => {
-                    bio.segments = segments;
-                    if remainder.is_some() && bio.sectors() < self.limits.max_sectors {
-                        self.counters.tails += 1;
-                    }
-                    return Some(id);
+    fn next_uncut(&mut self, now: Instant, io: &Io, submission: &mut Submission) -> Option<Rest> {
+        match submission.rest.take() {
+            Some(rest) => Some(rest),
+            None => {
+                let bio = self.next_bio(now, io, submission)?;
+                Some(Rest { bio, is_cut: false, admitted: false })
+            }
+        }
+    }
+
+    /// A bio ready to become a request: the front of what is left, cut to the limits. `None` where it cannot be done at all.
+    #[inline]
+    fn cut(&mut self, now: Instant, rest: Rest, submission: &mut Submission) -> Option<BioId> {
+        let id = rest.bio;
+        let bio = &mut self.bios[id.0];
+        let layout = bio.op.has_data().then(|| &self.layouts[bio.data.layout.index()]);
+        match split(bio, layout, &self.limits, &self.rules) {
+            Split::Whole { segments } => {
+                bio.segments = segments;
+                if rest.is_cut && bio.sectors() < self.limits.max_sectors {
+                    self.counters.tails += 1;
                 }
-                Split::Cut { sectors, segments } => {
-                    let bio = *bio;
-                    let front = Bio {
-                        bytes: sectors.bytes(),
-                        segments,
-                        flags: bio.flags.with(Flags::NOMERGE).without(Flags::POLLED),
-                        ..bio
-                    };
-                    let rest = &mut self.bios[id.0];
-                    rest.sector = rest.sector + sectors;
-                    rest.bytes -= sectors.bytes();
-                    rest.data.offset += sectors.bytes().get();
-                    rest.flags = rest.flags.without(Flags::POLLED);
-                    let new_sector = rest.sector;
-                    submission.remainder = Some(id);
-                    self.calls[bio.io].parts += 1;
-                    self.counters.splits += 1;
-                    self.trace_bio(now, EventKind::Split { new_sector }, &front);
-                    return Some(BioId(self.bios.insert(front)));
-                }
-                Split::Fail(status) => self.end_bio(id, status),
+                Some(id)
+            }
+            Split::Cut { sectors, segments } => {
+                let bio = *bio;
+                let front = Bio {
+                    bytes: sectors.bytes(),
+                    segments,
+                    flags: bio.flags.with(Flags::NOMERGE).without(Flags::POLLED),
+                    ..bio
+                };
+                let rest = &mut self.bios[id.0];
+                rest.sector = rest.sector + sectors;
+                rest.bytes -= sectors.bytes();
+                rest.data.offset += sectors.bytes().get();
+                rest.flags = rest.flags.without(Flags::POLLED);
+                let new_sector = rest.sector;
+                submission.rest = Some(Rest { bio: id, is_cut: true, admitted: false });
+                self.calls[bio.io].parts += 1;
+                self.counters.splits += 1;
+                self.trace_bio(now, EventKind::Split { new_sector }, &front);
+                Some(BioId(self.bios.insert(front)))
+            }
+            Split::Fail(status) => {
+                self.end_bio(id, status);
+                None
             }
         }
     }
@@ -240,6 +292,7 @@ impl Stack {
             ioprio: if io.ioprio.class() == PrioClass::None { IoPrio::DEFAULT } else { io.ioprio },
             write_hint: io.write_hint,
             segments: 0,
+            gated: false,
             sector: if bytes == 0 { Sector::ZERO } else { io.sector + Bytes::new(built).sectors_floor() },
             bytes: Bytes::new(bytes),
             data: DataRange { layout: io.layout, offset: built },
@@ -248,6 +301,7 @@ impl Stack {
             io: call,
             next: None,
             queued: now,
+            since: now,
         });
         self.calls[call].parts += 1;
         self.counters.bios += 1;
@@ -319,6 +373,9 @@ impl Stack {
             sequence: 0,
         };
         let queue = slot.queue;
+        if self.control.is_watched() {
+            self.charge_wait(now, bio_id, Cause::Tag);
+        }
         self.trace_request(now, EventKind::GetRequest, id);
         if self.config.iostats {
             if self.rules.io_start_events {
@@ -394,21 +451,50 @@ impl Stack {
         let task = io.task;
         let queue = self.queue_of(task);
         self.counters.tag_waits += 1;
-        if io.may_block {
-            // A task that sleeps gives its plug away first: others must not wait for it.
-            self.flush_plug(now, task, true, driver);
-            self.task_mut(task).blocked = true;
-        } else if submission.plugged {
-            self.end_plug(now, task, driver);
-        }
-        let submission = match io.may_block {
-            true => submission,
-            false => Submission { plugged: false, in_worker: true, ..submission },
-        };
+        let submission = self.fall_asleep(now, io, submission, driver);
         self.queues[queue.index()].waiters.push_back(Waiter { io: *io, submission, bio });
         self.run_queue(now, queue, driver);
         self.wake_waiters(now, queue, driver);
         if self.task_mut(task).blocked { Submitted::Blocked } else { Submitted::Accepted }
+    }
+
+    /// The task sleeps from here on, or a worker in its place: gives back how its submission goes on.
+    pub(super) fn fall_asleep<D: Driver>(
+        &mut self,
+        now: Instant,
+        io: &Io,
+        submission: Submission,
+        driver: &mut D,
+    ) -> Submission {
+        if io.may_block {
+            // A task that sleeps gives its plug away first: others must not wait for it.
+            self.flush_plug(now, io.task, true, driver);
+            self.task_mut(io.task).blocked = true;
+            return submission;
+        }
+        if submission.plugged {
+            self.end_plug(now, io.task, driver);
+        }
+        submission.in_worker()
+    }
+
+    /// The submission of a sleeping task, or of the worker in its place, goes on.
+    pub(super) fn wake_submission<D: Driver>(
+        &mut self,
+        now: Instant,
+        io: &Io,
+        submission: Submission,
+        fragment: Option<BioId>,
+        driver: &mut D,
+    ) {
+        let task = io.task;
+        if io.may_block {
+            self.task_mut(task).blocked = false;
+        }
+        self.run_submission(now, io, submission, fragment, driver);
+        if io.may_block && !self.task_mut(task).blocked {
+            self.unblocked.push_back(task);
+        }
     }
 
     /// Lets those who wait for a tag go on, in order, as far as tags reach.
@@ -423,15 +509,7 @@ impl Stack {
                 break;
             }
             self.queues[queue.index()].waiters.pop_front();
-            let task = io.task;
-            let was_blocked = io.may_block;
-            if was_blocked {
-                self.task_mut(task).blocked = false;
-            }
-            self.run_submission(now, &io, submission, Some(bio), driver);
-            if was_blocked && !self.task_mut(task).blocked {
-                self.unblocked.push_back(task);
-            }
+            self.wake_submission(now, &io, submission, Some(bio), driver);
         }
         self.queues[queue.index()].waking = false;
     }

@@ -1,0 +1,253 @@
+//! Where tenants are controlled on the path of a bio: limits before it is cut, gates before it becomes a request, the clocks of
+//! what it waited for. Nothing here runs while no tenant is watched or ruled.
+
+extern crate alloc;
+use alloc::vec::Vec;
+
+use super::submit::Submission;
+use super::{Io, Stack, Submitted};
+use crate::control::{Cause, Charge, Control, DISCARD_BYTES, Finished, Stage, Verdict};
+use crate::driver::Driver;
+use crate::op::{Flags, Op};
+use crate::tenant::{TenantError, Tenants};
+use crate::units::{BioId, Instant, RequestId, TenantId};
+
+/// A bio that a stage keeps, and what of its call waits with it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Held {
+    io: Io,
+    submission: Submission,
+    stage: Stage,
+    /// What a split left over.
+    is_cut: bool,
+    /// The rest of the call waits behind it.
+    asleep: bool,
+}
+
+impl Stack {
+    /// The tree of tenants.
+    pub fn tenants(&self) -> &Tenants {
+        self.control.tenants()
+    }
+
+    /// Everything that is kept per tenant: settings, statistics, what I/O waited for.
+    pub fn control(&self) -> &Control {
+        &self.control
+    }
+
+    /// The same, to be changed. What a change lets go goes with the next [`Self::handle_timers`], which [`Self::next_timer`] asks
+    /// for at once.
+    pub fn control_mut(&mut self) -> &mut Control {
+        &mut self.control
+    }
+
+    /// Removes a tenant that has no children. Its rules are gone, what they held goes on at once, and its late I/O is charged to the
+    /// nearest living ancestor.
+    pub fn remove_tenant(&mut self, now: Instant, tenant: TenantId) -> Result<(), TenantError> {
+        self.advance(now);
+        self.control.remove_tenant(now, tenant)
+    }
+
+    /// A bio as limits and gates see it.
+    fn charge_of(&self, io: &Io, id: BioId, first: bool) -> Charge {
+        let bio = &self.bios[id.0];
+        Charge {
+            tenant: self.control.tenants().charged(bio.tenant),
+            op: bio.op,
+            ioprio: bio.ioprio,
+            sector: bio.sector,
+            bytes: if bio.op == Op::Discard { DISCARD_BYTES } else { bio.bytes.get() },
+            first,
+            must_issue: bio.flags.contains(Flags::META),
+            may_sleep: io.may_block,
+        }
+    }
+
+    /// A bio meets its tenant's policy of priority and the limits, before it is cut.
+    #[inline(never)]
+    pub(super) fn admit_bio(
+        &mut self,
+        now: Instant,
+        io: &Io,
+        submission: &Submission,
+        id: BioId,
+        is_cut: bool,
+    ) -> Verdict {
+        let bio = &mut self.bios[id.0];
+        bio.tenant = self.control.tenants().charged(bio.tenant);
+        bio.since = now;
+        if !is_cut {
+            bio.ioprio = self.control.ioprio(bio.tenant, bio.ioprio, &self.rules);
+        }
+        let charge = self.charge_of(io, id, !is_cut);
+        match self.control.admit(now, Stage::FIRST, id, &charge) {
+            (_, Verdict::Pass) => {
+                self.issue_bio(now, id, &charge);
+                Verdict::Pass
+            }
+            (stage, Verdict::Hold) => {
+                self.keep_alone(io, *submission, stage, id, is_cut);
+                Verdict::Hold
+            }
+            (stage, Verdict::Sleep) => {
+                self.control.asleep = Some((stage, is_cut));
+                Verdict::Sleep
+            }
+        }
+    }
+
+    /// Limits have let a bio go: here its latency begins, and its tenant's statistics count it.
+    fn issue_bio(&mut self, now: Instant, id: BioId, charge: &Charge) {
+        let bio = &mut self.bios[id.0];
+        bio.queued = now;
+        bio.since = now;
+        self.control.on_issue(charge);
+    }
+
+    /// The bio waits, the call goes on without it.
+    fn keep_alone(&mut self, io: &Io, submission: Submission, stage: Stage, id: BioId, is_cut: bool) {
+        let submission = submission.of_held(id, io.bytes, is_cut);
+        self.calls[self.bios[id.0].io].parts += 1;
+        self.keep(id, Held { io: Io { may_block: false, ..*io }, submission, stage, is_cut, asleep: false });
+    }
+
+    fn keep(&mut self, id: BioId, held: Held) {
+        let index = id.index();
+        if index >= self.held.len() {
+            self.held.resize(index + 1, None);
+        }
+        debug_assert!(self.held[index].is_none(), "a bio is held twice");
+        self.held[index] = Some(held);
+    }
+
+    /// A fragment that could not merge meets the gates.
+    #[inline(never)]
+    pub(super) fn gate_bio(&mut self, now: Instant, io: &Io, id: BioId) -> Verdict {
+        let charge = self.charge_of(io, id, true);
+        let (stage, verdict) = self.control.pass_gates(now, Stage::FIRST_GATE, id, &charge);
+        if verdict == Verdict::Pass {
+            self.bios[id.0].gated = true;
+        } else {
+            self.control.asleep = Some((stage, false));
+        }
+        verdict
+    }
+
+    /// A fragment joined a request that had passed the gates.
+    #[inline(never)]
+    pub(super) fn gate_merged(&mut self, now: Instant, io: &Io, id: BioId) {
+        let charge = self.charge_of(io, id, true);
+        self.control.on_merge(now, &charge);
+    }
+
+    /// A stage keeps a bio and the rest of its call waits behind it.
+    pub(super) fn sleep_in_control<D: Driver>(
+        &mut self,
+        now: Instant,
+        io: &Io,
+        submission: Submission,
+        id: BioId,
+        driver: &mut D,
+    ) -> Submitted {
+        let (stage, is_cut) = self.control.asleep.take().expect("a stage said so");
+        let submission = self.fall_asleep(now, io, submission, driver);
+        self.keep(id, Held { io: *io, submission, stage, is_cut, asleep: true });
+        if io.may_block { Submitted::Blocked } else { Submitted::Accepted }
+    }
+
+    /// Lets go on whatever the stages release now.
+    pub(super) fn run_control<D: Driver>(&mut self, now: Instant, driver: &mut D) {
+        let mut released: Vec<BioId> = core::mem::take(&mut self.released);
+        for stage in Stage::ALL {
+            self.control.release(now, stage, &mut released);
+            for id in released.drain(..) {
+                let held = self.held[id.index()].take().expect("a stage releases what it was given");
+                debug_assert_eq!(held.stage, stage);
+                self.bios[id.0].since = now;
+                match stage.is_gate() {
+                    true => self.go_on_gated(now, held, id, driver),
+                    false => self.go_on_admitted(now, held, id, driver),
+                }
+            }
+        }
+        self.released = released;
+    }
+
+    /// A limit has let a bio go: the next ones are asked.
+    fn go_on_admitted<D: Driver>(&mut self, now: Instant, held: Held, id: BioId, driver: &mut D) {
+        let Held { io, submission, is_cut, asleep, .. } = held;
+        let charge = self.charge_of(&io, id, !is_cut);
+        let (stage, verdict) = match held.stage.next() {
+            Some(next) => self.control.admit(now, next, id, &charge),
+            None => (held.stage, Verdict::Pass),
+        };
+        match verdict {
+            Verdict::Pass => {
+                self.issue_bio(now, id, &charge);
+                if asleep {
+                    self.wake_submission(now, &io, submission.after_held(id, is_cut), None, driver);
+                } else {
+                    self.run_submission(now, &io, submission, None, driver);
+                }
+            }
+            Verdict::Hold if asleep => {
+                self.keep_alone(&io, submission, stage, id, is_cut);
+                self.wake_submission(now, &io, submission, None, driver);
+            }
+            Verdict::Hold | Verdict::Sleep => self.keep(id, Held { stage, ..held }),
+        }
+    }
+
+    /// A gate has let a fragment go: the next ones are asked, then it takes its tag.
+    fn go_on_gated<D: Driver>(&mut self, now: Instant, held: Held, id: BioId, driver: &mut D) {
+        let charge = self.charge_of(&held.io, id, true);
+        let (stage, verdict) = match held.stage.next() {
+            Some(next) => self.control.pass_gates(now, next, id, &charge),
+            None => (held.stage, Verdict::Pass),
+        };
+        if verdict == Verdict::Pass {
+            self.bios[id.0].gated = true;
+            self.wake_submission(now, &held.io, held.submission, Some(id), driver);
+        } else {
+            self.keep(id, Held { stage, ..held });
+        }
+    }
+
+    /// A bio has stopped waiting for something.
+    #[inline(never)]
+    pub(super) fn charge_wait(&mut self, now: Instant, id: BioId, cause: Cause) {
+        let bio = &mut self.bios[id.0];
+        let waited = now.since(bio.since);
+        bio.since = now;
+        self.control.charge(bio.tenant, cause, waited);
+    }
+
+    /// The same for every bio of a request.
+    pub(super) fn charge_request(&mut self, now: Instant, request: RequestId, cause: Cause) {
+        let mut next = self.requests[request].bio_head;
+        while let Some(id) = next {
+            next = self.bios[id.0].next;
+            self.charge_wait(now, id, cause);
+        }
+    }
+
+    /// A bio of a watched tenant is over.
+    #[inline(never)]
+    pub(super) fn finish_bio(&mut self, now: Instant, request: RequestId, id: BioId, in_flight: bool) {
+        self.charge_wait(now, id, if in_flight { Cause::Device } else { Cause::Flush });
+        let (bio, request) = (&self.bios[id.0], &self.requests[request]);
+        self.control.on_finish(
+            now,
+            &Finished {
+                tenant: bio.tenant,
+                op: bio.op,
+                bytes: bio.bytes.get(),
+                must_issue: bio.flags.contains(Flags::META),
+                issued: bio.queued,
+                allocated: request.start,
+                end: now,
+            },
+            bio.gated,
+        );
+    }
+}
