@@ -2,6 +2,7 @@
 //!
 //! So the same code stands before a simulated device and before a real file.
 
+pub mod pages;
 pub mod shadow;
 
 /// A file (or block device) whose pages are cached: a dense number, from 0, given by whoever opens it.

@@ -1,0 +1,557 @@
+//! Page frames: the state of each, and where each file's pages are.
+//!
+//! The arena is as large as memory. A [`Slot`] is a frame number, so two pages in frames `n` and `n + 1` are contiguous in memory and
+//! may share a vector of a bio. Frames are handed out in ascending order while memory is fresh, and afterwards in the order in which
+//! they were freed: a file that was evicted in order is read again into contiguous frames. (The kernel's free lists keep some of that
+//! order and lose some; this is the most that they can keep.) All folios are single pages.
+//!
+//! Bytes: [`PAGE_BYTES`] a frame, and [`Pages::index_bytes`] for the index: 5 a page where files are cached in runs.
+//!
+//! Cost: each operation O(1), but for those of the index; see `tree`.
+
+mod list;
+#[cfg(test)]
+mod tests;
+mod tree;
+
+use alloc::vec::Vec;
+use core::ops::{BitOr, Index, IndexMut};
+
+pub use list::List;
+pub use tree::{Entry, Tag};
+
+use super::shadow::Shadow;
+use super::{FileId, Slot};
+use tree::Tree;
+
+/// No page, or no node.
+const NONE: u32 = u32::MAX;
+/// Bytes of state that each frame takes beside the index.
+pub const PAGE_BYTES: u64 = size_of::<Page>() as u64;
+/// Most frames of an arena: 8 TiB less a page.
+pub const FRAMES_MAX: u64 = (1 << 31) - 1;
+/// The reference field of a page counts to this.
+pub const FIELD_MAX: u32 = 3;
+
+const FIELD_SHIFT: u32 = 16;
+const LIST_SHIFT: u32 = 20;
+const OFFSET_SHIFT: u32 = 26;
+
+/// Flags of a page; `|` joins them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Flags(u32);
+
+impl Flags {
+    /// None.
+    pub const NONE: Self = Self(0);
+    /// Its content may be read.
+    pub const UPTODATE: Self = Self(1);
+    /// Being read in, or changing state: who wants it waits.
+    pub const LOCKED: Self = Self(1 << 1);
+    /// Used once.
+    pub const REFERENCED: Self = Self(1 << 2);
+    /// On the active list (`classic` only).
+    pub const ACTIVE: Self = Self(1 << 3);
+    /// In the working set, as the policy judges: what seed 000 calls active.
+    pub const WORKINGSET: Self = Self(1 << 4);
+    /// On a page not under writeback, the marker of a readahead window.
+    pub const READAHEAD: Self = Self(1 << 5);
+    /// On a page that was dirty or under writeback when reclaim met it: evict it soon after. The same bit as [`Self::READAHEAD`],
+    /// as in the kernel.
+    pub const RECLAIM: Self = Self::READAHEAD;
+    /// Changed since it was last submitted for writing. Set by [`Pages::set_dirty`] only.
+    pub const DIRTY: Self = Self(1 << 6);
+    /// Submitted for writing. Set by [`Pages::begin_writeback`] only.
+    pub const WRITEBACK: Self = Self(1 << 7);
+    /// Mapped into an executable mapping.
+    pub const EXECUTABLE: Self = Self(1 << 8);
+    /// In a frame that is in use.
+    const USED: Self = Self(1 << 9);
+
+    const SETTABLE: u32 = 0b1_0011_1111;
+
+    /// Whether any flag of `other` is among these.
+    #[inline]
+    pub const fn has(self, other: Self) -> bool {
+        self.0 & other.0 != 0
+    }
+}
+
+impl BitOr for Flags {
+    type Output = Self;
+    fn bitor(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+}
+
+/// State of a frame, for the methods of [`Pages`] only.
+#[derive(Clone, Copy, Debug)]
+pub struct Page {
+    /// Leaf of the index that this page is in.
+    leaf: u32,
+    /// Neighbours in a [`List`], towards the head and the tail; `next` also in the queue of free frames.
+    prev: u32,
+    next: u32,
+    /// [`Flags`] in 16 bits, reference field in 2, list tag in 4, offset within the leaf in 6.
+    bits: u32,
+    pins: u16,
+    maps: u16,
+}
+
+const _: () = assert!(PAGE_BYTES == 20);
+
+/// A page that left memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Evicted {
+    /// The frame that is free now.
+    pub slot: Slot,
+    /// Its file.
+    pub file: FileId,
+    /// Its place in the file, in pages.
+    pub index: u64,
+    /// Page tables that mapped it: those mappings are gone.
+    pub maps: u16,
+}
+
+/// All page frames, and the index of what they hold.
+#[derive(Clone, Debug)]
+pub struct Pages {
+    frames: Vec<Page>,
+    capacity: u32,
+    tree: Tree,
+    /// Accessed bits of the page tables, one a frame: the mappings of one page are not told apart.
+    accessed: Vec<u64>,
+    free_head: u32,
+    free_tail: u32,
+    used: u64,
+    dirty: u64,
+    writeback: u64,
+    mapped: u64,
+}
+
+impl Index<Slot> for Pages {
+    type Output = Page;
+    #[inline]
+    fn index(&self, slot: Slot) -> &Page {
+        &self.frames[slot.0 as usize]
+    }
+}
+
+impl IndexMut<Slot> for Pages {
+    #[inline]
+    fn index_mut(&mut self, slot: Slot) -> &mut Page {
+        &mut self.frames[slot.0 as usize]
+    }
+}
+
+impl Pages {
+    /// Room for `frames` pages, all free.
+    ///
+    /// # Panics
+    /// Above [`FRAMES_MAX`].
+    pub fn new(frames: u64) -> Self {
+        assert!(frames <= FRAMES_MAX, "more than {FRAMES_MAX} frames");
+        Self {
+            frames: Vec::new(),
+            capacity: frames as u32,
+            tree: Tree::new(),
+            accessed: Vec::new(),
+            free_head: NONE,
+            free_tail: NONE,
+            used: 0,
+            dirty: 0,
+            writeback: 0,
+            mapped: 0,
+        }
+    }
+
+    /// The page at `index` of a file. Remembers where it looked: neighbours are found in O(1).
+    #[inline]
+    pub fn find(&mut self, file: FileId, index: u64) -> Option<Slot> {
+        match self.tree.find(file, index) {
+            Entry::Page(slot) => Some(slot),
+            Entry::Empty | Entry::Shadow(_) => None,
+        }
+    }
+
+    /// What is at `index` of a file.
+    pub fn entry(&self, file: FileId, index: u64) -> Entry {
+        self.tree.peek(file, index)
+    }
+
+    /// The first page of a file at or after `from`.
+    pub fn next(&self, file: FileId, from: u64) -> Option<(u64, Slot)> {
+        self.tree.next(file, from, None)
+    }
+
+    /// The first page of a file at or after `from` that has a tag.
+    pub fn next_tagged(&self, file: FileId, from: u64, tag: Tag) -> Option<(u64, Slot)> {
+        self.tree.next(file, from, Some(tag))
+    }
+
+    /// The first index at or after `from`, and less than `from + within`, that holds no page.
+    pub fn next_gap(&self, file: FileId, from: u64, within: u64) -> Option<u64> {
+        let end = from.saturating_add(within);
+        let mut at = from;
+        while at < end {
+            let held = u64::from((self.tree.present(file, at) >> (at & 63)).trailing_ones());
+            let room = 64 - (at & 63);
+            at += held;
+            if held < room {
+                return (at < end).then_some(at);
+            }
+        }
+        None
+    }
+
+    /// How many pages lie in a row right before `index`, counted to at most `within`.
+    pub fn run_before(&self, file: FileId, index: u64, within: u64) -> u64 {
+        let (mut at, mut run) = (index, 0);
+        while at > 0 && run < within {
+            let last = at - 1;
+            let held = u64::from((self.tree.present(file, last) << (63 - (last & 63))).leading_ones());
+            run += held;
+            at -= held;
+            if held < (last & 63) + 1 {
+                break;
+            }
+        }
+        run.min(within)
+    }
+
+    /// Puts a page for `index` of a file, which holds none, into a free frame: not up to date, not on any list. Answers the shadow that
+    /// was there. `None` where no frame is free.
+    pub fn insert(&mut self, file: FileId, index: u64) -> Option<(Slot, Option<Shadow>)> {
+        let slot = self.take_frame()?;
+        let (leaf, shadow) = self.tree.insert(file, index, slot);
+        let bits = Flags::USED.0 | ((index & 63) as u32) << OFFSET_SHIFT;
+        self[slot] = Page { leaf, prev: NONE, next: NONE, bits, pins: 0, maps: 0 };
+        Some((slot, shadow))
+    }
+
+    fn take_frame(&mut self) -> Option<Slot> {
+        if self.used == u64::from(self.capacity) {
+            return None;
+        }
+        self.used += 1;
+        let fresh = self.frames.len() as u32;
+        if fresh < self.capacity {
+            if self.frames.is_empty() {
+                self.frames.reserve_exact(self.capacity as usize);
+            }
+            self.frames.push(Page { leaf: NONE, prev: NONE, next: NONE, bits: 0, pins: 0, maps: 0 });
+            if self.accessed.len() * 64 < self.frames.len() {
+                self.accessed.push(0);
+            }
+            return Some(Slot(fresh));
+        }
+        let slot = Slot(self.free_head);
+        self.free_head = self[slot].next;
+        if self.free_head == NONE {
+            self.free_tail = NONE;
+        }
+        Some(slot)
+    }
+
+    /// Takes a page that is on no list out, leaves `shadow` in its place, and frees its frame.
+    ///
+    /// # Panics
+    /// Where it is locked, dirty, under writeback or pinned.
+    pub fn remove(&mut self, slot: Slot, shadow: Option<Shadow>) -> Evicted {
+        assert!(self.is_evictable(slot), "{slot:?} is in use");
+        assert_eq!(self.list_tag(slot), 0, "{slot:?} is on a list");
+        let (file, index) = self.key(slot);
+        let Page { leaf, bits, maps, .. } = self[slot];
+        self.tree.remove(leaf, bits >> OFFSET_SHIFT, shadow);
+        self.mapped -= u64::from(maps != 0);
+        self.take_accessed(slot);
+        self[slot] = Page { leaf: NONE, prev: NONE, next: NONE, bits: 0, pins: 0, maps: 0 };
+        match self.free_tail {
+            NONE => self.free_head = slot.0,
+            tail => self[Slot(tail)].next = slot.0,
+        }
+        self.free_tail = slot.0;
+        self.used -= 1;
+        Evicted { slot, file, index, maps }
+    }
+
+    /// Forgets the shadow at `index`, if there is one: a truncated page leaves none.
+    pub fn forget(&mut self, file: FileId, index: u64) {
+        self.tree.forget(file, index);
+    }
+
+    /// Drops index nodes that hold shadows only, oldest first, until at most one for eight pages in use is left: the kernel's rule.
+    pub fn limit_shadows(&mut self) {
+        self.tree.drop_shadows(self.used >> 3);
+    }
+
+    /// File and index of a page.
+    #[inline]
+    pub fn key(&self, slot: Slot) -> (FileId, u64) {
+        let page = &self[slot];
+        self.tree.key(page.leaf, page.bits >> OFFSET_SHIFT)
+    }
+
+    /// Its flags.
+    #[inline]
+    pub fn flags(&self, slot: Slot) -> Flags {
+        Flags(self[slot].bits & 0xffff)
+    }
+
+    /// Whether it has any of `flags`.
+    #[inline]
+    pub fn has(&self, slot: Slot, flags: Flags) -> bool {
+        self[slot].bits & flags.0 != 0
+    }
+
+    /// Sets flags. [`Flags::DIRTY`] and [`Flags::WRITEBACK`] have their own methods, because they are counted.
+    #[inline]
+    pub fn set(&mut self, slot: Slot, flags: Flags) {
+        debug_assert_eq!(flags.0 & !Flags::SETTABLE, 0);
+        self[slot].bits |= flags.0;
+    }
+
+    /// Clears flags, but for [`Flags::DIRTY`] and [`Flags::WRITEBACK`].
+    #[inline]
+    pub fn clear(&mut self, slot: Slot, flags: Flags) {
+        debug_assert_eq!(flags.0 & !Flags::SETTABLE, 0);
+        self[slot].bits &= !flags.0;
+    }
+
+    /// The reference field, 0 to [`FIELD_MAX`].
+    #[inline]
+    pub fn field(&self, slot: Slot) -> u32 {
+        self[slot].bits >> FIELD_SHIFT & FIELD_MAX
+    }
+
+    /// Sets the reference field.
+    #[inline]
+    pub fn set_field(&mut self, slot: Slot, value: u32) {
+        debug_assert!(value <= FIELD_MAX);
+        let page = &mut self[slot];
+        page.bits = page.bits & !(FIELD_MAX << FIELD_SHIFT) | value << FIELD_SHIFT;
+    }
+
+    /// Which of its policy's lists it is on; 0: none.
+    #[inline]
+    pub(super) fn list_tag(&self, slot: Slot) -> u32 {
+        self[slot].bits >> LIST_SHIFT & 0xf
+    }
+
+    #[inline]
+    pub(super) fn set_list_tag(&mut self, slot: Slot, tag: u32) {
+        let page = &mut self[slot];
+        page.bits = page.bits & !(0xf << LIST_SHIFT) | tag << LIST_SHIFT;
+    }
+
+    /// Marks a page dirty; answers whether it was clean. It is no candidate of reclaim any more.
+    pub fn set_dirty(&mut self, slot: Slot) -> bool {
+        let page = &mut self[slot];
+        let was_clean = page.bits & Flags::DIRTY.0 == 0;
+        page.bits = (page.bits | Flags::DIRTY.0) & !Flags::RECLAIM.0;
+        if was_clean {
+            let (leaf, offset) = (page.leaf, page.bits >> OFFSET_SHIFT);
+            self.dirty += 1;
+            self.tree.set_tag(leaf, offset, Tag::Dirty);
+        }
+        was_clean
+    }
+
+    /// Makes a page clean without writing it (its data is not wanted any more).
+    pub fn cancel_dirty(&mut self, slot: Slot) {
+        if self.has(slot, Flags::DIRTY) {
+            self.dirty -= 1;
+            self[slot].bits &= !Flags::DIRTY.0;
+            self.untag(slot, Tag::Dirty);
+            self.untag(slot, Tag::ToWrite);
+        }
+    }
+
+    /// A dirty page is submitted for writing: clean, and under writeback.
+    ///
+    /// # Panics
+    /// Where it is not dirty, or under writeback already.
+    pub fn begin_writeback(&mut self, slot: Slot) {
+        assert!(self.has(slot, Flags::DIRTY), "{slot:?} is clean");
+        assert!(!self.has(slot, Flags::WRITEBACK), "{slot:?} is under writeback");
+        self.cancel_dirty(slot);
+        self.writeback += 1;
+        let page = &mut self[slot];
+        page.bits |= Flags::WRITEBACK.0;
+        let (leaf, offset) = (page.leaf, page.bits >> OFFSET_SHIFT);
+        self.tree.set_tag(leaf, offset, Tag::Writeback);
+    }
+
+    /// Its writing is over. Callers want [`super::resident::Resident::end_writeback`], which tells the policy too.
+    pub(super) fn end_writeback(&mut self, slot: Slot) {
+        assert!(self.has(slot, Flags::WRITEBACK), "{slot:?} is not under writeback");
+        self.writeback -= 1;
+        self[slot].bits &= !Flags::WRITEBACK.0;
+        self.untag(slot, Tag::Writeback);
+    }
+
+    /// Tags the dirty pages from `first` to `last` as those that an integrity write has to write; answers how many.
+    pub fn tag_to_write(&mut self, file: FileId, first: u64, last: u64) -> u64 {
+        let (mut at, mut count) = (first, 0);
+        while let Some((index, slot)) = self.next_tagged(file, at, Tag::Dirty).filter(|&(index, _)| index <= last) {
+            let page = &self[slot];
+            let (leaf, offset) = (page.leaf, page.bits >> OFFSET_SHIFT);
+            self.tree.set_tag(leaf, offset, Tag::ToWrite);
+            count += 1;
+            match index.checked_add(1) {
+                Some(next) => at = next,
+                None => break,
+            }
+        }
+        count
+    }
+
+    fn untag(&mut self, slot: Slot, tag: Tag) {
+        let page = &self[slot];
+        let (leaf, offset) = (page.leaf, page.bits >> OFFSET_SHIFT);
+        self.tree.clear_tag(leaf, offset, tag);
+    }
+
+    /// Keeps a page in memory until as many [`Self::unpin`].
+    ///
+    /// # Panics
+    /// At 65,536 pins of one page.
+    #[inline]
+    pub fn pin(&mut self, slot: Slot) {
+        let pins = &mut self[slot].pins;
+        *pins = pins.checked_add(1).expect("a page is pinned 65,536 times");
+    }
+
+    /// Takes a pin back.
+    ///
+    /// # Panics
+    /// Where there is none.
+    #[inline]
+    pub fn unpin(&mut self, slot: Slot) {
+        let pins = &mut self[slot].pins;
+        *pins = pins.checked_sub(1).expect("a page without pins is unpinned");
+    }
+
+    /// A page table maps it. (Reclaim may take mapped pages: their mappings go with them.)
+    ///
+    /// # Panics
+    /// At 65,536 maps of one page.
+    pub fn map(&mut self, slot: Slot) {
+        let maps = &mut self[slot].maps;
+        *maps = maps.checked_add(1).expect("a page is mapped 65,536 times");
+        self.mapped += u64::from(*maps == 1);
+    }
+
+    /// A page table maps it no more.
+    ///
+    /// # Panics
+    /// Where none did.
+    pub fn unmap(&mut self, slot: Slot) {
+        let maps = &mut self[slot].maps;
+        *maps = maps.checked_sub(1).expect("a page that is not mapped is unmapped");
+        self.mapped -= u64::from(*maps == 0);
+    }
+
+    /// Page tables that map it.
+    #[inline]
+    pub fn maps(&self, slot: Slot) -> u16 {
+        self[slot].maps
+    }
+
+    /// Sets the accessed bit of the page tables.
+    #[inline]
+    pub fn set_accessed(&mut self, slot: Slot) {
+        self.accessed[slot.0 as usize >> 6] |= 1 << (slot.0 & 63);
+    }
+
+    /// Clears the accessed bit; answers what it was.
+    #[inline]
+    pub fn take_accessed(&mut self, slot: Slot) -> bool {
+        let word = &mut self.accessed[slot.0 as usize >> 6];
+        let was = *word >> (slot.0 & 63) & 1 != 0;
+        *word &= !(1 << (slot.0 & 63));
+        was
+    }
+
+    /// Clears the accessed bits of 64 frames, `word * 64` and on; answers what they were, or `None` beyond the last frame.
+    pub(super) fn take_accessed_word(&mut self, word: usize) -> Option<u64> {
+        self.accessed.get_mut(word).map(core::mem::take)
+    }
+
+    /// The pages that stand in the same 64 indexes of their file, itself among them.
+    pub(super) fn neighbours(&self, slot: Slot) -> impl Iterator<Item = Slot> + '_ {
+        self.tree.leaf_pages(self[slot].leaf)
+    }
+
+    /// Whether it may be taken: not locked, dirty, under writeback or pinned.
+    #[inline]
+    pub fn is_evictable(&self, slot: Slot) -> bool {
+        let page = &self[slot];
+        page.bits & (Flags::LOCKED | Flags::DIRTY | Flags::WRITEBACK).0 == 0 && page.pins == 0 && self.is_used(slot)
+    }
+
+    #[inline]
+    fn is_used(&self, slot: Slot) -> bool {
+        self[slot].bits & Flags::USED.0 != 0
+    }
+
+    /// Frames in all.
+    pub const fn capacity(&self) -> u64 {
+        self.capacity as u64
+    }
+    /// Pages in memory.
+    #[inline]
+    pub const fn used(&self) -> u64 {
+        self.used
+    }
+    /// Dirty pages, those under writeback that are dirty again among them.
+    #[inline]
+    pub const fn dirty(&self) -> u64 {
+        self.dirty
+    }
+    /// Pages under writeback.
+    #[inline]
+    pub const fn writeback(&self) -> u64 {
+        self.writeback
+    }
+    /// Pages that some page table maps.
+    pub const fn mapped(&self) -> u64 {
+        self.mapped
+    }
+    /// Pages of one file.
+    pub fn file_pages(&self, file: FileId) -> u64 {
+        self.tree.file_pages(file)
+    }
+    /// Shadows of all files.
+    pub const fn shadows(&self) -> u64 {
+        self.tree.shadows()
+    }
+    /// Bytes of the nodes of the index that are in use.
+    pub const fn index_bytes(&self) -> u64 {
+        self.tree.bytes()
+    }
+
+    /// Panics where a count, a flag or the index is wrong. Costs O(everything); for tests.
+    pub fn self_check(&self) {
+        self.tree.self_check();
+        assert!(self.tree.shadow_leaves() <= self.tree.shadows());
+        let (mut used, mut dirty, mut writeback, mut mapped) = (0, 0, 0, 0);
+        for slot in (0..self.frames.len() as u32).map(Slot) {
+            let page = &self[slot];
+            if !self.is_used(slot) {
+                assert_eq!((page.bits, page.pins, page.maps), (0, 0, 0), "{slot:?} is free and has state");
+                continue;
+            }
+            let (file, index) = self.key(slot);
+            assert_eq!(self.entry(file, index), Entry::Page(slot));
+            for (flag, tag) in [(Flags::DIRTY, Tag::Dirty), (Flags::WRITEBACK, Tag::Writeback)] {
+                assert_eq!(self.has(slot, flag), self.tree.has_tag(page.leaf, page.bits >> OFFSET_SHIFT, tag));
+            }
+            used += 1;
+            dirty += u64::from(self.has(slot, Flags::DIRTY));
+            writeback += u64::from(self.has(slot, Flags::WRITEBACK));
+            mapped += u64::from(page.maps != 0);
+        }
+        assert_eq!((used, dirty, writeback, mapped), (self.used, self.dirty, self.writeback, self.mapped));
+    }
+}
