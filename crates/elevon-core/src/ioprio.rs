@@ -25,12 +25,13 @@ impl PrioClass {
     /// The more urgent of two; NONE counts as best effort and gives way to it in name too.
     #[inline]
     pub const fn more_urgent(self, other: Self) -> Self {
-        let (a, b) = (self.or_be(), other.or_be());
+        let (a, b) = (self.effective(), other.effective());
         if a as u8 <= b as u8 { a } else { b }
     }
 
-    /// The class that a scheduler sees.
-    const fn or_be(self) -> Self {
+    /// The class as a scheduler takes it: NONE is best effort. Of effective classes the smaller is the more urgent.
+    #[inline]
+    pub const fn effective(self) -> Self {
         match self {
             Self::None => Self::Be,
             Self::Rt | Self::Be | Self::Idle => self,
@@ -98,6 +99,11 @@ impl IoPrio {
     #[inline]
     pub const fn with_class(self, class: PrioClass) -> Self {
         Self(self.0 & 0x1fff | (class as u16) << 13)
+    }
+    /// The same class and hint at another level; cut to 0..=7.
+    #[inline]
+    pub const fn with_level(self, level: u8) -> Self {
+        Self(self.0 & !7 | (level & 7) as u16)
     }
     /// The same class and level with a device hint; cut to 0..=1023.
     pub const fn with_hint(self, hint: u16) -> Self {

@@ -34,7 +34,8 @@ pub mod tags;
 pub mod tenant;
 pub mod tree;
 
-// In front of the path: pages in memory.
+// In front of the path: pages in memory, and what they say about a bio's priority.
+pub mod activity;
 pub mod cache;
 
 // What is known afterwards.

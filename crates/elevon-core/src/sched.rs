@@ -19,7 +19,7 @@ mod ticks;
 mod tunable;
 
 #[cfg(test)]
-mod testing;
+pub(crate) mod testing;
 
 pub use bfq::Bfq;
 pub use kyber::Kyber;
