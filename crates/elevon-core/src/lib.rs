@@ -12,6 +12,7 @@ extern crate alloc;
 // What everything is made of.
 pub mod ioprio;
 pub mod kernel;
+pub mod nearest;
 pub mod op;
 pub mod status;
 pub mod units;

@@ -14,9 +14,10 @@ pub use limits::{Class, limits};
 pub use predict::{Prediction, Quantity, Workload, measure, predictions};
 pub use table::PROFILES;
 
+use elevon_core::nearest::did_you_mean;
 use elevon_core::units::{Bytes, Nanos};
 
-use crate::device::parameter::{Parameter, ParameterError, apply, nearest};
+use crate::device::parameter::{Parameter, ParameterError, apply};
 use crate::device::{AnyDevice, Description, Flash, FlashConfig, Hdd, HddParameters, Lun, LunConfig, TextError};
 use crate::device::{flash, lun, parse_model};
 
@@ -112,8 +113,6 @@ pub enum DeviceError {
     UnknownName {
         /// What was asked for.
         name: String,
-        /// The name most like it.
-        nearest: &'static str,
     },
     /// A parameter of a profile is wrong.
     Parameter {
@@ -136,9 +135,9 @@ pub enum DeviceError {
 impl core::fmt::Display for DeviceError {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         match self {
-            Self::UnknownName { name, nearest } => {
-                let known: Vec<_> = names().collect();
-                write!(f, "unknown device `{name}` (did you mean `{nearest}`?); there are {}", known.join(", "))
+            Self::UnknownName { name } => {
+                let (known, meant) = (names().collect::<Vec<_>>().join(", "), did_you_mean(name, names()));
+                write!(f, "unknown device `{name}`{meant}; there are {known}")
             }
             Self::Parameter { profile, error } => write!(f, "device {profile}: {error}"),
             Self::Inconsistent { profile, rule } => write!(f, "device {profile}: {rule}"),
@@ -180,7 +179,7 @@ pub fn open(spec: &str, seed: u64) -> Result<AnyDevice, DeviceError> {
     if MODELS.contains(&name) {
         return parse_model(spec).map(|model| model.build()).map_err(DeviceError::Model);
     }
-    Err(DeviceError::UnknownName { name: name.into(), nearest: nearest(name, names()) })
+    Err(DeviceError::UnknownName { name: name.into() })
 }
 
 impl Profile {

@@ -6,6 +6,7 @@ use alloc::vec::Vec;
 use core::fmt;
 
 use super::SCHEDULERS;
+use crate::nearest::nearest;
 
 /// What there is to know of a scheduler from outside.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -162,27 +163,10 @@ impl SchedulerConfig {
     }
 }
 
-/// Single-letter changes that turn one word into the other.
-fn distance(a: &str, b: &str) -> usize {
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, x) in a.bytes().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = i + 1;
-        for (j, y) in b.bytes().enumerate() {
-            let changed = diagonal + usize::from(x != y);
-            diagonal = row[j + 1];
-            row[j + 1] = changed.min(row[j] + 1).min(diagonal + 1);
-        }
-    }
-    row[b.len()]
-}
-
 /// Writes ` (did you mean X?); there are A, B` for what comes near, and the list in any case.
 fn suggest(f: &mut fmt::Formatter<'_>, name: &str, known: impl Iterator<Item = &'static str> + Clone) -> fmt::Result {
-    let near =
-        |k: &&str| distance(name, k) <= k.len() / 3 || (name.len() > 2 && (k.contains(name) || name.contains(*k)));
-    if let Some(nearest) = known.clone().filter(near).min_by_key(|k| distance(name, k)) {
-        write!(f, " (did you mean {nearest:?}?)")?;
+    if let Some(near) = nearest(name, known.clone()) {
+        write!(f, " (did you mean {near:?}?)")?;
     }
     let mut separator = "; there are ";
     for k in known {
@@ -289,13 +273,6 @@ mod tests {
                 assert!(default.is_none_or(|d| t.show(d) == t.default));
             }
             assert!(scheduler.tunables.is_sorted_by_key(|t| t.name));
-        }
-    }
-
-    #[test]
-    fn distance_counts_letters() {
-        for (a, b, d) in [("", "abc", 3), ("abc", "abc", 0), ("kitten", "sitting", 3), ("fifobatch", "fifo_batch", 1)] {
-            assert_eq!(distance(a, b), d);
         }
     }
 }

@@ -7,6 +7,7 @@ use core::fmt;
 use crate::build::Fill;
 use crate::kernel::{IoTicksForm, Kernel};
 use crate::limits::{LimitsError, QueueLimits};
+use crate::nearest::nearest;
 use crate::sched::SchedulerConfig;
 use crate::tags::MAX_DEPTH;
 use crate::units::{Nanos, Sectors};
@@ -239,7 +240,7 @@ pub enum SettingError {
 impl fmt::Display for SettingError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Key { key } => match nearest(key) {
+            Self::Key { key } => match nearest(key, known()) {
                 Some(near) => write!(f, "{key}: no such setting; did you mean {near}? `elevon schedulers` lists them"),
                 None => write!(f, "{key}: no such setting; `elevon schedulers` lists them"),
             },
@@ -250,24 +251,7 @@ impl fmt::Display for SettingError {
 }
 impl core::error::Error for SettingError {}
 
-/// The known key that shares most with a misspelt one.
-fn nearest(key: &str) -> Option<&'static str> {
-    let names = SETTINGS.iter().map(|s| s.key).chain(crate::limits::SYSFS.iter().map(|l| l.name));
-    names.map(|name| (distance(key, name), name)).filter(|&(d, name)| d * 2 <= name.len()).min().map(|(_, name)| name)
-}
-
-/// Edit distance, for suggestions. O(|a|·|b|).
-pub fn distance(a: &str, b: &str) -> usize {
-    let b: alloc::vec::Vec<char> = b.chars().collect();
-    let mut row: alloc::vec::Vec<usize> = (0..=b.len()).collect();
-    for (i, ca) in a.chars().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = i + 1;
-        for (j, &cb) in b.iter().enumerate() {
-            let up = row[j + 1];
-            row[j + 1] = (diagonal + usize::from(ca != cb)).min(up + 1).min(row[j] + 1);
-            diagonal = up;
-        }
-    }
-    row[b.len()]
+/// Every key that `--set` takes.
+fn known() -> impl Iterator<Item = &'static str> {
+    SETTINGS.iter().map(|setting| setting.key).chain(crate::limits::SYSFS.iter().map(|limit| limit.name))
 }

@@ -3,8 +3,8 @@
 use super::draft::Draft;
 use super::engine::{Behaviour, find_engine};
 use super::number::{Scan, Unit, by_direction, decimal};
-use super::options::nearest_of;
 use super::spec::{FileService, Rw, VerifyMethod};
+use elevon_core::nearest::nearest;
 use elevon_core::units::Nanos;
 
 mod errors;
@@ -180,7 +180,7 @@ pub(super) fn nanos(us: u64) -> Result<Nanos, String> {
 pub(super) fn ioengine(draft: &mut Draft, scan: &mut Scan, text: &str) -> Result<(), String> {
     let Some(row) = find_engine(text) else {
         let names = super::engine::ENGINES.iter().map(|row| row.name);
-        let hint = nearest_of(text, names).map(|name| format!("; did you mean `{name}`?")).unwrap_or_default();
+        let hint = nearest(text, names).map(|name| format!("; did you mean `{name}`?")).unwrap_or_default();
         return Err(format!("`{text}` is no engine of fio's{hint}; must be one such as psync, libaio or io_uring"));
     };
     if let Behaviour::Refused(why) = row.behaviour {

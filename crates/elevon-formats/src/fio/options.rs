@@ -190,29 +190,8 @@ pub fn find(name: &str) -> Option<&'static Row> {
 
 /// The known name nearest to an unknown one, where one is near.
 pub fn nearest(name: &str) -> Option<&'static str> {
-    nearest_of(name, rows().flat_map(|row| std::iter::once(row.name).chain(row.aliases.iter().copied())))
-}
-
-pub(crate) fn nearest_of(name: &str, names: impl Iterator<Item = &'static str>) -> Option<&'static str> {
-    let lower = name.to_lowercase();
-    let (distance, best) = names.map(|known| (distance(&lower, known), known)).min()?;
-    (distance <= name.len().max(3) / 3).then_some(best)
-}
-
-/// Edits (insert, drop, replace) from one word to the other: O(length²).
-fn distance(from: &str, to: &str) -> usize {
-    let to: Vec<char> = to.chars().collect();
-    if from.len() > 64 {
-        return usize::MAX;
-    }
-    let mut line: Vec<usize> = (0..=to.len()).collect();
-    for (index, letter) in from.chars().enumerate() {
-        let mut diagonal = std::mem::replace(&mut line[0], index + 1);
-        for column in 0..to.len() {
-            let replaced = diagonal + usize::from(letter != to[column]);
-            diagonal = line[column + 1];
-            line[column + 1] = replaced.min(diagonal + 1).min(line[column] + 1);
-        }
-    }
-    line[to.len()]
+    elevon_core::nearest::nearest(
+        name,
+        rows().flat_map(|row| std::iter::once(row.name).chain(row.aliases.iter().copied())),
+    )
 }

@@ -4,6 +4,8 @@
 //! number in the unit's base (nanoseconds, bytes, bytes a second, parts in a million), so that no float comes near a
 //! device.
 
+use elevon_core::nearest::did_you_mean;
+
 use super::text::{SIZES, SPANS, quantity};
 
 /// What a parameter is counted in.
@@ -103,8 +105,6 @@ pub enum ParameterError {
     UnknownKey {
         /// The key.
         key: String,
-        /// The one most like it.
-        nearest: &'static str,
         /// All of them.
         known: String,
     },
@@ -122,8 +122,8 @@ pub enum ParameterError {
 impl core::fmt::Display for ParameterError {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         match self {
-            Self::UnknownKey { key, nearest, known } => {
-                write!(f, "unknown parameter `{key}` (did you mean `{nearest}`?); there are {known}")
+            Self::UnknownKey { key, known } => {
+                write!(f, "unknown parameter `{key}`{}; there are {known}", did_you_mean(key, known.split(", ")))
             }
             Self::BadValue { key, value, expected } => write!(f, "`{key}={value}`: expected {expected}"),
         }
@@ -139,7 +139,6 @@ pub fn apply<C>(rows: &[Parameter<C>], config: &mut C, settings: &str) -> Result
         let Some(row) = rows.iter().find(|row| row.key == key) else {
             return Err(ParameterError::UnknownKey {
                 key: key.into(),
-                nearest: nearest(key, rows.iter().map(|row| row.key)),
                 known: rows.iter().map(|row| row.key).collect::<Vec<_>>().join(", "),
             });
         };
@@ -155,25 +154,6 @@ pub fn apply<C>(rows: &[Parameter<C>], config: &mut C, settings: &str) -> Result
         *(row.field)(config) = number;
     }
     Ok(())
-}
-
-/// The name most like `name`: the fewest single-letter edits, the first of equals. Empty where there are none.
-pub fn nearest(name: &str, known: impl Iterator<Item = &'static str>) -> &'static str {
-    known.min_by_key(|candidate| edits(name, candidate)).unwrap_or("")
-}
-
-/// Levenshtein's distance in bytes.
-fn edits(a: &str, b: &str) -> usize {
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, x) in a.bytes().enumerate() {
-        let mut diagonal = core::mem::replace(&mut row[0], i + 1);
-        for (j, y) in b.bytes().enumerate() {
-            let substituted = diagonal + usize::from(x != y);
-            diagonal = row[j + 1];
-            row[j + 1] = substituted.min(diagonal + 1).min(row[j] + 1);
-        }
-    }
-    row[b.len()]
 }
 
 /// A whole number times a fixed-point factor of 32 fractional bits, rounded to the nearest.
@@ -212,11 +192,5 @@ mod tests {
         {
             assert_eq!(unit.parse(text), None, "{text}");
         }
-    }
-
-    #[test]
-    fn the_nearest_name_is_found() {
-        assert_eq!(nearest("optan", ["null", "optane", "ufs-4.0"].into_iter()), "optane");
-        assert_eq!(edits("kitten", "sitting"), 3);
     }
 }
