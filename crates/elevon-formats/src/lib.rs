@@ -1,5 +1,6 @@
-//! Bytes to types and back: fio job files, trace files of block events.
+//! Bytes to types and back: control files of cgroups, fio job files, trace files of block events.
 #![forbid(unsafe_code)]
 
+pub mod cgroup;
 pub mod fio;
 pub mod trace;

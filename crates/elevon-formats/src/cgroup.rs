@@ -1,0 +1,422 @@
+//! The control files of cgroups: the kernel's names and syntax to typed settings and back.
+//!
+//! A line is taken whole or not at all. What a kernel refuses is refused with its errno; what it would silently misread
+//! (`rbps=10M` is 10 bytes/s to it) is refused with what to write instead. One run has one device, so naming it is optional:
+//! `8:0 rbps=1048576` and `rbps=1048576` are the same, and a partition is refused as the kernel does. Sources: the
+//! documentation of cgroup v1 and v2, behaviour as read in 6.1; for `blockio.*` the io-throttle patches, version 8 and later.
+
+use std::fmt;
+use std::ops::Range;
+
+use elevon_core::ioprio::PrioPolicy;
+use elevon_core::kernel::Rules;
+use elevon_core::nearest::did_you_mean;
+use elevon_core::units::Nanos;
+
+mod cost;
+mod device;
+mod latency;
+mod max;
+pub mod number;
+mod throttle;
+mod tokens;
+mod weight;
+
+pub use cost::{CostControl, CostModel, CostQos};
+pub use max::{Cap, IoMax, LimitKey};
+pub use throttle::{Bucket, ThrottleRule};
+pub use weight::{DEFAULT_WEIGHT, WeightFile};
+
+/// Why a line was refused; the kernel's errno where it has one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    /// EINVAL.
+    Invalid,
+    /// ERANGE.
+    Range,
+    /// ENODEV: not a whole device.
+    NoDevice,
+    /// A kernel takes it, and reads something else than what stands there.
+    Misread,
+}
+
+impl Refusal {
+    /// The errno that a kernel answers with; `None` where it would not complain.
+    pub const fn errno_name(self) -> Option<&'static str> {
+        match self {
+            Self::Invalid => Some("EINVAL"),
+            Self::Range => Some("ERANGE"),
+            Self::NoDevice => Some("ENODEV"),
+            Self::Misread => None,
+        }
+    }
+}
+
+/// A line that was refused, and what would be right.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FileError {
+    /// The kind.
+    pub refusal: Refusal,
+    /// The bytes of the line that are at fault.
+    pub span: Range<usize>,
+    /// What is wrong, ending in what would be right; one line.
+    pub message: String,
+}
+
+impl fmt::Display for FileError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.refusal.errno_name() {
+            Some(errno) => write!(f, "{} ({errno})", self.message),
+            None => f.write_str(&self.message),
+        }
+    }
+}
+
+impl std::error::Error for FileError {}
+
+/// One change of what a tenant may do, or of how its device is modelled. What a setting does not name stays as it was.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Setting {
+    /// `io.max`: limits with slices, at every level.
+    IoMax(IoMax),
+    /// `blkio.throttle.*_device` of v1: a limit that looks at no ancestor.
+    Flat(LimitKey, Cap),
+    /// `io.weight`: share by io.cost, 1 to 10000.
+    IoWeight(WeightFile),
+    /// `io.bfq.weight`, `blkio.bfq.weight`, `blkio.bfq.weight_device`: share by BFQ, 1 to 1000.
+    BfqWeight(WeightFile),
+    /// `io.prio.class`, `blkio.prio.class`, and our `class`.
+    Class(PrioPolicy),
+    /// `io.latency`, and our `latency`: the target; `None` for none.
+    Latency(Option<Nanos>),
+    /// `io.cost.qos`, of the device.
+    CostQos(CostQos),
+    /// `io.cost.model`, of the device.
+    CostModel(CostModel),
+    /// `blockio.bandwidth-max`: io-throttle's rule in bytes a second; `None` deletes it.
+    Bandwidth(Option<ThrottleRule>),
+    /// `blockio.iops-max`: io-throttle's rule in I/Os a second; `None` deletes it.
+    Iops(Option<ThrottleRule>),
+    /// Our `weight`, 1 to 10000: under io.cost as it is, under BFQ at most 1000.
+    Weight(u16),
+    /// Our `limit`: exact limits without slices, with a burst.
+    Limit(Limit),
+}
+
+/// Our `limit`: rates that hold over every span of time but for the burst. What is `None` stays as it was.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Limit {
+    /// Bytes a second of reads.
+    pub rbps: Option<Cap>,
+    /// Bytes a second of writes.
+    pub wbps: Option<Cap>,
+    /// Bytes a second of both together.
+    pub bps: Option<Cap>,
+    /// Reads a second.
+    pub riops: Option<Cap>,
+    /// Writes a second.
+    pub wiops: Option<Cap>,
+    /// I/Os a second of both together.
+    pub iops: Option<Cap>,
+    /// How far the limits in bytes may be overdrawn after idling.
+    pub burst: Option<Burst>,
+    /// I/Os by which the limits in I/Os may be overdrawn after idling.
+    pub burst_ios: Option<u64>,
+}
+
+/// What a limit allows at once after idling.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Burst {
+    /// Bytes.
+    Bytes(u64),
+    /// What the rate gives in this time.
+    Time(Nanos),
+}
+
+/// A line that was taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Line<'a> {
+    /// The device as the line names it.
+    pub device: Option<&'a str>,
+    /// What it sets.
+    pub setting: Setting,
+}
+
+/// Whose file it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// A tenant's; the root has none.
+    Tenant,
+    /// The root's, and so the device's.
+    Device,
+}
+
+/// One control file.
+#[derive(Clone, Copy, Debug)]
+pub struct File {
+    /// Its name.
+    pub name: &'static str,
+    /// Where it is.
+    pub place: Place,
+    /// What a line of it looks like.
+    pub syntax: &'static str,
+    /// Units and ranges.
+    pub range: &'static str,
+    /// What holds where nothing was written.
+    pub default: &'static str,
+    /// A line of meaning.
+    pub help: &'static str,
+    parse: for<'a> fn(&'a str, &Rules) -> Result<Line<'a>, FileError>,
+}
+
+const fn tenant(name: &'static str, parse: for<'a> fn(&'a str, &Rules) -> Result<Line<'a>, FileError>) -> File {
+    File { name, place: Place::Tenant, syntax: "", range: "", default: "", help: "", parse }
+}
+
+const BPS: &str = "bytes/s, 1..=18446744073709551615; 0 removes it";
+const IOPS: &str = "I/Os a second, 1..=4294967294; 0 removes it, more is no limit";
+const RULE: &str =
+    "limit as K, M, G, T or Ki, Mi, Gi, Ti too; bucket in the limit's unit, the limit where it is left out";
+
+/// Every control file.
+pub const FILES: &[File] = &[
+    File {
+        syntax: "[DEV] rbps=N wbps=N riops=N wiops=N, each a number or max",
+        range: "bytes/s and I/Os a second, 2..=18446744073709551615; I/Os from 4294967295 on are no limit",
+        default: "max",
+        help: "limits of reads and writes with the kernel's slices; all levels up to the root hold",
+        ..tenant("io.max", |line, _| max::parse(line))
+    },
+    File {
+        syntax: "[default] N, or DEV N, or DEV default",
+        range: "1..=10000",
+        default: "100",
+        help: "share of the device among its siblings, by io.cost",
+        ..tenant("io.weight", |line, _| weight::parse(line, 10_000, Setting::IoWeight))
+    },
+    File {
+        syntax: "[default] N, or DEV N, or DEV default",
+        range: "1..=1000",
+        default: "100",
+        help: "share of the device among its siblings, by BFQ",
+        ..tenant("io.bfq.weight", |line, _| weight::parse(line, 1_000, Setting::BfqWeight))
+    },
+    File {
+        syntax: "no-change|none-to-rt|promote-to-rt|restrict-to-be|idle",
+        range: "promote-to-rt from 6.5 on",
+        default: "no-change",
+        help: "priority class of the tenant's own I/O",
+        ..tenant("io.prio.class", weight::class)
+    },
+    File {
+        syntax: "[DEV] target=N, or target=max",
+        range: "us; 0 and max for none",
+        default: "max",
+        help: "latency that is defended against siblings with a larger target or none",
+        ..tenant("io.latency", |line, _| latency::parse(line))
+    },
+    File {
+        place: Place::Device,
+        syntax: "[DEV] enable=0|1 ctrl=auto|user rpct=P rlat=N wpct=P wlat=N min=P max=P",
+        range: "rpct, wpct 0.00..=100.00 (0: not looked at); rlat, wlat us; min, max %, clamped to 1.00..=10000.00",
+        default: "enable=0 ctrl=auto, and by the device",
+        help: "io.cost: when the device counts as saturated, and how far its rate is corrected",
+        ..tenant("io.cost.qos", |line, _| cost::qos(line))
+    },
+    File {
+        place: Place::Device,
+        syntax: "[DEV] ctrl=auto|user model=linear rbps=N rseqiops=N rrandiops=N wbps=N wseqiops=N wrandiops=N",
+        range: "bytes/s and I/Os a second, 1..=18446744073709551615",
+        default: "ctrl=auto, and by the device",
+        help: "io.cost: what an I/O costs",
+        ..tenant("io.cost.model", |line, _| cost::model(line))
+    },
+    File {
+        syntax: "[DEV:]LIMIT:0 (leaky), [DEV:]LIMIT:1[:BUCKET] (token), [DEV:]0 (delete)",
+        range: RULE,
+        default: "none",
+        help: "io-throttle: bytes a second, reads and writes together; the submitter sleeps",
+        ..tenant("blockio.bandwidth-max", |line, _| throttle::parse(line, Setting::Bandwidth))
+    },
+    File {
+        syntax: "[DEV:]LIMIT:0 (leaky), [DEV:]LIMIT:1[:BUCKET] (token), [DEV:]0 (delete)",
+        range: RULE,
+        default: "none",
+        help: "io-throttle: I/Os a second, reads and writes together; the submitter sleeps",
+        ..tenant("blockio.iops-max", |line, _| throttle::parse(line, Setting::Iops))
+    },
+    File {
+        syntax: "[DEV] N",
+        range: BPS,
+        default: "none",
+        help: "v1: bytes of reads a second; ancestors' limits are not looked at",
+        ..tenant("blkio.throttle.read_bps_device", |line, _| max::parse_flat(line, LimitKey::Rbps))
+    },
+    File {
+        syntax: "[DEV] N",
+        range: BPS,
+        default: "none",
+        help: "v1: bytes of writes a second",
+        ..tenant("blkio.throttle.write_bps_device", |line, _| max::parse_flat(line, LimitKey::Wbps))
+    },
+    File {
+        syntax: "[DEV] N",
+        range: IOPS,
+        default: "none",
+        help: "v1: reads a second",
+        ..tenant("blkio.throttle.read_iops_device", |line, _| max::parse_flat(line, LimitKey::Riops))
+    },
+    File {
+        syntax: "[DEV] N",
+        range: IOPS,
+        default: "none",
+        help: "v1: writes a second",
+        ..tenant("blkio.throttle.write_iops_device", |line, _| max::parse_flat(line, LimitKey::Wiops))
+    },
+    File {
+        syntax: "N",
+        range: "1..=1000",
+        default: "100",
+        help: "v1's io.bfq.weight",
+        ..tenant("blkio.bfq.weight", |line, _| weight::parse(line, 1_000, Setting::BfqWeight))
+    },
+    File {
+        syntax: "DEV N",
+        range: "1..=1000",
+        default: "blkio.bfq.weight",
+        help: "v1's io.bfq.weight for one device",
+        ..tenant("blkio.bfq.weight_device", |line, _| weight::parse(line, 1_000, Setting::BfqWeight))
+    },
+    File {
+        syntax: "as io.prio.class",
+        range: "promote-to-rt from 6.5 on",
+        default: "no-change",
+        help: "v1's io.prio.class",
+        ..tenant("blkio.prio.class", weight::class)
+    },
+];
+
+/// The file of a name.
+pub fn find(name: &str) -> Option<&'static File> {
+    FILES.iter().find(|file| file.name == name)
+}
+
+/// Reads a line as if it were written to a control file under a kernel's rules.
+pub fn parse<'a>(file: &str, line: &'a str, rules: &Rules) -> Result<Line<'a>, FileError> {
+    let Some(known) = find(file) else {
+        let meant = did_you_mean(file, FILES.iter().map(|file| file.name));
+        return Err(FileError {
+            refusal: Refusal::Invalid,
+            span: 0..0,
+            message: format!("{file}: no such file{meant}"),
+        });
+    };
+    known.parse(line, rules)
+}
+
+impl File {
+    /// Reads a line as if it were written to this file under a kernel's rules.
+    pub fn parse<'a>(&self, line: &'a str, rules: &Rules) -> Result<Line<'a>, FileError> {
+        let body = line.trim_end_matches('\n');
+        if let Some(at) = body.find(|c: char| c.is_control() && c != '\t') {
+            let message = "one line is one setting; write the others as lines of their own".to_owned();
+            return Err(FileError { refusal: Refusal::Invalid, span: at..at, message });
+        }
+        (self.parse)(body, rules)
+    }
+}
+
+impl Setting {
+    /// The control file, or the knob of ours, that [`Self::text`] is for.
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Self::IoMax(_) => "io.max",
+            Self::Flat(LimitKey::Rbps, _) => "blkio.throttle.read_bps_device",
+            Self::Flat(LimitKey::Wbps, _) => "blkio.throttle.write_bps_device",
+            Self::Flat(LimitKey::Riops, _) => "blkio.throttle.read_iops_device",
+            Self::Flat(LimitKey::Wiops, _) => "blkio.throttle.write_iops_device",
+            Self::IoWeight(_) => "io.weight",
+            Self::BfqWeight(_) => "io.bfq.weight",
+            Self::Class(_) => "io.prio.class",
+            Self::Latency(_) => "io.latency",
+            Self::CostQos(_) => "io.cost.qos",
+            Self::CostModel(_) => "io.cost.model",
+            Self::Bandwidth(_) => "blockio.bandwidth-max",
+            Self::Iops(_) => "blockio.iops-max",
+            Self::Weight(_) => "weight",
+            Self::Limit(_) => "limit",
+        }
+    }
+
+    /// Whose setting it is.
+    pub const fn place(&self) -> Place {
+        match self {
+            Self::CostQos(_) | Self::CostModel(_) => Place::Device,
+            Self::IoMax(_)
+            | Self::Flat(..)
+            | Self::IoWeight(_)
+            | Self::BfqWeight(_)
+            | Self::Class(_)
+            | Self::Latency(_)
+            | Self::Bandwidth(_)
+            | Self::Iops(_)
+            | Self::Weight(_)
+            | Self::Limit(_) => Place::Tenant,
+        }
+    }
+
+    /// The line that [`parse`] reads as this setting, for a device. A file that shows all its keys is read back in this form too
+    /// (`8:0 rbps=1048576 wbps=max riops=max wiops=max`). Our own knobs are written as a TOML value.
+    pub fn text(&self, device: Option<&str>) -> String {
+        let on = |line: String| match device {
+            Some(device) if line.is_empty() => device.to_owned(),
+            Some(device) => format!("{device} {line}"),
+            None => line,
+        };
+        match self {
+            Self::IoMax(max) => on(max.text()),
+            Self::Flat(_, cap) => on(cap.value().unwrap_or(0).to_string()),
+            Self::IoWeight(weight) | Self::BfqWeight(weight) => weight.text(device),
+            Self::Class(policy) => policy.name().to_owned(),
+            Self::Latency(target) => on(latency::text(*target)),
+            Self::CostQos(qos) => on(qos.text()),
+            Self::CostModel(model) => on(model.text()),
+            Self::Bandwidth(rule) | Self::Iops(rule) => throttle::text(*rule, device),
+            Self::Weight(weight) => weight.to_string(),
+            Self::Limit(limit) => limit.text(),
+        }
+    }
+}
+
+impl Limit {
+    /// Each rate with its key.
+    pub fn rates(&self) -> [(&'static str, Option<Cap>); 6] {
+        [
+            ("rbps", self.rbps),
+            ("wbps", self.wbps),
+            ("bps", self.bps),
+            ("riops", self.riops),
+            ("wiops", self.wiops),
+            ("iops", self.iops),
+        ]
+    }
+
+    fn text(&self) -> String {
+        let rate = |cap| match cap {
+            Cap::Unlimited => "\"max\"".to_owned(),
+            Cap::At(n) if n > i64::MAX as u64 => format!("\"{n}\""),
+            Cap::At(n) => n.to_string(),
+        };
+        let rates = self.rates().into_iter().filter_map(|(key, cap)| Some(format!("{key} = {}", rate(cap?))));
+        let burst = self.burst.map(|burst| match burst {
+            Burst::Bytes(bytes) => format!("burst = \"{bytes}B\""),
+            Burst::Time(time) => format!("burst = \"{}ns\"", time.get()),
+        });
+        let ios = self.burst_ios.map(|ios| format!("burst_ios = \"{ios}\""));
+        let parts: Vec<String> = rates.chain(burst).chain(ios).collect();
+        format!("{{ {} }}", parts.join(", "))
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,88 @@
+//! Weights, and the priority class of a tenant.
+
+use elevon_core::ioprio::PrioPolicy;
+use elevon_core::kernel::Rules;
+use elevon_core::nearest::did_you_mean;
+
+use super::number::{Counts, kernel_number};
+use super::tokens::{refused, tokens};
+use super::{FileError, Line, Refusal, Setting, device};
+
+/// The weight of a tenant to which nobody gave one, as in Linux.
+pub const DEFAULT_WEIGHT: u16 = 100;
+
+/// A write to a file of weights: a tenant has a default, and may have a weight of its own on a device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WeightFile {
+    /// The default of every device without one of its own.
+    Default(u16),
+    /// That of the device; `None` takes it away again.
+    Device(Option<u16>),
+}
+
+impl WeightFile {
+    pub(super) fn text(self, device: Option<&str>) -> String {
+        match self {
+            Self::Default(weight) => format!("default {weight}"),
+            Self::Device(weight) => {
+                let weight = weight.map_or_else(|| "default".to_owned(), |weight| weight.to_string());
+                // A weight of the device is one only where a device stands.
+                format!("{} {weight}", device.unwrap_or("device"))
+            }
+        }
+    }
+}
+
+/// `N`, `default N`, `DEV N`, `DEV default`.
+pub(super) fn parse(line: &str, most: u16, setting: fn(WeightFile) -> Setting) -> Result<Line<'_>, FileError> {
+    let words = tokens(line);
+    let (device, value) = match words.as_slice() {
+        [value] => (None, value),
+        [device, value] => (Some(device).filter(|word| word.text != "default"), value),
+        _ => return Err(refused(line, "expected a weight, `default WEIGHT`, `DEV WEIGHT` or `DEV default`")),
+    };
+    if let Some(device) = device {
+        device::check(device)?;
+    }
+    let weight = if device.is_some() && value.text == "default" {
+        None
+    } else {
+        let weight =
+            kernel_number("", value.text, Counts::Plain("as weight")).map_err(|(refusal, message)| match refusal {
+                Refusal::Misread => value.refused(refusal, message),
+                Refusal::Invalid | Refusal::Range | Refusal::NoDevice => {
+                    value.refused(Refusal::Invalid, format!("expected a weight from 1 to {most}"))
+                }
+            })?;
+        let out = || value.refused(Refusal::Invalid, format!("out of range 1 to {most}"));
+        Some(u16::try_from(weight).ok().filter(|weight| (1..=most).contains(weight)).ok_or_else(out)?)
+    };
+    let file = match (device, weight) {
+        (None, Some(weight)) => WeightFile::Default(weight),
+        (_, weight) => WeightFile::Device(weight),
+    };
+    Ok(Line { device: device.map(|word| word.text), setting: setting(file) })
+}
+
+/// `io.prio.class`.
+pub(super) fn class<'a>(line: &'a str, rules: &Rules) -> Result<Line<'a>, FileError> {
+    let word = line.trim_matches([' ', '\t']);
+    let policy = parse_class(word, rules).map_err(|message| refused(line, format!("{word}: {message}")))?;
+    Ok(Line { device: None, setting: Setting::Class(policy) })
+}
+
+/// The policy of a word, under a kernel's rules.
+pub(crate) fn parse_class(word: &str, rules: &Rules) -> Result<PrioPolicy, String> {
+    let known = || PrioPolicy::ALL.into_iter().filter(|policy| policy.is_known(rules)).map(PrioPolicy::name);
+    match PrioPolicy::from_name(word) {
+        Some(policy) if policy.is_known(rules) => Ok(policy),
+        Some(_) => Err(format!(
+            "this kernel does not know it (6.5 and later do); there are {}",
+            known().collect::<Vec<_>>().join(", ")
+        )),
+        None => {
+            let meant = did_you_mean(word, known());
+            Err(format!("no such policy{meant}; there are {}", known().collect::<Vec<_>>().join(", ")))
+        }
+    }
+}
