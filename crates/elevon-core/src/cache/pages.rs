@@ -221,7 +221,7 @@ impl Pages {
 
     /// Puts a page for `index` of a file, which holds none, into a free frame: not up to date, not on any list. Answers the shadow that
     /// was there. `None` where no frame is free.
-    pub fn insert(&mut self, file: FileId, index: u64) -> Option<(Slot, Option<Shadow>)> {
+    pub(super) fn insert(&mut self, file: FileId, index: u64) -> Option<(Slot, Option<Shadow>)> {
         let slot = self.take_frame()?;
         let (leaf, shadow) = self.tree.insert(file, index, slot);
         let bits = Flags::USED.0 | ((index & 63) as u32) << OFFSET_SHIFT;
@@ -257,7 +257,7 @@ impl Pages {
     ///
     /// # Panics
     /// Where it is locked, dirty, under writeback or pinned.
-    pub fn remove(&mut self, slot: Slot, shadow: Option<Shadow>) -> Evicted {
+    pub(super) fn remove(&mut self, slot: Slot, shadow: Option<Shadow>) -> Evicted {
         assert!(self.is_evictable(slot), "{slot:?} is in use");
         assert_eq!(self.list_tag(slot), 0, "{slot:?} is on a list");
         let (file, index) = self.key(slot);
@@ -281,7 +281,7 @@ impl Pages {
     }
 
     /// Drops index nodes that hold shadows only, oldest first, until at most one for eight pages in use is left: the kernel's rule.
-    pub fn limit_shadows(&mut self) {
+    pub(super) fn limit_shadows(&mut self) {
         self.tree.drop_shadows(self.used >> 3);
     }
 
@@ -432,6 +432,12 @@ impl Pages {
         *pins = pins.checked_sub(1).expect("a page without pins is unpinned");
     }
 
+    /// Whether anybody pins it.
+    #[inline]
+    pub fn is_pinned(&self, slot: Slot) -> bool {
+        self[slot].pins != 0
+    }
+
     /// A page table maps it. (Reclaim may take mapped pages: their mappings go with them.)
     ///
     /// # Panics
@@ -478,9 +484,9 @@ impl Pages {
         self.accessed.get_mut(word).map(core::mem::take)
     }
 
-    /// The pages that stand in the same 64 indexes of their file, itself among them.
-    pub(super) fn neighbours(&self, slot: Slot) -> impl Iterator<Item = Slot> + '_ {
-        self.tree.leaf_pages(self[slot].leaf)
+    /// The page at an offset (0 to 63) of the aligned 64 indexes of its file in which `slot` is.
+    pub(super) fn neighbour(&self, slot: Slot, offset: u32) -> Option<Slot> {
+        self.tree.leaf_page(self[slot].leaf, offset)
     }
 
     /// Whether it may be taken: not locked, dirty, under writeback or pinned.
@@ -498,6 +504,10 @@ impl Pages {
     /// Frames in all.
     pub const fn capacity(&self) -> u64 {
         self.capacity as u64
+    }
+    /// Frames that were ever in use.
+    pub const fn frames_touched(&self) -> u64 {
+        self.frames.len() as u64
     }
     /// Pages in memory.
     #[inline]

@@ -40,7 +40,7 @@ impl Shadow {
 
     /// From [`Self::bits`].
     pub(super) const fn from_bits(bits: u32) -> Self {
-        Self(bits & (1 << 31) - 1)
+        Self(bits & ((1 << 31) - 1))
     }
 
     /// How far the counter `now` has come since the stamp.
@@ -53,7 +53,7 @@ impl Shadow {
 /// How far a counter of which only `bits` bits are kept has come from `stamp` to `now`.
 #[inline]
 pub const fn distance(now: u64, stamp: u64, bits: u32) -> u64 {
-    now.wrapping_sub(stamp) & (1 << bits) - 1
+    now.wrapping_sub(stamp) & ((1 << bits) - 1)
 }
 
 #[cfg(test)]

@@ -36,6 +36,12 @@ impl List {
         (self.tail != NONE).then_some(Slot(self.tail))
     }
 
+    /// The page that came last.
+    #[inline]
+    pub fn head(&self) -> Option<Slot> {
+        (self.head != NONE).then_some(Slot(self.head))
+    }
+
     /// The neighbour of a page of this list towards the head.
     #[inline]
     pub fn newer(&self, pages: &Pages, slot: Slot) -> Option<Slot> {
@@ -74,14 +80,14 @@ impl List {
     pub fn remove(&mut self, pages: &mut Pages, slot: Slot) {
         let (prev, next) = (pages[slot].prev, pages[slot].next);
         if prev == NONE {
-            self.head = next
+            self.head = next;
         } else {
-            pages[Slot(prev)].next = next
+            pages[Slot(prev)].next = next;
         }
         if next == NONE {
-            self.tail = prev
+            self.tail = prev;
         } else {
-            pages[Slot(next)].prev = prev
+            pages[Slot(next)].prev = prev;
         }
         self.len -= 1;
     }

@@ -61,7 +61,7 @@ impl Naive {
             }
             Step::Remove(pick, leaves) => {
                 let Some((key, slot)) = self.pick(pick).filter(|&(_, slot)| pages.is_evictable(slot)) else { return };
-                let shadow = leaves.then(|| Shadow::new(count, count % 3 == 0));
+                let shadow = leaves.then(|| Shadow::new(count, count.is_multiple_of(3)));
                 let evicted = pages.remove(slot, shadow);
                 assert_eq!((evicted.file.0, evicted.index), key);
                 self.pages.remove(&key);

@@ -350,14 +350,14 @@ impl Tree {
     fn unlist(&mut self, leaf: u32) {
         let (prev, next) = (self.nodes[leaf as usize].prev, self.nodes[leaf as usize].next);
         if prev == NONE {
-            self.oldest = next
+            self.oldest = next;
         } else {
-            self.nodes[prev as usize].next = next
+            self.nodes[prev as usize].next = next;
         }
         if next == NONE {
-            self.newest = prev
+            self.newest = prev;
         } else {
-            self.nodes[next as usize].prev = prev
+            self.nodes[next as usize].prev = prev;
         }
         self.shadow_leaves -= 1;
     }
@@ -463,15 +463,10 @@ impl Tree {
         }
     }
 
-    /// The pages in a leaf.
-    pub(super) fn leaf_pages(&self, leaf: u32) -> impl Iterator<Item = Slot> + '_ {
+    /// The page at an offset of a leaf.
+    pub(super) fn leaf_page(&self, leaf: u32, offset: u32) -> Option<Slot> {
         let node = &self.nodes[leaf as usize];
-        let mut left = node.present;
-        core::iter::from_fn(move || {
-            let offset = left.trailing_zeros();
-            left &= left.checked_sub(1)?;
-            Some(Slot(node.entries[offset as usize] - 1))
-        })
+        (node.present >> offset & 1 != 0).then(|| Slot(node.entries[offset as usize] - 1))
     }
 
     #[inline]

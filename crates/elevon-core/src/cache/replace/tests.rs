@@ -1,0 +1,1 @@
+//! Policies against naive models.
