@@ -67,6 +67,8 @@ fn bio(offset: u64, bytes: u64) -> Bio {
         io: 0,
         next: None,
         queued: Instant::ZERO,
+        gated: false,
+        since: Instant::ZERO,
     }
 }
 
