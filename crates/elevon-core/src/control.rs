@@ -17,8 +17,10 @@ use crate::units::{BioId, Instant, Nanos, Sector, TenantId};
 
 pub mod explain;
 pub mod io_throttle;
+pub mod pressure;
+pub mod stat;
 
-pub use explain::{Cause, Ledger, Rule};
+pub use explain::{Cause, Ledger, Reason, Rule, Wait};
 
 /// Bytes that a discard counts as, whatever its length: it moves none. As in Linux.
 pub const DISCARD_BYTES: u64 = 512;

@@ -7,6 +7,10 @@ extern crate alloc;
 use alloc::boxed::Box;
 use alloc::vec;
 
+mod sparse;
+
+pub use sparse::SparseHistogram;
+
 /// log2 of the bins in a group.
 const GROUP_BITS: u32 = 6;
 /// Bins in a group.

@@ -1,0 +1,159 @@
+//! What each tenant did: `io.stat` of a cgroup, latencies, what is under way.
+//!
+//! A bio counts when its limits have let it go, so one that fails later counts too: its bytes once, one I/O for every fragment that
+//! it is cut into. As in Linux. Counters are those of a tenant alone; what lies below it is added when somebody reads
+//! ([`Statistics::rolled_up`], O(tenants)), so a bio costs O(1) however deep its tenant is. 64 bytes a tenant, and
+//! [`SparseHistogram`] once it has finished something.
+
+extern crate alloc;
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+use core::fmt;
+
+use crate::histogram::SparseHistogram;
+use crate::op::StatGroup;
+use crate::tenant::{ROOT, Tenants};
+use crate::units::{Bytes, Nanos, TenantId};
+
+/// The six counters of `io.stat`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct IoCounters {
+    /// Bytes of bios as built, by [`StatGroup`].
+    pub bytes: [u64; 3],
+    /// Fragments, by [`StatGroup`]; flushes without data are writes.
+    pub ios: [u64; 3],
+}
+
+/// What one tenant did.
+#[derive(Clone, Debug, Default)]
+pub struct TenantStat {
+    /// What limits have let go so far.
+    pub counters: IoCounters,
+    /// Fragments between that and their end.
+    pub in_flight: u64,
+    latency: Option<Box<SparseHistogram>>,
+}
+
+/// What every tenant did.
+#[derive(Clone, Debug, Default)]
+pub struct Statistics {
+    tenants: Vec<TenantStat>,
+}
+
+/// A line of `io.stat`; see [`IoCounters::line`].
+#[derive(Clone, Copy, Debug)]
+pub struct IoStatLine {
+    counters: IoCounters,
+    major: u32,
+    minor: u32,
+}
+
+impl IoCounters {
+    /// The line of a device in `io.stat`, without a newline. The counters are left out while there was neither a read nor a write,
+    /// even if there were discards: as in Linux 6.1.
+    pub const fn line(self, major: u32, minor: u32) -> IoStatLine {
+        IoStatLine { counters: self, major, minor }
+    }
+
+    /// Bytes of all three groups.
+    pub const fn all_bytes(&self) -> u64 {
+        self.bytes[0] + self.bytes[1] + self.bytes[2]
+    }
+
+    /// I/Os of all three groups.
+    pub const fn all_ios(&self) -> u64 {
+        self.ios[0] + self.ios[1] + self.ios[2]
+    }
+
+    fn add(&mut self, other: &Self) {
+        for group in 0..3 {
+            self.bytes[group] += other.bytes[group];
+            self.ios[group] += other.ios[group];
+        }
+    }
+}
+
+impl fmt::Display for IoStatLine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.major, self.minor)?;
+        let IoCounters { bytes: [rbytes, wbytes, dbytes], ios: [rios, wios, dios] } = self.counters;
+        if rbytes | wbytes | rios | wios == 0 {
+            return Ok(());
+        }
+        write!(f, " rbytes={rbytes} wbytes={wbytes} rios={rios} wios={wios} dbytes={dbytes} dios={dios}")
+    }
+}
+
+impl TenantStat {
+    /// How long finished fragments took from the moment limits let them go, in nanoseconds; `None` before the first has finished.
+    pub fn latency(&self) -> Option<&SparseHistogram> {
+        self.latency.as_deref()
+    }
+
+    fn add(&mut self, other: &Self) {
+        self.counters.add(&other.counters);
+        self.in_flight += other.in_flight;
+        if let Some(theirs) = other.latency() {
+            self.latency.get_or_insert_default().merge(theirs);
+        }
+    }
+}
+
+impl Statistics {
+    fn entry(&mut self, tenant: TenantId) -> &mut TenantStat {
+        if tenant.index() >= self.tenants.len() {
+            self.tenants.resize_with(tenant.index() + 1, TenantStat::default);
+        }
+        &mut self.tenants[tenant.index()]
+    }
+
+    /// Limits have let a bio go, or (`first` false) what is left of one after a cut: its bytes were counted with the whole. `bytes`
+    /// is its true length, a discard's too.
+    #[inline]
+    pub fn on_issue(&mut self, tenant: TenantId, group: StatGroup, bytes: Bytes, first: bool) {
+        let stat = self.entry(tenant);
+        if first {
+            stat.counters.bytes[group as usize] += bytes.get();
+        }
+        stat.counters.ios[group as usize] += 1;
+        stat.in_flight += 1;
+    }
+
+    /// A fragment that was issued is over, after so long.
+    #[inline]
+    pub fn on_finish(&mut self, tenant: TenantId, latency: Nanos) {
+        self.on_drop(tenant);
+        self.entry(tenant).latency.get_or_insert_default().add(latency.get());
+    }
+
+    /// A fragment that was issued ends without having become a request; its time says nothing.
+    #[inline]
+    pub fn on_drop(&mut self, tenant: TenantId) {
+        let stat = self.entry(tenant);
+        debug_assert!(stat.in_flight > 0, "a fragment ends that was not issued");
+        stat.in_flight = stat.in_flight.saturating_sub(1);
+    }
+
+    /// What a tenant did itself; of [`Self::rolled_up`], with everybody below it.
+    pub fn of(&self, tenant: TenantId) -> TenantStat {
+        self.tenants.get(tenant.index()).cloned().unwrap_or_default()
+    }
+
+    /// With what lies below a tenant added to it, removed tenants included. Nothing is added to the root, as in Linux.
+    #[must_use]
+    pub fn rolled_up(&self, tenants: &Tenants) -> Self {
+        let mut all = self.clone();
+        // A parent is always older than its children, so its id is smaller.
+        for child in (1..all.tenants.len()).rev() {
+            let parent = tenants.parent(TenantId(child as u32)).filter(|&parent| parent != ROOT);
+            if let Some(parent) = parent {
+                let (above, below) = all.tenants.split_at_mut(child);
+                above[parent.index()].add(&below[0]);
+            }
+        }
+        all
+    }
+}
+
+#[cfg(test)]
+mod tests;
