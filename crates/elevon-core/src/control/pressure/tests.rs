@@ -129,7 +129,7 @@ impl Naive {
         for (kind, is_stalled) in [some, some && count(Runnable) == 0].into_iter().enumerate() {
             self.stalled_ms[kind] += u64::from(is_stalled);
             self.recent_ms[kind] += u64::from(is_stalled);
-            if (ms + 1) % 2000 == 0 {
+            if (ms + 1).is_multiple_of(2000) {
                 let percent = core::mem::take(&mut self.recent_ms[kind]) * 100 / 2000;
                 for (average, decay) in self.averages[kind].iter_mut().zip([1677u64, 1981, 2034]) {
                     let (old, new) = (u64::from(*average), percent * 2048);
