@@ -1,13 +1,19 @@
 //! The page cache as policy: which pages are in, in what state, and which one goes next; never their bytes.
 //!
-//! So the same code stands before a simulated device and before a real file. [`pages`] is the arena of page frames and the index of
+//! So the same code stands before a simulated device and before a real file. What to read is decided in [`readahead`] and [`fault`],
+//! how much may be dirty in [`dirty`], who writes it in [`flusher`], when to reclaim in [`watermark`]. [`pages`] is the arena of page frames and the index of
 //! each file, [`shadow`] what an evicted page leaves behind, [`replace`] the policies that choose the next victim, [`resident`] the
 //! three together: what the read, fault and write paths call.
 
+pub mod dirty;
+pub mod fault;
+pub mod flusher;
 pub mod pages;
+pub mod readahead;
 pub mod replace;
 pub mod resident;
 pub mod shadow;
+pub mod watermark;
 
 /// A file (or block device) whose pages are cached: a dense number, from 0, given by whoever opens it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]

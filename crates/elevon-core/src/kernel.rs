@@ -88,6 +88,9 @@ pub struct Rules {
     pub io_ticks: IoTicksForm,
     /// Direct reads through a file system (iomap) carry SYNC, as measured on 6.18.
     pub iomap_reads_are_sync: bool,
+    /// Readahead goes on from a marker only, a first window that its request fills is half behind its marker, and no window
+    /// swallows the next (6.11+).
+    pub readahead_async_by_marker: bool,
     /// A request dropped to `Status::Again` where a NOWAIT bio would have to be split (6.2, 6.1.5).
     pub nowait_is_never_split: bool,
     /// `io.prio.class` has `promote-to-rt`, and `none-to-rt` is another name for it (6.5+).
@@ -145,6 +148,7 @@ impl Kernel {
                 Self::V6_1 | Self::V6_12 | Self::V6_18 => IoTicksForm::Precise,
             },
             iomap_reads_are_sync: at_least_6_18,
+            readahead_async_by_marker: at_least_6_12,
             nowait_is_never_split: true,
             promote_to_rt: at_least_6_6,
         }

@@ -1,0 +1,188 @@
+use super::*;
+
+const D: u64 = 1_000_000;
+const HZ: Hz = Hz(250);
+
+fn limits(dirtyable: u64) -> Limits {
+    Limits::new(dirtyable, DirtyRatios::default())
+}
+
+#[test]
+fn g58_limits() {
+    for (dirtyable, thresh, background, freerun, set, poll) in [
+        (100_000, 19_995, 9_985, 14_990, 17_492, 128),
+        (262_144, 52_416, 26_176, 39_296, 45_856, 128),
+        (1_000_000, 199_951, 99_853, 149_902, 174_926, 256),
+        (1_310_720, 262_080, 130_880, 196_480, 229_280, 256),
+    ] {
+        let l = limits(dirtyable);
+        assert_eq!((l.thresh, l.background, l.freerun()), (thresh, background, freerun));
+        assert_eq!(setpoint(l.freerun(), l.thresh), set);
+        assert_eq!(l.poll_interval(0), poll);
+    }
+    assert_eq!(limits(D).poll_interval(149_902), 128);
+    assert_eq!(limits(D).poll_interval(199_951), 1);
+    let odd = Limits::new(D, DirtyRatios { dirty: 5, background: 10 });
+    assert_eq!(odd.background, odd.thresh / 2);
+
+    let mut domain = Domain::new(HZ, DirtyRatios::default());
+    let mut writer = Writer { dirtied: 1000, ..Writer::default() };
+    let counts = Counts { dirty: 149_902, writeback: 0, dirtyable: D };
+    assert_eq!(domain.balance(Instant::new(5), &mut writer, &counts, false), Verdict::Go);
+    assert_eq!((writer.dirtied, writer.allowance), (0, 128));
+}
+
+#[test]
+fn real_time_tasks_may_go_further() {
+    let l = limits(D).for_real_time(199_951);
+    assert_eq!((l.thresh, l.background), (199_951 + 49_987 + 6_248, 99_853 + 24_963 + 6_248));
+}
+
+#[test]
+fn position_ratio_is_a_cubic_in_fixed_point() {
+    let l = limits(D);
+    for (dirty, ratio) in [
+        (149_902, 2045),
+        (162_414, 1151),
+        (174_926, 1024),
+        (181_182, 1008),
+        (187_438, 896),
+        (193_694, 594),
+        (199_951, 0),
+        (300_000, 0),
+    ] {
+        assert_eq!(global_ratio(l.freerun(), l.thresh, dirty), ratio, "dirty {dirty}");
+    }
+    let mut last = u64::MAX;
+    for dirty in (0..210_000).step_by(97) {
+        let ratio = global_ratio(l.freerun(), l.thresh, dirty);
+        assert!(ratio <= last && ratio <= 2048);
+        last = ratio;
+    }
+}
+
+#[test]
+fn g59_g60_g61_rates_and_pauses() {
+    let l = limits(D);
+    let rate = |dirty| (6_400 * global_ratio(l.freerun(), l.thresh, dirty)) >> 10;
+    assert_eq!(rate(174_926), 6_400);
+    assert_eq!(rate(187_438), 5_600);
+    assert_eq!(rate(199_951), 0);
+
+    // 150 pages at 6,400 a second: 23.4 ms are 5 whole jiffies.
+    let mut domain = Domain { base_rate: 6_400, ..Domain::new(HZ, DirtyRatios::default()) };
+    let now = Instant::new(1);
+    let mut writer = Writer { dirtied: 150, allowance: 150, paused_until: Some(now) };
+    let at = |dirty| Counts { dirty, writeback: 0, dirtyable: D };
+    let verdict = domain.balance(now, &mut writer, &at(174_926), false);
+    assert_eq!(verdict, Verdict::Pause { span: Nanos::from_millis(20), again: false });
+    assert_eq!((writer.dirtied, writer.allowance), (0, 150));
+
+    let mut writer = Writer { dirtied: 150, allowance: 150, paused_until: Some(now) };
+    let verdict = domain.balance(now, &mut writer, &at(199_951), false);
+    assert_eq!(verdict, Verdict::Pause { span: Nanos::from_millis(200), again: true });
+    assert_eq!(writer.dirtied, 150);
+}
+
+#[test]
+fn thinking_is_paid_and_small_debts_wait() {
+    let mut domain = Domain { base_rate: 6_400, ..Domain::new(HZ, DirtyRatios::default()) };
+    let counts = Counts { dirty: 174_926, writeback: 0, dirtyable: D };
+    let start = Instant::new(0);
+    // It thought for 12 ms of the 20: the rest is 2 jiffies, less than is slept for.
+    let mut writer = Writer { dirtied: 150, allowance: 150, paused_until: Some(start) };
+    assert_eq!(domain.balance(start + Nanos::from_millis(12), &mut writer, &counts, false), Verdict::Go);
+    assert_eq!(writer.paused_until, Some(start + Nanos::from_millis(20)));
+    // Next time it owes that too.
+    writer.dirtied = 150;
+    let verdict = domain.balance(start + Nanos::from_millis(12), &mut writer, &counts, false);
+    assert_eq!(verdict, Verdict::Pause { span: Nanos::from_millis(20), again: false });
+    // A credit older than a second lapses.
+    let mut writer = Writer { dirtied: 150, allowance: 150, paused_until: Some(start) };
+    let later = start + Nanos::from_secs(3);
+    assert_eq!(domain.balance(later, &mut writer, &counts, false), Verdict::Go);
+    assert_eq!(writer.paused_until, Some(later));
+}
+
+#[test]
+fn longest_pause_and_target() {
+    for (wb_dirty, ms) in [(150_000, 200), (1_000, 8), (100, 4)] {
+        assert_eq!(HZ.span(max_pause(HZ, wb_dirty, 25_600)), Nanos::from_millis(ms));
+    }
+    for (writers, pages, jiffies) in [(1, 200, 2), (2, 200, 4), (4, 150, 6), (8, 112, 9)] {
+        let target = pause_target(HZ, 25_600, 25_600 / writers, 50);
+        assert_eq!((target.pages, target.jiffies), (pages, jiffies), "{writers} writers");
+    }
+    // So slow that 32 pages take longer than the longest pause.
+    let target = pause_target(HZ, 25_600, 100, 50);
+    assert_eq!((target.pages, target.jiffies), (19, 50));
+    // 32 pages fit below the longest pause.
+    let target = pause_target(HZ, 1_600, 400, 50);
+    assert_eq!((target.pages, target.jiffies), (32, 20));
+}
+
+#[test]
+fn g62_background() {
+    let domain = Domain::new(HZ, DirtyRatios::default());
+    let at = |dirty| Counts { dirty, writeback: 500_000, dirtyable: D };
+    assert!(!domain.wants_flusher(&at(99_853)));
+    assert!(domain.wants_flusher(&at(99_854)));
+}
+
+#[test]
+fn the_device_line() {
+    // 1 at the setpoint, a quarter at most taken away for good, more for a device that would run idle.
+    let of = |wb_dirty| device_ratio(1024, 174_926, 199_951, wb_dirty, 25_600);
+    assert_eq!(of(174_926), 1023);
+    assert_eq!(of(379_726 - 51_200), 256);
+    assert_eq!(of(1_000_000), 256);
+    assert!(of(50_000) > 2 * of(100_000));
+    assert!(of(100) >= 8 * 1024);
+}
+
+/// N writers that dirty as fast as they may beside a device of a fixed speed: the base rate settles near its share, and the dirty
+/// pages stay below the limit.
+#[test]
+fn writers_settle_at_their_share() {
+    for writers in [1usize, 4, 8] {
+        let mut domain = Domain::new(HZ, DirtyRatios::default());
+        let mut accounts = [Writer::default(); 8];
+        let mut wake = [Instant::ZERO; 8];
+        let (mut dirty, speed, tick) = (0u64, 12_800u64, Nanos::from_millis(2));
+        let mut peak = 0;
+        let mut half = 0;
+        let mut now = Instant::ZERO;
+        while now < Instant::new(120_000_000_000) {
+            let gone = (speed * tick.get() / 1_000_000_000).min(dirty);
+            dirty -= gone;
+            domain.on_written(gone);
+            for n in 0..writers {
+                while wake[n] <= now {
+                    let counts = Counts { dirty, writeback: 0, dirtyable: D };
+                    dirty += 32;
+                    domain.on_dirtied(32);
+                    accounts[n].dirtied += 32;
+                    if !domain.is_due(&accounts[n]) {
+                        wake[n] = now + Nanos::from_micros(100);
+                        continue;
+                    }
+                    wake[n] = match domain.balance(now, &mut accounts[n], &counts, false) {
+                        Verdict::Go => now + Nanos::from_micros(100),
+                        Verdict::Pause { span, .. } => now + span,
+                    };
+                }
+            }
+            peak = peak.max(dirty);
+            now = now + tick;
+            if now.get() == 60_000_000_000 {
+                half = domain.dirtied;
+            }
+        }
+        assert!(peak <= 199_951 + 64 * writers as u64, "{writers} writers: {peak} dirty");
+        assert!(domain.bandwidth().abs_diff(speed) < speed / 10, "bandwidth {}", domain.bandwidth());
+        let rate = (domain.dirtied - half) / 60;
+        assert!(rate.abs_diff(speed) < speed / 10, "{writers} writers dirty {rate} a second");
+        let share = speed / writers as u64;
+        assert!(domain.base_rate() > share / 2 && domain.base_rate() < share * 2, "base rate {}", domain.base_rate());
+    }
+}

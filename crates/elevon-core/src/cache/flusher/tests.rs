@@ -1,0 +1,110 @@
+use super::*;
+
+const fn at(secs: u64) -> Instant {
+    Instant::new(secs * 1_000_000_000)
+}
+
+fn turn(next: u64, written: u64, is_dirty: bool, is_used_up: bool) -> Turn {
+    Turn { next, written, is_dirty, is_used_up }
+}
+
+/// Runs timers up to `until` and answers when the first turn came.
+fn first_turn(flusher: &mut Flusher, until: Instant) -> Option<(Instant, Chunk)> {
+    while let Some(now) = flusher.next_timer().filter(|&now| now <= until) {
+        flusher.handle_timer(now);
+        if let Some(chunk) = flusher.next_turn(now, false) {
+            return Some((now, chunk));
+        }
+    }
+    None
+}
+
+#[test]
+fn g63_old_files_are_written_at_the_wake_after_thirty_seconds() {
+    let mut flusher = Flusher::new();
+    flusher.on_dirtied(FileId(3), at(0));
+    flusher.on_dirtied(FileId(3), at(20));
+    let chunk = Chunk { file: FileId(3), from: 0, reason: Reason::Periodic };
+    assert_eq!(first_turn(&mut flusher, at(100)), Some((at(30), chunk)));
+
+    // The wakes of another file fall just before: 35 s at the latest.
+    let mut flusher = Flusher::new();
+    flusher.on_dirtied(FileId(0), at(0));
+    flusher.on_dirtied(FileId(3), Instant::new(1));
+    let (now, chunk) = first_turn(&mut flusher, at(100)).expect("the first file");
+    assert_eq!((now, chunk.file), (at(30), FileId(0)));
+    flusher.turn_ended(FileId(0), turn(0, 1, false, false), now);
+    assert_eq!(flusher.next_turn(now, false), None);
+    let (now, chunk) = first_turn(&mut flusher, at(100)).expect("the second file");
+    assert_eq!((now, chunk.file), (at(35), FileId(3)));
+    flusher.turn_ended(FileId(3), turn(0, 1, false, false), now);
+    assert_eq!(flusher.next_turn(now, false), None);
+    // Nothing dirty: one more look, and then no more.
+    flusher.handle_timer(at(40));
+    assert_eq!((flusher.next_turn(at(40), false), flusher.next_timer()), (None, None));
+}
+
+#[test]
+fn g64_chunks() {
+    for (bandwidth, pages) in [(25_600, 13_312), (2_560, 2_048), (1_000, 1_024), (128_000, 25_600)] {
+        assert_eq!(chunk_pages(bandwidth, 199_951, u64::MAX), pages, "bandwidth {bandwidth}");
+    }
+    assert_eq!(chunk_pages(25_600, 199_951, 3_000), 3_072);
+}
+
+#[test]
+fn background_takes_files_in_turns_until_below() {
+    let mut flusher = Flusher::new();
+    for n in [4, 2, 9] {
+        flusher.on_dirtied(FileId(n), at(0));
+    }
+    assert_eq!(flusher.next_turn(at(1), true), None, "nobody woke it");
+    flusher.wake();
+    let mut order = Vec::new();
+    for step in 0..7 {
+        let Chunk { file, from, reason } = flusher.next_turn(at(1), true).expect("dirty pages are left");
+        assert_eq!(reason, Reason::Background);
+        order.push((file.0, from));
+        flusher.turn_ended(file, turn(from + 100, 100, file.0 != 2, true), at(1));
+        flusher.self_check();
+        assert!(step < 6 || flusher.is_awake());
+    }
+    assert_eq!(order, [(4, 0), (2, 0), (9, 0), (4, 100), (9, 100), (4, 200), (9, 200)]);
+    assert_eq!(flusher.next_turn(at(1), false), None);
+    assert!(!flusher.is_awake() && flusher.is_dirty(FileId(4)) && !flusher.is_dirty(FileId(2)));
+}
+
+#[test]
+fn what_cannot_be_written_ends_the_pass() {
+    let mut flusher = Flusher::new();
+    flusher.on_dirtied(FileId(0), at(0));
+    flusher.on_dirtied(FileId(1), at(1));
+    flusher.wake();
+    for _ in 0..2 {
+        let chunk = flusher.next_turn(at(2), true).expect("a turn each");
+        flusher.turn_ended(chunk.file, turn(0, 0, true, false), at(2));
+        flusher.self_check();
+    }
+    assert_eq!(flusher.next_turn(at(2), true), None);
+    assert!(!flusher.is_awake());
+}
+
+#[test]
+fn a_file_cleaned_by_others_has_no_turn() {
+    let mut flusher = Flusher::new();
+    flusher.on_dirtied(FileId(0), at(0));
+    flusher.on_dirtied(FileId(1), at(0));
+    flusher.on_clean(FileId(0));
+    flusher.self_check();
+    flusher.wake();
+    let chunk = flusher.next_turn(at(0), true).expect("the other file");
+    assert_eq!(chunk.file, FileId(1));
+    flusher.on_clean(FileId(1));
+    flusher.turn_ended(FileId(1), turn(0, 5, false, false), at(0));
+    assert_eq!(flusher.next_turn(at(0), true), None);
+    // Dirty again, it is young again.
+    flusher.on_dirtied(FileId(0), at(40));
+    flusher.handle_timer(at(45));
+    assert_eq!(flusher.next_turn(at(45), false), None);
+    assert_eq!(first_turn(&mut flusher, at(100)).map(|(now, _)| now), Some(at(70)));
+}
