@@ -16,6 +16,7 @@ use crate::tenant::{TenantError, Tenants};
 use crate::units::{BioId, Instant, Nanos, Sector, TenantId};
 
 pub mod explain;
+pub mod io_cost;
 pub mod io_throttle;
 pub mod pressure;
 pub mod stat;

@@ -1,0 +1,143 @@
+//! Debt: I/O that had to go before it could be paid for.
+//!
+//! While a tenant is in debt it lends its whole share and its I/Os wait; its budget pays at its full share. Far in debt, its
+//! tasks are delayed on their way back to user space, so that they cannot make more of it. On a device with time to spare
+//! debts are forgiven bit by bit.
+
+use super::hweight::{mul_div, stretch};
+use super::{IoCost, SPEED_ONE};
+use crate::units::{Instant, Nanos};
+
+/// Delays: from 250 us at 5 periods of debt to 250 ms at 250 periods.
+const DELAY: (u64, u64) = (250_000, 250_000_000);
+const DELAY_PERIODS: (u64, u64) = (5, 250);
+
+/// How long tasks are delayed; halves each second.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Delay {
+    ns: u64,
+    set: Instant,
+    /// Tasks have been delayed since.
+    since: Instant,
+}
+
+impl Delay {
+    /// The delay now, zero once it has fallen below the shortest.
+    pub(super) fn at(&self, now: Instant) -> Nanos {
+        let seconds = now.since(self.set).get() / 1_000_000_000;
+        let ns = self.ns >> seconds.min(63);
+        Nanos::new(if ns >= DELAY.0 { ns } else { 0 })
+    }
+
+    /// How long tasks have been delayed by now.
+    pub(super) fn lasted(&self, now: Instant) -> Nanos {
+        if self.ns == 0 { Nanos::ZERO } else { now.since(self.since) }
+    }
+}
+
+/// The window over which a device is judged to have had time to spare.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Forgiveness {
+    since: Instant,
+    usage: u64,
+}
+
+/// Length of that window, at the least, and of one halving.
+const FORGIVE_EVERY: u64 = 100_000_000;
+
+impl IoCost {
+    /// Charges a cost that there is no budget for.
+    pub(super) fn incur_debt(&mut self, now: Instant, slot: u32, cost: u64) {
+        let group = &mut self.groups[slot as usize];
+        if group.debt == 0 {
+            group.indebt_since = now;
+        }
+        group.debt += cost;
+        group.stat.usage += Nanos::new(cost);
+        self.debtors_use_nothing(slot);
+        self.set_delay(now, slot);
+        self.arm(slot);
+    }
+
+    pub(super) fn debtors_use_nothing(&mut self, slot: u32) {
+        if self.groups[slot as usize].debt > 0 {
+            self.shares.set_in_use(slot, 1);
+        }
+    }
+
+    /// Pays what the budget allows, at the full share.
+    pub(super) fn pay_debt(&mut self, now: Instant, vnow: i64, slot: u32) {
+        let share = self.shares.of(slot).0;
+        let group = &mut self.groups[slot as usize];
+        let budget = u64::try_from(vnow - group.vtime).unwrap_or(0);
+        let pays = mul_div(budget, share, super::hweight::WHOLE).min(group.debt);
+        if pays == group.debt {
+            group.vtime += stretch(pays, share) as i64;
+            self.forget_debt(now, slot);
+        } else {
+            group.vtime += stretch(pays, share) as i64;
+            group.debt -= pays;
+        }
+    }
+
+    /// The debt is gone, and the whole share is in use again.
+    pub(super) fn forget_debt(&mut self, now: Instant, slot: u32) {
+        let group = &mut self.groups[slot as usize];
+        if group.debt > 0 {
+            group.stat.indebt = group.indebt(now);
+            group.debt = 0;
+            self.shares.set_in_use(slot, u64::MAX);
+        }
+    }
+
+    /// Delays the tenant's tasks as its debt says, or goes on with a delay that has not yet decayed.
+    pub(super) fn set_delay(&mut self, now: Instant, slot: u32) {
+        let vnow = self.clock.now(now);
+        let period = self.margin(100).max(1) as u64;
+        let share = self.shares.of(slot).0;
+        let group = &mut self.groups[slot as usize];
+        let owed = if group.debt > 0 { stretch(group.debt, share) } else { 0 };
+        let behind = u64::try_from(group.vtime - vnow).unwrap_or(0).saturating_add(owed);
+        let (low, high) = (DELAY_PERIODS.0 * period, DELAY_PERIODS.1 * period);
+        let wanted =
+            if behind >= low { DELAY.0 + mul_div(behind.min(high) - low, DELAY.1 - DELAY.0, high - low) } else { 0 };
+        let before = group.delay.at(now).get();
+        if wanted > before {
+            let since = if group.delay.ns == 0 { now } else { group.delay.since };
+            group.delay = Delay { ns: wanted, set: now, since };
+        } else if before == 0 && group.delay.ns > 0 {
+            group.stat.indelay += group.delay.lasted(now);
+            group.delay = Delay::default();
+        }
+    }
+
+    /// A period is over in which the device was used for `usage` of its time (`elapsed`). If it was at most half used over
+    /// 100 ms or more, debts and delays halve, once per 100 ms.
+    pub(super) fn forgive_debts(&mut self, now: Instant, elapsed: Nanos, usage: u64) {
+        if !self.active.iter().any(|&slot| self.groups[slot as usize].debt > 0) {
+            self.forgiveness = Forgiveness { since: now, usage: 0 };
+            return;
+        }
+        let usage = mul_div(usage, SPEED_ONE, self.control.speed);
+        let is_busy = self.control.level > 0;
+        self.forgiveness.usage += if is_busy { usage.max(elapsed.get()) } else { usage };
+        let window = now.since(self.forgiveness.since).get();
+        if window < FORGIVE_EVERY {
+            return;
+        }
+        let used = core::mem::replace(&mut self.forgiveness, Forgiveness { since: now, usage: 0 }).usage;
+        if used > window / 2 {
+            return;
+        }
+        let halvings = (window / FORGIVE_EVERY).min(63) as u32;
+        for at in 0..self.active.len() {
+            let slot = self.active[at];
+            let group = &mut self.groups[slot as usize];
+            group.delay.ns = (group.delay.ns >> halvings).max(u64::from(group.delay.ns > 0));
+            match group.debt >> halvings {
+                0 => self.forget_debt(now, slot),
+                debt => group.debt = debt,
+            }
+        }
+    }
+}

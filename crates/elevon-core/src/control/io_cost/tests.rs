@@ -1,0 +1,676 @@
+extern crate alloc;
+use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
+
+use super::*;
+use crate::ioprio::IoPrio;
+use crate::sched::testing::Rng;
+
+const MS: u64 = 1_000_000;
+/// 4 KiB: 200 us sequential, 1 ms random. The device of the worked examples.
+const PLAIN: Coefficients = Coefficients {
+    rbps: 40_960_000,
+    rseqiops: 5_000,
+    rrandiops: 1_000,
+    wbps: 40_960_000,
+    wseqiops: 5_000,
+    wrandiops: 1_000,
+};
+
+struct Bed {
+    cost: IoCost,
+    tenants: Tenants,
+    ledger: Ledger,
+    now: Instant,
+    bios: u32,
+    random_at: u64,
+}
+
+fn at(ns: u64) -> Instant {
+    Instant::new(ns)
+}
+
+impl Bed {
+    /// The worked examples' device with periods of 50 ms, its speed fixed unless the bounds say otherwise.
+    fn new(min: u32, max: u32) -> Self {
+        let mut cost = IoCost::new(Preset::SsdDefault);
+        cost.set_model(Instant::ZERO, PLAIN);
+        cost.set_qos(Instant::ZERO, Qos { enable: true, min, max, ..Preset::SsdDefault.qos() }).unwrap();
+        let bed = Self {
+            cost,
+            tenants: Tenants::new(),
+            ledger: Ledger::default(),
+            now: Instant::ZERO,
+            bios: 0,
+            random_at: 0,
+        };
+        assert_eq!(bed.cost.qos.period(), Nanos::from_millis(50));
+        bed
+    }
+
+    fn fixed() -> Self {
+        Self::new(10_000, 10_000)
+    }
+
+    fn tenant(&mut self, parent: TenantId, weight: u16) -> TenantId {
+        let tenant = self.tenants.add(parent).unwrap();
+        self.cost.set_weight(self.now, &self.tenants, tenant, weight).unwrap();
+        tenant
+    }
+
+    fn charge(&mut self, tenant: TenantId) -> Charge {
+        // Far from everything: random.
+        self.random_at += 1 << 20;
+        Charge {
+            tenant,
+            op: Op::Read,
+            ioprio: IoPrio::DEFAULT,
+            sector: Sector::new(self.random_at),
+            bytes: 4096,
+            first: true,
+            must_issue: false,
+            may_sleep: true,
+        }
+    }
+
+    /// Tenants active with a full budget and a cursor, none of it used.
+    fn activate(&mut self, tenants: &[TenantId]) {
+        for &tenant in tenants {
+            let slot = self.cost.slot(&self.tenants, tenant);
+            self.cost.groups[slot as usize].cursor = Some(Sector::ZERO);
+            assert!(self.cost.activate(self.now, slot));
+        }
+    }
+
+    fn submit(&mut self, charge: &Charge) -> (BioId, Verdict) {
+        self.bios += 1;
+        let bio = BioId(self.bios);
+        let verdict = self.cost.admit(self.now, &self.tenants, bio, charge);
+        self.cost.self_check(&self.tenants);
+        (bio, verdict)
+    }
+
+    fn read(&mut self, tenant: TenantId) -> (BioId, Verdict) {
+        let charge = self.charge(tenant);
+        self.submit(&charge)
+    }
+
+    fn finish(&mut self, tenant: TenantId, allocated: Instant) {
+        let io = Finished {
+            tenant,
+            op: Op::Read,
+            bytes: 4096,
+            must_issue: false,
+            issued: allocated,
+            allocated,
+            end: self.now,
+        };
+        self.cost.on_finish(self.now, &self.tenants, &io);
+    }
+
+    fn release(&mut self) -> Vec<BioId> {
+        let mut out = Vec::new();
+        self.cost.release(self.now, &self.tenants, &mut self.ledger, &mut out);
+        self.cost.self_check(&self.tenants);
+        out
+    }
+
+    /// Advances to the next time that something happens, or to `end`.
+    fn step(&mut self, end: Instant) -> Vec<BioId> {
+        self.now = self.cost.next_wakeup().unwrap_or(end).clamp(self.now, end);
+        self.release()
+    }
+
+    /// Tenants that issue random reads back to back, each taking no time, until `end`: times at which each goes. `rest`: how
+    /// long a tenant waits after each.
+    fn back_to_back(&mut self, tenants: &[TenantId], rest: &[u64], end: Instant) -> Vec<Vec<u64>> {
+        let mut went = alloc::vec![Vec::new(); tenants.len()];
+        let mut next: Vec<Option<Instant>> = alloc::vec![Some(self.now); tenants.len()];
+        let mut owner = BTreeMap::new();
+        loop {
+            for index in 0..tenants.len() {
+                while next[index].is_some_and(|at| at <= self.now) {
+                    let (bio, verdict) = self.read(tenants[index]);
+                    next[index] = None;
+                    if verdict == Verdict::Pass {
+                        went[index].push(self.now.get());
+                        self.finish(tenants[index], self.now);
+                        next[index] = Some(self.now + Nanos::new(rest[index]));
+                    } else {
+                        owner.insert(bio, index);
+                    }
+                }
+            }
+            if self.now >= end {
+                return went;
+            }
+            let submits = next.iter().flatten().min().copied().unwrap_or(end);
+            for bio in self.step(submits.min(end)) {
+                // One that an earlier run left waiting is nobody's.
+                let Some(index) = owner.remove(&bio) else { continue };
+                went[index].push(self.now.get());
+                self.finish(tenants[index], self.now);
+                next[index] = Some(self.now + Nanos::new(rest[index]));
+            }
+        }
+    }
+}
+
+fn share(bed: &mut Bed, tenant: TenantId) -> u64 {
+    bed.cost.share_ppm(tenant).unwrap().1
+}
+
+#[test]
+fn shares_are_products_over_the_active_levels() {
+    let mut bed = Bed::fixed();
+    let (a, b) = (bed.tenant(ROOT, 100), bed.tenant(ROOT, 300));
+    let (a0, a1) = (bed.tenant(a, 100), bed.tenant(a, 100));
+    bed.activate(&[a0, a1]);
+    assert_eq!((share(&mut bed, a0), share(&mut bed, a1), bed.cost.share_ppm(b)), (500_000, 500_000, None));
+    bed.activate(&[b]);
+    assert_eq!((share(&mut bed, a0), share(&mut bed, a1), share(&mut bed, b)), (125_000, 125_000, 750_000));
+    assert_eq!(stretch(10 * MS, 1 << 29), 80 * MS, "a 10 ms I/O costs A0 80 ms of its time");
+    // An inner tenant is not controlled while somebody is active below it.
+    assert!((0..1000).all(|_| bed.read(a).1 == Verdict::Pass));
+    // Removal and weights count at once.
+    bed.cost.set_weight(bed.now, &bed.tenants, b, 100).unwrap();
+    assert_eq!((share(&mut bed, a0), share(&mut bed, b)), (250_000, 500_000));
+    bed.tenants.remove(a1).unwrap();
+    bed.cost.on_tenant_removed(bed.now, &bed.tenants, a1);
+    bed.cost.self_check(&bed.tenants);
+    assert_eq!((share(&mut bed, a0), share(&mut bed, b)), (500_000, 500_000));
+    assert_eq!(bed.cost.set_weight(bed.now, &bed.tenants, b, 0), Err(WeightError));
+    assert_eq!(bed.cost.set_weight(bed.now, &bed.tenants, b, 10_001), Err(WeightError));
+    assert_eq!(bed.cost.weight(b), 100);
+}
+
+#[test]
+fn the_linear_model() {
+    let model = Model::new(&PLAIN);
+    let us = |n| Nanos::from_micros(n);
+    for (bytes, sequential, random, merged) in
+        [(4096, 200, 1000, 100), (65536, 1700, 2500, 1600), (512, 200, 1000, 100), (8191, 200, 1000, 100)]
+    {
+        for is_write in [false, true] {
+            assert_eq!(model.request(is_write, bytes, false), us(sequential));
+            assert_eq!(model.request(is_write, bytes, true), us(random));
+            assert_eq!(model.size(is_write, bytes), us(merged));
+        }
+    }
+    let (here, mib) = (Some(Sector::new(1 << 20)), 2048);
+    assert!(!model::is_random(None, Sector::new(1 << 30)), "the first of a tenant is not random");
+    assert!(!model::is_random(here, Sector::new((1 << 20) + 16 * mib)));
+    assert!(model::is_random(here, Sector::new((1 << 20) + 16 * mib + 1)));
+    assert!(model::is_random(here, Sector::new((1 << 20) - 16 * mib - 1)));
+}
+
+#[test]
+fn presets_cost_what_is_published() {
+    // 4 KiB read sequential and random, 4 KiB write sequential and random, 1 MiB read sequential.
+    let table = [
+        (Preset::Hdd, [23_977, 2_702_703, 23_417, 2_645_503, 6_025_515], 500),
+        (Preset::SsdQd1, [16_661, 143_968, 29_660, 37_319, 4_265_130], 50),
+        (Preset::SsdDefault, [111_958, 117_399, 34_777, 45_579, 2_249_300], 50),
+        (Preset::SsdFast, [1_380, 1_321, 2_351, 2_351, 338_200], 10),
+    ];
+    for (preset, costs, period) in table {
+        let model = Model::new(&preset.coefficients());
+        let ours = [
+            model.request(false, 4096, false),
+            model.request(false, 4096, true),
+            model.request(true, 4096, false),
+            model.request(true, 4096, true),
+            model.request(false, 1 << 20, false),
+        ];
+        for (ours, published) in ours.into_iter().zip(costs) {
+            assert!(
+                ours.get().abs_diff(published) * 1000 <= published + 1000,
+                "{preset:?}: {ours} against {published}"
+            );
+        }
+        assert_eq!(preset.qos().period(), Nanos::from_millis(period));
+    }
+    let qos = Qos { rpct: 5_000, rlat: Nanos::from_millis(5), wlat: Nanos::from_millis(1), ..Preset::SsdFast.qos() };
+    assert_eq!(qos.period(), Nanos::from_millis(50));
+    assert_eq!(
+        (Preset::of(true, 1), Preset::of(false, 1), Preset::of(false, 2)),
+        (Preset::Hdd, Preset::SsdQd1, Preset::SsdDefault)
+    );
+}
+
+#[test]
+fn bad_qualities_of_service_are_refused() {
+    let mut cost = IoCost::new(Preset::Hdd);
+    let good = Preset::Hdd.qos();
+    assert_eq!(cost.set_qos(Instant::ZERO, Qos { rpct: 10_001, ..good }), Err(QosError::Percentile));
+    assert_eq!(cost.set_qos(Instant::ZERO, Qos { min: 20_000, max: 10_000, ..good }), Err(QosError::MinAboveMax));
+    assert_eq!(cost.set_qos(Instant::ZERO, Qos { min: 0, max: u32::MAX, ..good }), Ok(()));
+    assert_eq!((cost.qos().min, cost.qos().max), (100, 1_000_000));
+}
+
+#[test]
+fn one_to_three() {
+    let mut bed = Bed::fixed();
+    let (a, b) = (bed.tenant(ROOT, 100), bed.tenant(ROOT, 300));
+    bed.activate(&[a, b]);
+    let went = bed.back_to_back(&[a, b], &[0, 0], at(10_000 * MS));
+    let begins = |of: &[u64], us: &[u64]| {
+        let rounded: Vec<u64> = of[..us.len()].iter().map(|ns| (ns + 500) / 1000).collect();
+        assert_eq!(rounded, us);
+    };
+    begins(&went[0], &[0, 0, 0, 0, 0, 0, 3_000, 7_000, 11_000, 15_000]);
+    assert!(went[1][..18].iter().all(|&ns| ns == 0));
+    begins(&went[1][18..], &[333, 1_667, 3_000, 4_333, 5_667]);
+    // In the long run 250 and 750 a second.
+    let after = |of: &[u64]| of.iter().filter(|&&ns| ns > 0).count();
+    assert!(after(&went[0]).abs_diff(2500) <= 1 && after(&went[1]).abs_diff(7500) <= 1, "{}", after(&went[1]));
+}
+
+/// With every tenant backlogged from the start, the k-th I/O goes when exact arithmetic says: its tenant's device time so far,
+/// over its share, less half a period.
+#[test]
+fn times_are_those_of_exact_fractions() {
+    for seed in 0..40 {
+        let mut rng = Rng(seed);
+        let mut bed = Bed::fixed();
+        let mut leaves: Vec<(TenantId, u128, u128)> = Vec::new();
+        let tops: Vec<u16> = (0..1 + rng.below(4)).map(|_| 1 + rng.below(1000) as u16).collect();
+        let sum = tops.iter().map(|&w| u128::from(w)).sum::<u128>();
+        for &top in &tops {
+            let tenant = bed.tenant(ROOT, top);
+            let below: Vec<u16> = (0..rng.below(4)).map(|_| 1 + rng.below(1000) as u16).collect();
+            let sum_below = below.iter().map(|&w| u128::from(w)).sum::<u128>();
+            for &weight in &below {
+                leaves.push((bed.tenant(tenant, weight), u128::from(top) * u128::from(weight), sum * sum_below));
+            }
+            if below.is_empty() {
+                leaves.push((tenant, u128::from(top), sum));
+            }
+        }
+        let ids: Vec<TenantId> = leaves.iter().map(|leaf| leaf.0).collect();
+        bed.activate(&ids);
+        let went = bed.back_to_back(&ids, &alloc::vec![0; ids.len()], at(2_000 * MS));
+        for (times, &(_, part, whole)) in went.iter().zip(&leaves) {
+            for (k, &time) in times.iter().enumerate() {
+                let due =
+                    (u128::from(k as u64 + 1) * u128::from(MS) * whole / part).saturating_sub(25 * u128::from(MS));
+                // Shares are kept in 2^-32.
+                let slack = 2 + k as u128 * 2 + (whole / part) * 64;
+                assert!(u128::from(time).abs_diff(due) <= slack, "seed {seed}, {k}: {time} against {due}");
+            }
+        }
+    }
+}
+
+#[test]
+fn idle_tenants_do_not_count() {
+    let mut bed = Bed::fixed();
+    let (a, b) = (bed.tenant(ROOT, 100), bed.tenant(ROOT, 100));
+    bed.activate(&[a, b]);
+    let went = bed.back_to_back(&[a], &[0], at(1_000 * MS));
+    // B goes unnoticed after one full period without I/O: from then on A has the device.
+    let late = went[0].iter().filter(|&&ns| ns > 500 * MS).count();
+    assert!(late.abs_diff(500) <= 2, "{late}");
+    assert_eq!(bed.cost.share_ppm(b), None);
+}
+
+#[test]
+fn a_tenant_that_needs_less_lends_and_takes_back() {
+    let mut bed = Bed::fixed();
+    let (a, b) = (bed.tenant(ROOT, 100), bed.tenant(ROOT, 100));
+    bed.activate(&[a, b]);
+    // A takes 1 ms of device time every 10 ms, which never waits.
+    let went = bed.back_to_back(&[a, b], &[10 * MS, 0], at(2_000 * MS));
+    let (a_share, b_share) = (share(&mut bed, a), share(&mut bed, b));
+    assert!(a_share.abs_diff(100_000) < 20_000 && a_share + b_share <= 1_000_000 && b_share > 879_000, "{a_share}");
+    assert_eq!(went[0].len(), 201);
+    let of_b = went[1].iter().filter(|&&ns| ns > 1_000 * MS).count();
+    assert!(of_b.abs_diff(900) <= 9, "B has what A leaves: {of_b}");
+    assert!(!bed.ledger.iter().any(|(tenant, ..)| tenant == a), "A never waited");
+    // A wants its half again, and has it before the period is over.
+    let from = bed.now.get();
+    let went = bed.back_to_back(&[a, b], &[0, 0], at(from + 1_000 * MS));
+    assert_eq!((share(&mut bed, a), share(&mut bed, b)), (500_000, 500_000));
+    let of_a = went[0].iter().filter(|&&ns| ns > from + 200 * MS).count();
+    assert!(of_a.abs_diff(400) <= 2, "{of_a}");
+}
+
+#[test]
+fn the_lenders_share_is_usage_over_half_a_period_and_its_budget() {
+    let mut bed = Bed::fixed();
+    let (a, b) = (bed.tenant(ROOT, 100), bed.tenant(ROOT, 100));
+    bed.activate(&[a, b]);
+    let slot = bed.cost.slot(&bed.tenants, a) as usize;
+    for _ in 0..5 {
+        assert_eq!(bed.read(a).1, Verdict::Pass);
+        bed.finish(a, bed.now);
+    }
+    assert_eq!((0..100).filter(|_| bed.read(b).1 == Verdict::Pass).count(), 12);
+    bed.now = at(50 * MS);
+    bed.release();
+    // 10 % used; its budget, 25 - 10 + 50, was cut to half a period; so is what it may use: 10 %.
+    assert_eq!((share(&mut bed, a), share(&mut bed, b)), (100_000, 900_000));
+    assert_eq!(bed.cost.clock.now(bed.now) - bed.cost.groups[slot].vtime, 25 * MS as i64);
+    let (active, in_use) = bed.cost.shares.weights(slot as u32);
+    assert_eq!(in_use * 1000 / active, 111, "11.1 of its weight of 100");
+    // Its 40 ms of budget beyond were half the device's time for nobody: 20 ms, given back in the next period.
+    let end = bed.cost.clock.when(bed.cost.clock.now(bed.now) + 70 * MS as i64);
+    assert!(end.get().abs_diff(100 * MS) < 100, "{end:?}");
+}
+
+#[test]
+fn debt_is_paid_before_anything_else() {
+    let mut bed = Bed::fixed();
+    let (a, b) = (bed.tenant(ROOT, 100), bed.tenant(ROOT, 300));
+    bed.activate(&[a, b]);
+    while bed.read(b).1 == Verdict::Pass {}
+    // Without debt the seventh would go at 3 ms.
+    assert!((0..6).all(|_| bed.read(a).1 == Verdict::Pass));
+    let urgent = Charge { must_issue: true, ..bed.charge(a) };
+    assert_eq!(bed.submit(&urgent).1, Verdict::Pass);
+    assert_eq!((bed.cost.debt_of(a), share(&mut bed, a)), (Nanos::from_millis(1), 0));
+    let (bio, verdict) = bed.read(a);
+    assert_eq!(verdict, Verdict::Sleep);
+    let mut released = Vec::new();
+    while !released.contains(&bio) {
+        released = bed.step(at(1_000 * MS));
+    }
+    assert_eq!(bed.now.get(), 7 * MS);
+    assert_eq!(bed.cost.debt_of(a), Nanos::ZERO);
+    let waits: Vec<_> = bed.ledger.iter().filter(|&(tenant, ..)| tenant == a).collect();
+    assert_eq!(waits, [(a, Cause::Cost, Nanos::from_millis(4)), (a, Cause::Debt, Nanos::from_millis(3)),]);
+    let stat = bed.cost.stats(bed.now, &bed.tenants)[a.index()];
+    assert_eq!(
+        (stat.usage, stat.wait, stat.indebt),
+        (Nanos::from_millis(8), Nanos::from_millis(7), Nanos::from_millis(3))
+    );
+}
+
+#[test]
+fn merges_over_budget_are_debt() {
+    let mut bed = Bed::fixed();
+    let (a, b) = (bed.tenant(ROOT, 100), bed.tenant(ROOT, 300));
+    bed.activate(&[a, b]);
+    let charge = bed.charge(a);
+    for _ in 0..62 {
+        bed.cost.on_merge(bed.now, &bed.tenants, &charge);
+    }
+    assert_eq!(bed.cost.debt_of(a), Nanos::ZERO, "62 pages at 400 us are 24.8 ms");
+    bed.cost.on_merge(bed.now, &bed.tenants, &charge);
+    assert_eq!(bed.cost.debt_of(a), Nanos::from_micros(100));
+    bed.cost.self_check(&bed.tenants);
+}
+
+#[test]
+fn deep_debt_delays_tasks() {
+    let mut bed = Bed::fixed();
+    let (a, b) = (bed.tenant(ROOT, 100), bed.tenant(ROOT, 300));
+    let below = bed.tenant(a, 100);
+    bed.activate(&[below, b]);
+    let urgent = Charge { must_issue: true, ..bed.charge(below) };
+    let urgent_now = |bed: &mut Bed, times: u64| {
+        for n in 0..times {
+            let charge = Charge { sector: Sector::new((n + 1) * (1 << 30)), ..urgent };
+            assert_eq!(bed.submit(&charge).1, Verdict::Pass);
+        }
+    };
+    // Six are paid for; 62 owed are 248 ms of the tenant's time, 4.96 periods; 63 are past 5.
+    urgent_now(&mut bed, 6 + 62);
+    assert_eq!(bed.cost.delay_of(bed.now, &bed.tenants, below), Nanos::ZERO);
+    urgent_now(&mut bed, 1);
+    let delay = bed.cost.delay_of(bed.now, &bed.tenants, below).get();
+    // 251 ms owed and overrun, of 250: 1/12250 of the way from 250 us to 250 ms, beyond 250 us.
+    assert!((250_000..280_000).contains(&delay), "{delay}");
+    urgent_now(&mut bed, 10_000);
+    assert_eq!(bed.cost.delay_of(bed.now, &bed.tenants, below), Nanos::from_millis(250));
+    assert_eq!(bed.cost.delay_of(at(2_000 * MS), &bed.tenants, below).get(), 250 * MS / 4);
+    assert_eq!(bed.cost.delay_of(bed.now, &bed.tenants, a), Nanos::ZERO, "what is below does not delay what is above");
+}
+
+#[test]
+fn debts_are_forgiven_on_a_device_with_time_to_spare() {
+    let mut bed = Bed::fixed();
+    let (a, b) = (bed.tenant(ROOT, 1), bed.tenant(ROOT, 9_999));
+    bed.activate(&[a, b]);
+    let urgent = Charge { must_issue: true, ..bed.charge(a) };
+    for _ in 0..10 {
+        bed.submit(&urgent);
+    }
+    let owed = bed.cost.debt_of(a).get();
+    assert!(owed > 1_500_000);
+    // B stays just active; 10 ms of 100 were used.
+    let _ = bed.back_to_back(&[b], &[40 * MS], at(101 * MS));
+    let left = bed.cost.debt_of(a).get();
+    assert!(left <= owed / 2 && left > owed / 2 - 50_000, "{left} of {owed}");
+}
+
+#[test]
+fn a_busy_device_is_given_less_time() {
+    let mut bed = Bed::new(100, 1_000_000);
+    let a = bed.tenant(ROOT, 100);
+    bed.activate(&[a]);
+    let mut levels = Vec::new();
+    for period in 1..=10 {
+        bed.read(a);
+        bed.cost.on_alloc_wait(bed.now, Nanos::new(2_500_001));
+        bed.now = at(period * 50 * MS);
+        bed.release();
+        levels.push(bed.cost.control.level);
+        assert_eq!(bed.cost.vrate_ppm() < 1_000_000, period >= 4);
+    }
+    assert_eq!(levels, [1, 2, 3, 4, 5, 6, 7, 8, 9, 10]);
+    assert!(bed.cost.vrate_ppm().abs_diff(932_065) < 10, "{}", bed.cost.vrate_ppm());
+    // Outside its bounds it comes back by 4 % a period, and no further than the bound.
+    bed.cost.set_qos(bed.now, Qos { min: 10_000, ..*bed.cost.qos() }).unwrap();
+    for expected in [969_348, 1_000_000] {
+        bed.read(a);
+        bed.now = bed.now + Nanos::from_millis(50);
+        bed.release();
+        assert!(bed.cost.vrate_ppm().abs_diff(expected) < 10, "{}", bed.cost.vrate_ppm());
+    }
+}
+
+#[test]
+fn misses_slow_the_clock_and_shortage_speeds_it_up() {
+    let period = Nanos::from_millis(50);
+    let qos = Qos { rpct: 9_000, wpct: 0, ..Preset::SsdDefault.qos() };
+    let level = |level: i32, over, missed, short, lagging| {
+        let mut control = Control { level, ..Control::new() };
+        let seen = Seen { over, missed, short, lagging, ..Seen::default() };
+        control.adjust(&qos, period, &seen);
+        (control.level, control.speed * 100 / SPEED_ONE)
+    };
+    // 10 % may miss.
+    assert_eq!(level(0, [100, 0], [11, 0], 0, false), (1, 100));
+    assert_eq!(level(5, [100, 0], [10, 0], 3, false), (0, 100), "between 7.5 and 10: hold");
+    assert_eq!(level(-5, [100, 0], [7, 0], 3, false).0, -6);
+    assert_eq!(level(-15, [100, 0], [0, 0], 3, false), (-16, 102));
+    assert_eq!(level(-5, [100, 0], [7, 0], 3, true).0, -5, "old I/O: not faster still");
+    assert_eq!(level(-5, [100, 0], [7, 0], 0, false).0, 0);
+    assert_eq!(level(9, [0, 100], [0, 100], 1, false).0, -1, "writes are not looked at");
+    for (from, percent) in [(3, 99), (15, 98), (31, 96), (39, 92), (47, 84), (400, 84)] {
+        assert_eq!(level(from, [1, 0], [1, 0], 0, false), (from + 1, percent));
+    }
+}
+
+#[test]
+fn slow_reads_are_misses_less_their_size() {
+    let mut bed = Bed::fixed();
+    let a = bed.tenant(ROOT, 100);
+    bed.read(a);
+    // 25 ms are allowed, and 100 us for the page.
+    for (took, missed) in [(25_100_000, 0), (25_100_001, 1)] {
+        bed.now = at(took);
+        bed.finish(a, Instant::ZERO);
+        assert_eq!(bed.cost.seen.missed[0], missed);
+    }
+}
+
+#[test]
+fn the_fast_preset_is_taken_after_ten_seconds_beyond_the_default() {
+    let mut auto = AutoPreset::new(Preset::SsdDefault);
+    let mut speed_at = |seconds: u64, percent: u64| {
+        auto.step(Instant::ZERO + Nanos::from_secs(seconds), (SPEED_ONE * percent).div_ceil(100))
+    };
+    assert_eq!(speed_at(0, 500), None);
+    assert_eq!(speed_at(5, 499), None);
+    assert_eq!(speed_at(6, 500), None);
+    assert_eq!(speed_at(15, 600), None);
+    assert_eq!(speed_at(16, 600), Some(Preset::SsdFast));
+    assert_eq!(speed_at(17, 600), None);
+    assert_eq!(speed_at(20, 9), None);
+    assert_eq!(speed_at(30, 9), Some(Preset::SsdDefault));
+}
+
+#[test]
+fn removal_and_disabling_let_go_at_once() {
+    for is_removal in [true, false] {
+        let mut bed = Bed::fixed();
+        let (a, b) = (bed.tenant(ROOT, 1), bed.tenant(ROOT, 10_000));
+        bed.activate(&[a, b]);
+        let held: Vec<BioId> = (0..5).map(|_| bed.read(a)).filter(|io| io.1 == Verdict::Sleep).map(|io| io.0).collect();
+        assert!(!held.is_empty());
+        bed.now = at(7);
+        if is_removal {
+            bed.tenants.remove(a).unwrap();
+            bed.cost.on_tenant_removed(bed.now, &bed.tenants, a);
+        } else {
+            bed.cost.set_qos(bed.now, Qos { enable: false, ..*bed.cost.qos() }).unwrap();
+            assert!(bed.cost.is_enabled(), "what is due has to be fetched");
+        }
+        assert!(bed.cost.next_wakeup().is_some_and(|at| at <= bed.now));
+        assert_eq!((bed.release(), bed.cost.held()), (held.clone(), 0));
+        assert_eq!(bed.ledger.iter().collect::<Vec<_>>(), [(a, Cause::Cost, Nanos::new(7 * held.len() as u64))]);
+        assert_eq!(bed.cost.is_enabled(), is_removal);
+    }
+}
+
+#[test]
+fn the_root_and_what_has_no_cost_pass() {
+    let mut bed = Bed::fixed();
+    let (a, b) = (bed.tenant(ROOT, 1), bed.tenant(ROOT, 10_000));
+    bed.activate(&[a, b]);
+    assert!((0..100).all(|_| bed.read(ROOT).1 == Verdict::Pass));
+    while bed.read(a).1 == Verdict::Pass {}
+    for op in [Op::Discard, Op::Flush, Op::WriteZeroes] {
+        let charge = Charge { op, ..bed.charge(a) };
+        assert_eq!(bed.submit(&charge).1, Verdict::Pass);
+    }
+    let flush = Charge { op: Op::Write, bytes: 0, ..bed.charge(a) };
+    assert_eq!(bed.submit(&flush).1, Verdict::Pass);
+}
+
+/// Random trees, I/O, merges, weights, removals and switches: nothing is lost or doubled, the order within a tenant stays, and the
+/// ledger says how long each waited, to the nanosecond.
+#[test]
+fn nothing_is_lost_or_doubled() {
+    for seed in 0..60 {
+        let mut rng = Rng(seed);
+        let mut bed = Bed::new(100, 1_000_000);
+        let mut living = alloc::vec![bed.tenant(ROOT, 100)];
+        let mut held: BTreeMap<BioId, (TenantId, Instant)> = BTreeMap::new();
+        let mut flying: Vec<(TenantId, Instant)> = Vec::new();
+        let mut waited: BTreeMap<TenantId, Nanos> = BTreeMap::new();
+        for _ in 0..600 {
+            match rng.below(24) {
+                0 => {
+                    let parent = if rng.one_in(2) { ROOT } else { rng.pick(&living) };
+                    living.push(bed.tenant(parent, 1 + rng.below(10_000) as u16));
+                }
+                1 => {
+                    let tenant = rng.pick(&living);
+                    if living.len() > 1 && bed.tenants.remove(tenant).is_ok() {
+                        living.retain(|&other| other != tenant);
+                        bed.cost.on_tenant_removed(bed.now, &bed.tenants, tenant);
+                    }
+                }
+                2 => {
+                    let (tenant, weight) = (rng.pick(&living), 1 + rng.below(10_000) as u16);
+                    bed.cost.set_weight(bed.now, &bed.tenants, tenant, weight).unwrap();
+                }
+                3 if rng.one_in(4) => {
+                    let qos = Qos { enable: !bed.cost.qos.enable, ..*bed.cost.qos() };
+                    bed.cost.set_qos(bed.now, qos).unwrap();
+                }
+                4 => bed.cost.on_alloc_wait(bed.now, Nanos::new(rng.below(10 * MS))),
+                5 => {
+                    let charge = Charge { bytes: 4096 << rng.below(6), ..bed.charge(rng.pick(&living)) };
+                    bed.cost.on_merge(bed.now, &bed.tenants, &charge);
+                }
+                6..14 => {
+                    let must_issue = rng.one_in(10);
+                    let charge = Charge { bytes: 4096 << rng.below(6), must_issue, ..bed.charge(rng.pick(&living)) };
+                    match bed.submit(&charge) {
+                        (_, Verdict::Pass) => flying.push((charge.tenant, bed.now)),
+                        (bio, _) => {
+                            assert!(!must_issue && held.insert(bio, (charge.tenant, bed.now)).is_none());
+                        }
+                    }
+                }
+                14..18 if !flying.is_empty() => {
+                    let (tenant, since) = flying.swap_remove(rng.below(flying.len() as u64) as usize);
+                    bed.finish(tenant, since);
+                }
+                _ => {
+                    let most = bed.now + Nanos::new(rng.below(30 * MS));
+                    for bio in bed.step(most) {
+                        let (tenant, since) = held.remove(&bio).expect("released what it did not hold");
+                        let older = held.iter().find(|(other, of)| **other < bio && of.0 == tenant);
+                        assert!(older.is_none(), "seed {seed}: out of order");
+                        *waited.entry(tenant).or_default() += bed.now - since;
+                        flying.push((tenant, bed.now));
+                    }
+                }
+            }
+            bed.cost.self_check(&bed.tenants);
+            assert_eq!(bed.cost.held(), held.len());
+        }
+        // Nobody waits for ever.
+        let end = bed.now + Nanos::from_secs(100_000);
+        while !held.is_empty() {
+            assert!(bed.now < end, "seed {seed}: something waits for ever");
+            for bio in bed.step(end) {
+                let (tenant, since) = held.remove(&bio).expect("released what it did not hold");
+                *waited.entry(tenant).or_default() += bed.now - since;
+            }
+        }
+        let mut charged: BTreeMap<TenantId, Nanos> = BTreeMap::new();
+        for (tenant, _, time) in bed.ledger.iter() {
+            *charged.entry(tenant).or_default() += time;
+        }
+        waited.retain(|_, time| !time.is_zero());
+        assert_eq!(charged, waited, "seed {seed}");
+    }
+}
+
+/// Random mixes of greedy and modest tenants: the device's time is used whenever somebody wants it, and greedy tenants share it
+/// by their weights.
+#[test]
+fn shares_follow_weights_and_no_time_is_wasted() {
+    for seed in 0..12 {
+        let mut rng = Rng(seed);
+        let mut bed = Bed::fixed();
+        let greedy: Vec<u16> = (0..1 + rng.below(4)).map(|_| 50 + rng.below(500) as u16).collect();
+        let modest = rng.below(4) as usize;
+        let mut tenants: Vec<TenantId> = greedy.iter().map(|&weight| bed.tenant(ROOT, weight)).collect();
+        tenants.extend((0..modest).map(|_| bed.tenant(ROOT, 1_000)));
+        bed.activate(&tenants);
+        let rest: Vec<u64> =
+            (0..tenants.len()).map(|at| if at < greedy.len() { 0 } else { 15 * MS + rng.below(20 * MS) }).collect();
+        let went = bed.back_to_back(&tenants, &rest, at(6_000 * MS));
+        let served: Vec<u64> =
+            went.iter().map(|times| times.iter().filter(|&&ns| ns > 1_000 * MS).count() as u64).collect();
+        let total: u64 = served.iter().sum();
+        assert!((4_900..5_250).contains(&total), "seed {seed}: {total} ms of 5000 used");
+        let of_greedy: u64 = served[..greedy.len()].iter().sum();
+        let weights: u64 = greedy.iter().map(|&weight| u64::from(weight)).sum();
+        for (index, &weight) in greedy.iter().enumerate() {
+            let due = of_greedy * u64::from(weight) / weights;
+            assert!(served[index].abs_diff(due) * 50 <= due + 100, "seed {seed}: {served:?} by {greedy:?}");
+        }
+        for index in greedy.len()..tenants.len() {
+            let due = 5_000 * MS / rest[index];
+            assert!(served[index].abs_diff(due) <= 1, "seed {seed}: a modest tenant waited: {served:?} {rest:?}");
+        }
+    }
+}
