@@ -27,7 +27,7 @@ use tree::Tree;
 /// No page, or no node.
 const NONE: u32 = u32::MAX;
 /// Bytes of state that each frame takes beside the index.
-pub const PAGE_BYTES: u64 = size_of::<Page>() as u64;
+pub const PAGE_BYTES: u64 = (size_of::<Page>() + size_of::<u32>()) as u64;
 /// Most frames of an arena: 8 TiB less a page.
 pub const FRAMES_MAX: u64 = (1 << 31) - 1;
 /// The reference field of a page counts to this.
@@ -92,13 +92,15 @@ pub struct Page {
     /// Neighbours in a [`List`], towards the head and the tail; `next` also in the queue of free frames.
     prev: u32,
     next: u32,
-    /// [`Flags`] in 16 bits, reference field in 2, list tag in 4, offset within the leaf in 6.
-    bits: u32,
     pins: u16,
     maps: u16,
 }
 
 const _: () = assert!(PAGE_BYTES == 20);
+
+impl Page {
+    const FREE: Self = Self { leaf: NONE, prev: NONE, next: NONE, pins: 0, maps: 0 };
+}
 
 /// A page that left memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -117,6 +119,9 @@ pub struct Evicted {
 #[derive(Clone, Debug)]
 pub struct Pages {
     frames: Vec<Page>,
+    /// Of each frame [`Flags`] in 16 bits, reference field in 2, list tag in 4, offset within the leaf in 6. Apart from the rest, because
+    /// this is all that a hit wants: sixteen in a cache line.
+    bits: Vec<u32>,
     capacity: u32,
     tree: Tree,
     /// Accessed bits of the page tables, one a frame: the mappings of one page are not told apart.
@@ -153,6 +158,7 @@ impl Pages {
         assert!(frames <= FRAMES_MAX, "more than {FRAMES_MAX} frames");
         Self {
             frames: Vec::new(),
+            bits: Vec::new(),
             capacity: frames as u32,
             tree: Tree::new(),
             accessed: Vec::new(),
@@ -225,7 +231,8 @@ impl Pages {
         let slot = self.take_frame()?;
         let (leaf, shadow) = self.tree.insert(file, index, slot);
         let bits = Flags::USED.0 | ((index & 63) as u32) << OFFSET_SHIFT;
-        self[slot] = Page { leaf, prev: NONE, next: NONE, bits, pins: 0, maps: 0 };
+        self[slot] = Page { leaf, ..Page::FREE };
+        *self.bits_mut(slot) = bits;
         Some((slot, shadow))
     }
 
@@ -238,8 +245,10 @@ impl Pages {
         if fresh < self.capacity {
             if self.frames.is_empty() {
                 self.frames.reserve_exact(self.capacity as usize);
+                self.bits.reserve_exact(self.capacity as usize);
             }
-            self.frames.push(Page { leaf: NONE, prev: NONE, next: NONE, bits: 0, pins: 0, maps: 0 });
+            self.frames.push(Page::FREE);
+            self.bits.push(0);
             if self.accessed.len() * 64 < self.frames.len() {
                 self.accessed.push(0);
             }
@@ -261,11 +270,13 @@ impl Pages {
         assert!(self.is_evictable(slot), "{slot:?} is in use");
         assert_eq!(self.list_tag(slot), 0, "{slot:?} is on a list");
         let (file, index) = self.key(slot);
-        let Page { leaf, bits, maps, .. } = self[slot];
-        self.tree.remove(leaf, bits >> OFFSET_SHIFT, shadow);
+        let maps = self[slot].maps;
+        let (leaf, offset) = self.place(slot);
+        self.tree.remove(leaf, offset, shadow);
         self.mapped -= u64::from(maps != 0);
         self.take_accessed(slot);
-        self[slot] = Page { leaf: NONE, prev: NONE, next: NONE, bits: 0, pins: 0, maps: 0 };
+        self[slot] = Page::FREE;
+        *self.bits_mut(slot) = 0;
         match self.free_tail {
             NONE => self.free_head = slot.0,
             tail => self[Slot(tail)].next = slot.0,
@@ -288,69 +299,85 @@ impl Pages {
     /// File and index of a page.
     #[inline]
     pub fn key(&self, slot: Slot) -> (FileId, u64) {
-        let page = &self[slot];
-        self.tree.key(page.leaf, page.bits >> OFFSET_SHIFT)
+        let (leaf, offset) = self.place(slot);
+        self.tree.key(leaf, offset)
+    }
+
+    /// Its leaf, and its offset there.
+    #[inline]
+    fn place(&self, slot: Slot) -> (u32, u32) {
+        (self[slot].leaf, self.bits(slot) >> OFFSET_SHIFT)
+    }
+
+    #[inline]
+    fn bits(&self, slot: Slot) -> u32 {
+        self.bits[slot.0 as usize]
+    }
+
+    #[inline]
+    fn bits_mut(&mut self, slot: Slot) -> &mut u32 {
+        &mut self.bits[slot.0 as usize]
     }
 
     /// Its flags.
     #[inline]
     pub fn flags(&self, slot: Slot) -> Flags {
-        Flags(self[slot].bits & 0xffff)
+        Flags(self.bits(slot) & 0xffff)
     }
 
     /// Whether it has any of `flags`.
     #[inline]
     pub fn has(&self, slot: Slot, flags: Flags) -> bool {
-        self[slot].bits & flags.0 != 0
+        self.bits(slot) & flags.0 != 0
     }
 
     /// Sets flags. [`Flags::DIRTY`] and [`Flags::WRITEBACK`] have their own methods, because they are counted.
     #[inline]
     pub fn set(&mut self, slot: Slot, flags: Flags) {
         debug_assert_eq!(flags.0 & !Flags::SETTABLE, 0);
-        self[slot].bits |= flags.0;
+        *self.bits_mut(slot) |= flags.0;
     }
 
     /// Clears flags, but for [`Flags::DIRTY`] and [`Flags::WRITEBACK`].
     #[inline]
     pub fn clear(&mut self, slot: Slot, flags: Flags) {
         debug_assert_eq!(flags.0 & !Flags::SETTABLE, 0);
-        self[slot].bits &= !flags.0;
+        *self.bits_mut(slot) &= !flags.0;
     }
 
     /// The reference field, 0 to [`FIELD_MAX`].
     #[inline]
     pub fn field(&self, slot: Slot) -> u32 {
-        self[slot].bits >> FIELD_SHIFT & FIELD_MAX
+        self.bits(slot) >> FIELD_SHIFT & FIELD_MAX
     }
 
     /// Sets the reference field.
     #[inline]
     pub fn set_field(&mut self, slot: Slot, value: u32) {
         debug_assert!(value <= FIELD_MAX);
-        let page = &mut self[slot];
-        page.bits = page.bits & !(FIELD_MAX << FIELD_SHIFT) | value << FIELD_SHIFT;
+        let bits = self.bits_mut(slot);
+        *bits = *bits & !(FIELD_MAX << FIELD_SHIFT) | value << FIELD_SHIFT;
     }
 
     /// Which of its policy's lists it is on; 0: none.
     #[inline]
     pub(super) fn list_tag(&self, slot: Slot) -> u32 {
-        self[slot].bits >> LIST_SHIFT & 0xf
+        self.bits(slot) >> LIST_SHIFT & 0xf
     }
 
     #[inline]
     pub(super) fn set_list_tag(&mut self, slot: Slot, tag: u32) {
-        let page = &mut self[slot];
-        page.bits = page.bits & !(0xf << LIST_SHIFT) | tag << LIST_SHIFT;
+        let bits = self.bits_mut(slot);
+        *bits = *bits & !(0xf << LIST_SHIFT) | tag << LIST_SHIFT;
     }
 
     /// Marks a page dirty; answers whether it was clean. It is no candidate of reclaim any more.
     pub fn set_dirty(&mut self, slot: Slot) -> bool {
-        let page = &mut self[slot];
-        let was_clean = page.bits & Flags::DIRTY.0 == 0;
-        page.bits = (page.bits | Flags::DIRTY.0) & !Flags::RECLAIM.0;
+        let bits = self.bits_mut(slot);
+        let was_clean = *bits & Flags::DIRTY.0 == 0;
+        *bits = (*bits | Flags::DIRTY.0) & !Flags::RECLAIM.0;
         if was_clean {
-            let (leaf, offset) = (page.leaf, page.bits >> OFFSET_SHIFT);
+            let (leaf, offset) = self.place(slot);
             self.dirty += 1;
             self.tree.set_tag(leaf, offset, Tag::Dirty);
         }
@@ -361,7 +388,7 @@ impl Pages {
     pub fn cancel_dirty(&mut self, slot: Slot) {
         if self.has(slot, Flags::DIRTY) {
             self.dirty -= 1;
-            self[slot].bits &= !Flags::DIRTY.0;
+            *self.bits_mut(slot) &= !Flags::DIRTY.0;
             self.untag(slot, Tag::Dirty);
             self.untag(slot, Tag::ToWrite);
         }
@@ -376,9 +403,8 @@ impl Pages {
         assert!(!self.has(slot, Flags::WRITEBACK), "{slot:?} is under writeback");
         self.cancel_dirty(slot);
         self.writeback += 1;
-        let page = &mut self[slot];
-        page.bits |= Flags::WRITEBACK.0;
-        let (leaf, offset) = (page.leaf, page.bits >> OFFSET_SHIFT);
+        *self.bits_mut(slot) |= Flags::WRITEBACK.0;
+        let (leaf, offset) = self.place(slot);
         self.tree.set_tag(leaf, offset, Tag::Writeback);
     }
 
@@ -386,7 +412,7 @@ impl Pages {
     pub(super) fn end_writeback(&mut self, slot: Slot) {
         assert!(self.has(slot, Flags::WRITEBACK), "{slot:?} is not under writeback");
         self.writeback -= 1;
-        self[slot].bits &= !Flags::WRITEBACK.0;
+        *self.bits_mut(slot) &= !Flags::WRITEBACK.0;
         self.untag(slot, Tag::Writeback);
     }
 
@@ -394,8 +420,7 @@ impl Pages {
     pub fn tag_to_write(&mut self, file: FileId, first: u64, last: u64) -> u64 {
         let (mut at, mut count) = (first, 0);
         while let Some((index, slot)) = self.next_tagged(file, at, Tag::Dirty).filter(|&(index, _)| index <= last) {
-            let page = &self[slot];
-            let (leaf, offset) = (page.leaf, page.bits >> OFFSET_SHIFT);
+            let (leaf, offset) = self.place(slot);
             self.tree.set_tag(leaf, offset, Tag::ToWrite);
             count += 1;
             match index.checked_add(1) {
@@ -407,8 +432,7 @@ impl Pages {
     }
 
     fn untag(&mut self, slot: Slot, tag: Tag) {
-        let page = &self[slot];
-        let (leaf, offset) = (page.leaf, page.bits >> OFFSET_SHIFT);
+        let (leaf, offset) = self.place(slot);
         self.tree.clear_tag(leaf, offset, tag);
     }
 
@@ -492,13 +516,12 @@ impl Pages {
     /// Whether it may be taken: not locked, dirty, under writeback or pinned.
     #[inline]
     pub fn is_evictable(&self, slot: Slot) -> bool {
-        let page = &self[slot];
-        page.bits & (Flags::LOCKED | Flags::DIRTY | Flags::WRITEBACK).0 == 0 && page.pins == 0 && self.is_used(slot)
+        !self.has(slot, Flags::LOCKED | Flags::DIRTY | Flags::WRITEBACK) && !self.is_pinned(slot) && self.is_used(slot)
     }
 
     #[inline]
     fn is_used(&self, slot: Slot) -> bool {
-        self[slot].bits & Flags::USED.0 != 0
+        self.bits(slot) & Flags::USED.0 != 0
     }
 
     /// Frames in all.
@@ -549,13 +572,13 @@ impl Pages {
         for slot in (0..self.frames.len() as u32).map(Slot) {
             let page = &self[slot];
             if !self.is_used(slot) {
-                assert_eq!((page.bits, page.pins, page.maps), (0, 0, 0), "{slot:?} is free and has state");
+                assert_eq!((self.bits(slot), page.pins, page.maps), (0, 0, 0), "{slot:?} is free and has state");
                 continue;
             }
             let (file, index) = self.key(slot);
             assert_eq!(self.entry(file, index), Entry::Page(slot));
             for (flag, tag) in [(Flags::DIRTY, Tag::Dirty), (Flags::WRITEBACK, Tag::Writeback)] {
-                assert_eq!(self.has(slot, flag), self.tree.has_tag(page.leaf, page.bits >> OFFSET_SHIFT, tag));
+                assert_eq!(self.has(slot, flag), self.tree.has_tag(page.leaf, self.bits(slot) >> OFFSET_SHIFT, tag));
             }
             used += 1;
             dirty += u64::from(self.has(slot, Flags::DIRTY));

@@ -105,8 +105,9 @@ impl Node {
 #[derive(Clone, Debug)]
 struct File {
     root: u32,
-    /// The leaf of the last find; may be stale.
+    /// The leaf of the last find or [`NONE`], and the index that it begins with. (A look into the leaf itself would cost a cache miss.)
     last: u32,
+    last_first: u64,
     pages: u64,
 }
 
@@ -140,19 +141,17 @@ impl Tree {
     #[inline]
     pub(super) fn find(&mut self, file: FileId, index: u64) -> Entry {
         let Some(known) = self.files.get(file.0 as usize) else { return Entry::Empty };
-        let base = index & !(WIDTH - 1);
-        if let Some(node) = self.nodes.get(known.last as usize)
-            && node.base == base
-            && node.file == file.0
-        {
-            return Entry::decode(node.entries[(index & (WIDTH - 1)) as usize]);
+        let (first, offset) = (index & !(WIDTH - 1), (index & (WIDTH - 1)) as usize);
+        let mut leaf = known.last;
+        if known.last_first != first || leaf == NONE {
+            leaf = self.leaf(file, index);
+            if leaf == NONE {
+                return Entry::Empty;
+            }
+            let known = &mut self.files[file.0 as usize];
+            (known.last, known.last_first) = (leaf, first);
         }
-        let leaf = self.leaf(file, index);
-        if leaf == NONE {
-            return Entry::Empty;
-        }
-        self.files[file.0 as usize].last = leaf;
-        Entry::decode(self.nodes[leaf as usize].entries[(index & (WIDTH - 1)) as usize])
+        Entry::decode(self.nodes[leaf as usize].entries[offset])
     }
 
     /// As [`Self::find`], without remembering the leaf.
@@ -169,16 +168,15 @@ impl Tree {
         if at == NONE || !covers(self.nodes[at as usize].first(), self.nodes[at as usize].level(), index) {
             return NONE;
         }
-        loop {
-            let node = &self.nodes[at as usize];
-            if node.level() == 0 {
-                return at;
-            }
-            match node.entries[node.offset(index) as usize] {
+        // Only the entries of the nodes on the way are looked at.
+        for level in (1..=self.nodes[at as usize].level()).rev() {
+            let offset = index >> (SHIFT * level) & (WIDTH - 1);
+            match self.nodes[at as usize].entries[offset as usize] {
                 0 => return NONE,
                 child => at = child - 1,
             }
         }
+        at
     }
 
     fn node(&mut self, file: FileId, first: u64, level: u32, parent: u32) -> u32 {
@@ -208,17 +206,15 @@ impl Tree {
     fn leaf_or_new(&mut self, file: FileId, index: u64) -> u32 {
         let at = file.0 as usize;
         if self.files.len() <= at {
-            self.files.resize(at + 1, File { root: NONE, last: NONE, pages: 0 });
+            self.files.resize(at + 1, File { root: NONE, last: NONE, last_first: 0, pages: 0 });
         }
-        let last = self.files[at].last;
-        if let Some(node) = self.nodes.get(last as usize)
-            && node.base == index & !(WIDTH - 1)
-            && node.file == file.0
-        {
-            return last;
+        let first = index & !(WIDTH - 1);
+        let known = &self.files[at];
+        if known.last_first == first && known.last != NONE {
+            return known.last;
         }
         if self.files[at].root == NONE {
-            self.files[at].root = self.node(file, index & !(WIDTH - 1), 0, NONE);
+            self.files[at].root = self.node(file, first, 0, NONE);
         }
         let mut root = self.files[at].root;
         while !covers(self.nodes[root as usize].first(), self.nodes[root as usize].level(), index) {
@@ -244,7 +240,7 @@ impl Tree {
                 child - 1
             };
         }
-        self.files[at].last = node;
+        (self.files[at].last, self.files[at].last_first) = (node, first);
         node
     }
 
@@ -365,12 +361,15 @@ impl Tree {
     /// Frees a node that holds nothing, and those above that hold nothing then.
     fn free_empty(&mut self, mut at: u32) {
         while at != NONE && self.nodes[at as usize].present | self.nodes[at as usize].shadows == 0 {
-            let (parent, first, file) =
-                (self.nodes[at as usize].parent, self.nodes[at as usize].first(), self.nodes[at as usize].file);
             let node = &mut self.nodes[at as usize];
+            let (parent, first, file) = (node.parent, node.first(), node.file);
             (node.file, node.next) = (NONE, self.free);
             self.free = at;
             self.used -= 1;
+            let known = &mut self.files[file as usize];
+            if known.last == at {
+                known.last = NONE;
+            }
             if parent == NONE {
                 self.files[file as usize].root = NONE;
                 return;
@@ -496,6 +495,9 @@ impl Tree {
         let (mut used, mut shadows, mut leaves) = (0, 0, 0);
         for (at, file) in self.files.iter().enumerate().filter(|(_, file)| file.root != NONE) {
             assert_eq!(self.nodes[file.root as usize].parent, NONE);
+            if let Some(last) = self.nodes.get(file.last as usize) {
+                assert_eq!((last.file as usize, last.base), (at, file.last_first), "the last leaf is stale");
+            }
             let mut stack = alloc::vec![file.root];
             let mut pages = 0;
             while let Some(node_at) = stack.pop() {
