@@ -15,9 +15,12 @@ use crate::op::Op;
 use crate::tenant::{TenantError, Tenants};
 use crate::units::{BioId, Instant, Nanos, Sector, TenantId};
 
+pub mod exact;
 pub mod explain;
 pub mod io_cost;
+pub mod io_max;
 pub mod io_throttle;
+pub mod limits;
 pub mod pressure;
 pub mod stat;
 

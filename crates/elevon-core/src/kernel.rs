@@ -95,6 +95,11 @@ pub struct Rules {
     pub nowait_is_never_split: bool,
     /// `io.prio.class` has `promote-to-rt`, and `none-to-rt` is another name for it (6.5+).
     pub promote_to_rt: bool,
+    /// A throttling slice of a disk that does not rotate, in ms; of one that does it is 100. From 6.10 it was 20, until late
+    /// stable releases of 6.18 went back to 100 (measured on 6.18.44).
+    pub throttle_slice_ms: u64,
+    /// Trimming a throttled group keeps one finished slice (6.14+), and bytes and I/Os are tested one after the other (6.16+).
+    pub throttle_in_series: bool,
 }
 
 impl Kernel {
@@ -151,6 +156,11 @@ impl Kernel {
             readahead_async_by_marker: at_least_6_12,
             nowait_is_never_split: true,
             promote_to_rt: at_least_6_6,
+            throttle_slice_ms: match self {
+                Self::V6_12 => 20,
+                Self::V6_1 | Self::V6_6 | Self::V6_18 => 100,
+            },
+            throttle_in_series: at_least_6_18,
         }
     }
 }

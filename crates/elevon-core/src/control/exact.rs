@@ -1,0 +1,391 @@
+//! Limits to the nanosecond: what `io.max` says, without slices (ours).
+//!
+//! Each limit is one rate with a burst ([`bucket`]); a bio may go when every limit of its tenant and of all ancestors says so,
+//! and then pays to all of them at once. So over any window nobody gets more than rate · window + burst + one I/O, at any level,
+//! and the long-run rate is the limit itself. A bio that is larger than a burst goes when its turn comes and the next waits
+//! longer: nothing is ever too large.
+//!
+//! What waits stands in a queue for each tenant, direction and priority class; a tenant's RT never waits behind its BE, its reads
+//! never behind its writes. A tenant that has something waiting stands in the list of the one level that will hold it
+//! longest; levels stand in a tree by when they let the next go. Tenants in one list take turns by the bio. Journal and metadata
+//! I/O goes at once and is owed.
+//!
+//! Cost: a tenant without a rule on its path O(1), once its path was walked after the last change of any rule; else O(depth) to
+//! pass, O(depth + log levels that hold something) to wait. [`NODE_BYTES`] a tenant below a rule.
+
+extern crate alloc;
+use alloc::boxed::Box;
+use alloc::collections::{BTreeSet, VecDeque};
+use alloc::vec::Vec;
+
+use super::limits::{Limits, UNLIMITED, bytes_rule, ios_rule};
+use super::{Cause, Charge, Direction, Ledger, Limiter, Rule, Verdict};
+use crate::ioprio::{IoPrio, PrioClass};
+use crate::tenant::{ROOT, Tenants};
+use crate::units::{BioId, Instant, TenantId};
+
+mod bucket;
+#[cfg(test)]
+mod tests;
+
+use bucket::Bucket;
+
+/// What a tenant takes in memory while nothing of it waits.
+pub const NODE_BYTES: usize = size_of::<Node>();
+
+const DIRECTIONS: [Direction; 2] = [Direction::Read, Direction::Write];
+const CLASSES: usize = 3;
+
+/// The limits that one direction meets: its own two, and the two for both.
+const KEYS: usize = 4;
+
+/// A bio that waits.
+#[derive(Clone, Copy, Debug)]
+struct Held {
+    bio: BioId,
+    bytes: u64,
+    since: Instant,
+}
+
+/// What of a tenant waits, by direction.
+#[derive(Clone, Debug, Default)]
+struct Backlog {
+    classes: [VecDeque<Held>; CLASSES],
+    /// Whose list the tenant stands in, and what holds it there.
+    at: Option<(TenantId, Rule)>,
+    /// Since when what goes next is next.
+    front_since: Instant,
+}
+
+impl Backlog {
+    fn is_empty(&self) -> bool {
+        self.classes.iter().all(VecDeque::is_empty)
+    }
+
+    fn pop(&mut self) -> Option<Held> {
+        self.classes.iter_mut().find_map(VecDeque::pop_front)
+    }
+}
+
+/// Who waits for a level, by direction.
+#[derive(Clone, Debug, Default)]
+struct Line {
+    tenants: VecDeque<TenantId>,
+    /// Its key in the tree.
+    due: Option<(u64, u64)>,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Queues {
+    backlog: [Backlog; 2],
+    lines: [Line; 2],
+}
+
+#[derive(Clone, Debug, Default)]
+struct Node {
+    limits: Limits,
+    /// Bytes by direction, I/Os by direction, both bytes, both I/Os.
+    buckets: [Bucket; 6],
+    /// Whether this level or one above limits a direction, as of `generation`.
+    ruled: [bool; 2],
+    generation: u32,
+    queues: Option<Box<Queues>>,
+}
+
+impl Node {
+    /// The limits that a direction meets: rate, burst, bucket, rule, and whether it counts bytes.
+    fn keys(&self, direction: Direction) -> [(u64, u64, usize, Rule, bool); KEYS] {
+        let (d, limits) = (direction as usize, &self.limits);
+        [
+            (limits.bps[d], limits.burst_bytes, d, bytes_rule(direction), true),
+            (limits.iops[d], limits.burst_ios, 2 + d, ios_rule(direction), false),
+            (limits.total_bps, limits.burst_bytes, 4, Rule::Bps, true),
+            (limits.total_iops, limits.burst_ios, 5, Rule::Iops, false),
+        ]
+    }
+
+    /// When this level lets the next of a direction go, and which limit says so.
+    fn eligible(&self, direction: Direction) -> (u64, Rule) {
+        let keys = self.keys(direction);
+        let when = |&(rate, burst, bucket, rule, _): &(u64, u64, usize, Rule, bool)| {
+            (self.buckets[bucket].eligible(rate, burst), rule)
+        };
+        // The first of equals: bytes before I/Os, one direction before both.
+        keys.iter().map(when).reduce(|best, next| if next.0 > best.0 { next } else { best }).expect("four keys")
+    }
+
+    fn pay(&mut self, now: u64, direction: Direction, bytes: u64) {
+        for (rate, _, bucket, _, is_bytes) in self.keys(direction) {
+            self.buckets[bucket].pay(now, rate, if is_bytes { bytes } else { 1 });
+        }
+    }
+
+    fn limits_direction(&self, direction: Direction) -> bool {
+        self.keys(direction).iter().any(|key| key.0 != UNLIMITED)
+    }
+}
+
+/// The stage. See the module's head.
+#[derive(Clone, Debug, Default)]
+pub struct Exact {
+    nodes: Vec<Node>,
+    generation: u32,
+    rules: u32,
+    held: usize,
+    /// Levels that hold somebody, by (time, order of arrival).
+    waiting: BTreeSet<(u64, u64, TenantId, Direction)>,
+    sequence: u64,
+}
+
+impl Exact {
+    /// A stage without rules.
+    pub fn new() -> Self {
+        Self { generation: 1, ..Self::default() }
+    }
+
+    /// A tenant's limits.
+    pub fn limits(&self, tenant: TenantId) -> Limits {
+        self.nodes.get(tenant.index()).map_or_else(Limits::default, |node| node.limits)
+    }
+
+    /// Sets a tenant's limits. What it owes it still owes, at the new rate; what waits is looked at anew.
+    pub fn set(&mut self, now: Instant, tenant: TenantId, limits: Limits) {
+        let node = self.node(tenant);
+        let old = node.limits;
+        let rates = |l: &Limits| [l.bps[0], l.bps[1], l.iops[0], l.iops[1], l.total_bps, l.total_iops];
+        for (bucket, (old, new)) in node.buckets.iter_mut().zip(rates(&old).into_iter().zip(rates(&limits))) {
+            if old != new {
+                bucket.change(now.get(), old, new);
+            }
+        }
+        node.limits = limits;
+        self.rules = self.rules + u32::from(!limits.is_none()) - u32::from(!old.is_none());
+        self.generation += 1;
+        for direction in DIRECTIONS {
+            self.rekey(tenant, direction);
+        }
+    }
+
+    fn node(&mut self, tenant: TenantId) -> &mut Node {
+        if tenant.index() >= self.nodes.len() {
+            self.nodes.resize_with(tenant.index() + 1, Node::default);
+        }
+        &mut self.nodes[tenant.index()]
+    }
+
+    fn queues(&mut self, tenant: TenantId) -> &mut Queues {
+        self.node(tenant).queues.get_or_insert_default()
+    }
+
+    fn backlog(&mut self, tenant: TenantId, direction: Direction) -> Option<&mut Backlog> {
+        self.nodes.get_mut(tenant.index())?.queues.as_mut().map(|queues| &mut queues.backlog[direction as usize])
+    }
+
+    /// Whether a tenant or an ancestor limits a direction. Walks the path only after a rule has changed anywhere.
+    fn is_ruled(&mut self, tenants: &Tenants, tenant: TenantId, direction: Direction) -> bool {
+        if tenant == ROOT {
+            return false;
+        }
+        let generation = self.generation;
+        if self.node(tenant).generation != generation {
+            let ruled = DIRECTIONS.map(|direction| {
+                let limited = |at: TenantId| self.nodes.get(at.index()).is_some_and(|n| n.limits_direction(direction));
+                tenants.path(tenant).any(limited)
+            });
+            let node = self.node(tenant);
+            node.ruled = ruled;
+            node.generation = generation;
+        }
+        self.nodes[tenant.index()].ruled[direction as usize]
+    }
+
+    /// The level of a path that holds a direction longest, where any holds it still. `None`: it may go.
+    fn blocked_by(
+        &self,
+        now: u64,
+        tenants: &Tenants,
+        tenant: TenantId,
+        direction: Direction,
+    ) -> Option<(TenantId, Rule)> {
+        let mut worst: Option<(u64, TenantId, Rule)> = None;
+        for level in tenants.path(tenant) {
+            let Some(node) = self.nodes.get(level.index()) else { continue };
+            let (at, rule) = node.eligible(direction);
+            if at > now && worst.is_none_or(|(latest, ..)| at > latest) {
+                worst = Some((at, level, rule));
+            }
+        }
+        worst.map(|(_, level, rule)| (level, rule))
+    }
+
+    /// A level of the path that lets the next go, but has others in line for it.
+    fn line_before(&self, tenants: &Tenants, tenant: TenantId, direction: Direction) -> Option<(TenantId, Rule)> {
+        let has_line = |&level: &TenantId| {
+            let queues = self.nodes.get(level.index()).and_then(|node| node.queues.as_ref());
+            queues.is_some_and(|queues| !queues.lines[direction as usize].tenants.is_empty())
+        };
+        tenants.path(tenant).find(has_line).map(|level| (level, self.nodes[level.index()].eligible(direction).1))
+    }
+
+    fn pay(&mut self, now: Instant, tenants: &Tenants, tenant: TenantId, direction: Direction, bytes: u64) {
+        for level in tenants.path(tenant) {
+            if let Some(node) = self.nodes.get_mut(level.index()) {
+                node.pay(now.get(), direction, bytes);
+            }
+        }
+    }
+
+    /// A tenant with a backlog stands in a level's line.
+    fn stand(&mut self, tenant: TenantId, direction: Direction, (level, rule): (TenantId, Rule)) {
+        self.queues(tenant).backlog[direction as usize].at = Some((level, rule));
+        let line = &mut self.queues(level).lines[direction as usize];
+        line.tenants.push_back(tenant);
+        if line.due.is_none() {
+            self.rekey(level, direction);
+        }
+    }
+
+    /// Puts a level that has a line where it belongs in the tree, behind its equals; takes one that has none out.
+    fn rekey(&mut self, level: TenantId, direction: Direction) {
+        let node = &mut self.nodes[level.index()];
+        let at = node.eligible(direction).0;
+        let Some(queues) = &mut node.queues else { return };
+        let line = &mut queues.lines[direction as usize];
+        if let Some((at, order)) = line.due.take() {
+            self.waiting.remove(&(at, order, level, direction));
+        }
+        if !line.tenants.is_empty() {
+            line.due = Some((at, self.sequence));
+            self.waiting.insert((at, self.sequence, level, direction));
+            self.sequence += 1;
+        }
+    }
+
+    /// The next of a tenant goes.
+    fn go(
+        &mut self,
+        now: Instant,
+        tenants: &Tenants,
+        tenant: TenantId,
+        direction: Direction,
+        ledger: &mut Ledger,
+    ) -> BioId {
+        let backlog = self.backlog(tenant, direction).expect("something waits");
+        let held = backlog.pop().expect("something waits");
+        let (level, rule) = backlog.at.take().expect("it stands in a line");
+        let front_since = core::mem::replace(&mut backlog.front_since, now).max(held.since);
+        let has_more = !backlog.is_empty();
+        ledger.add(tenant, Cause::LimitQueue { level: tenant }, front_since.since(held.since));
+        ledger.add(tenant, Cause::Limit { level, rule }, now.since(front_since));
+        self.held -= 1;
+        self.pay(now, tenants, tenant, direction, held.bytes);
+        if has_more {
+            let next = self.blocked_by(now.get(), tenants, tenant, direction).unwrap_or((level, rule));
+            self.stand(tenant, direction, next);
+        }
+        held.bio
+    }
+}
+
+const fn class_of(ioprio: IoPrio) -> usize {
+    match ioprio.class() {
+        PrioClass::Rt => 0,
+        PrioClass::None | PrioClass::Be => 1,
+        PrioClass::Idle => 2,
+    }
+}
+
+impl Limiter for Exact {
+    fn admit(&mut self, now: Instant, tenants: &Tenants, bio: BioId, charge: &Charge) -> Verdict {
+        let (tenant, direction) = (charge.tenant, charge.direction());
+        if !self.is_ruled(tenants, tenant, direction) {
+            return Verdict::Pass;
+        }
+        let bytes = if charge.first { charge.bytes } else { 0 };
+        let waits = self.backlog(tenant, direction).is_some_and(|backlog| !backlog.is_empty());
+        let blocked = match charge.must_issue || waits {
+            true => None,
+            false => self
+                .blocked_by(now.get(), tenants, tenant, direction)
+                .or_else(|| self.line_before(tenants, tenant, direction)),
+        };
+        if !waits && blocked.is_none() || charge.must_issue {
+            self.pay(now, tenants, tenant, direction, bytes);
+            return Verdict::Pass;
+        }
+        self.held += 1;
+        let backlog = &mut self.queues(tenant).backlog[direction as usize];
+        backlog.classes[class_of(charge.ioprio)].push_back(Held { bio, bytes, since: now });
+        if let Some(place) = blocked {
+            backlog.front_since = now;
+            self.stand(tenant, direction, place);
+        }
+        Verdict::Hold
+    }
+
+    fn next_wakeup(&self) -> Option<Instant> {
+        self.waiting.first().map(|&(at, ..)| Instant::new(at))
+    }
+
+    fn release(&mut self, now: Instant, tenants: &Tenants, ledger: &mut Ledger, out: &mut Vec<BioId>) {
+        while let Some(&(at, _, level, direction)) = self.waiting.first() {
+            if at > now.get() {
+                break;
+            }
+            // What it let go before may have moved the time.
+            if self.nodes[level.index()].eligible(direction).0 <= now.get() {
+                let line = &mut self.queues(level).lines[direction as usize];
+                let tenant = line.tenants.pop_front().expect("a level in the tree has a line");
+                match self.blocked_by(now.get(), tenants, tenant, direction) {
+                    None => out.push(self.go(now, tenants, tenant, direction, ledger)),
+                    Some(other) => self.stand(tenant, direction, other),
+                }
+            }
+            self.rekey(level, direction);
+        }
+    }
+
+    fn live_rules(&self) -> u32 {
+        self.rules
+    }
+
+    fn held(&self) -> usize {
+        self.held
+    }
+
+    fn on_tenant_removed(&mut self, now: Instant, _tenants: &Tenants, tenant: TenantId) {
+        if tenant.index() < self.nodes.len() {
+            self.set(now, tenant, Limits::default());
+        }
+    }
+
+    fn self_check(&self, tenants: &Tenants) {
+        let mut held = 0;
+        let mut lines = 0;
+        for (index, node) in self.nodes.iter().enumerate() {
+            let tenant = TenantId(index as u32);
+            let Some(queues) = &node.queues else { continue };
+            for direction in DIRECTIONS {
+                let (backlog, line) = (&queues.backlog[direction as usize], &queues.lines[direction as usize]);
+                held += backlog.classes.iter().map(VecDeque::len).sum::<usize>();
+                assert_eq!(backlog.at.is_some(), !backlog.is_empty(), "tenant {index} stands in a line while it waits");
+                if let Some((level, _)) = backlog.at {
+                    assert!(tenants.is_below(tenant, level));
+                    let of = &self.nodes[level.index()].queues.as_ref().expect("a line").lines[direction as usize];
+                    assert_eq!(of.tenants.iter().filter(|&&in_line| in_line == tenant).count(), 1);
+                }
+                assert_eq!(
+                    line.due.is_some(),
+                    !line.tenants.is_empty(),
+                    "level {index} is in the tree while it has a line"
+                );
+                if let Some((at, order)) = line.due {
+                    assert!(self.waiting.contains(&(at, order, tenant, direction)));
+                    lines += 1;
+                }
+            }
+        }
+        assert_eq!((held, lines), (self.held, self.waiting.len()));
+        assert_eq!(self.nodes.iter().filter(|node| !node.limits.is_none()).count(), self.rules as usize);
+    }
+}

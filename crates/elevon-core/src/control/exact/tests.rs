@@ -1,0 +1,307 @@
+//! Against the law written out (rate, burst, one I/O), level by level and over every window.
+
+extern crate std;
+use std::vec;
+use std::vec::Vec;
+
+use super::*;
+use crate::op::Op;
+use crate::units::{Nanos, Sector};
+
+const MIB: u64 = 1 << 20;
+const KIB: u64 = 1 << 10;
+
+fn charge(tenant: TenantId, op: Op, bytes: u64) -> Charge {
+    Charge {
+        tenant,
+        op,
+        ioprio: IoPrio::DEFAULT,
+        sector: Sector::ZERO,
+        bytes,
+        first: true,
+        must_issue: false,
+        may_sleep: true,
+    }
+}
+
+struct Rig {
+    stage: Exact,
+    tenants: Tenants,
+    now: Instant,
+    ledger: Ledger,
+    charges: Vec<(Instant, Charge)>,
+    went: Vec<Option<Instant>>,
+    order: Vec<u32>,
+}
+
+impl Rig {
+    fn new() -> Self {
+        Self {
+            stage: Exact::new(),
+            tenants: Tenants::new(),
+            now: Instant::new(5_000_000_000),
+            ledger: Ledger::default(),
+            charges: vec![],
+            went: vec![],
+            order: vec![],
+        }
+    }
+
+    fn tenant(&mut self, parent: TenantId, limits: Limits) -> TenantId {
+        let tenant = self.tenants.add(parent).unwrap();
+        self.stage.set(self.now, tenant, limits);
+        tenant
+    }
+
+    fn submit(&mut self, charge: Charge) -> u32 {
+        let id = self.went.len() as u32;
+        let passed = self.stage.admit(self.now, &self.tenants, BioId(id), &charge) == Verdict::Pass;
+        self.charges.push((self.now, charge));
+        self.went.push(passed.then_some(self.now));
+        if passed {
+            self.order.push(id);
+        }
+        self.stage.self_check(&self.tenants);
+        id
+    }
+
+    fn release(&mut self) {
+        let mut out = vec![];
+        self.stage.release(self.now, &self.tenants, &mut self.ledger, &mut out);
+        self.stage.self_check(&self.tenants);
+        for bio in out {
+            assert!(self.went[bio.index()].replace(self.now).is_none(), "a bio goes once");
+            self.order.push(bio.0);
+        }
+    }
+
+    fn drain(&mut self) {
+        while self.stage.held() > 0 {
+            self.now = self.stage.next_wakeup().expect("something waits").max(self.now);
+            self.release();
+        }
+    }
+
+    /// When each went, in µs since a start.
+    fn micros(&self, start: Instant) -> Vec<u64> {
+        self.went.iter().map(|at| at.expect("all went").since(start).get() / 1000).collect()
+    }
+}
+
+fn bps(rbps: u64) -> Limits {
+    Limits { bps: [rbps, UNLIMITED], ..Limits::default() }
+}
+
+#[test]
+fn exact_times() {
+    for (burst, expected) in
+        [(0, vec![0, 62_500, 125_000, 187_500, 250_000]), (256 * KIB, vec![0, 0, 0, 0, 0, 62_500, 125_000, 187_500])]
+    {
+        let mut rig = Rig::new();
+        let tenant = rig.tenant(ROOT, Limits { burst_bytes: burst, ..bps(MIB) });
+        let start = rig.now;
+        for _ in &expected {
+            rig.submit(charge(tenant, Op::Read, 64 * KIB));
+        }
+        rig.drain();
+        assert_eq!(rig.micros(start), expected, "burst {burst}");
+    }
+    let mut rig = Rig::new();
+    let tenant = rig.tenant(ROOT, bps(MIB));
+    let start = rig.now;
+    for bytes in [4 * KIB, MIB, 4 * KIB] {
+        rig.submit(charge(tenant, Op::Read, bytes));
+    }
+    rig.drain();
+    assert_eq!(rig.micros(start), [0, 3906, 1_003_906], "an I/O pays when it has gone, the next waits");
+}
+
+#[test]
+fn rt_does_not_wait_behind_be_nor_reads_behind_writes() {
+    let mut rig = Rig::new();
+    let both = Limits { bps: [MIB, MIB], ..Limits::default() };
+    let tenant = rig.tenant(ROOT, both);
+    let be = charge(tenant, Op::Read, 256 * KIB);
+    let rt = Charge { ioprio: IoPrio::new(PrioClass::Rt, 0), ..be };
+    let all = [be, be, be, rt, rt, Charge { op: Op::Write, ..be }].map(|charge| rig.submit(charge));
+    rig.drain();
+    assert_eq!(rig.order, [all[0], all[5], all[3], all[4], all[1], all[2]]);
+}
+
+#[test]
+fn journal_goes_at_once_and_is_owed() {
+    let mut rig = Rig::new();
+    let tenant = rig.tenant(ROOT, bps(MIB));
+    let start = rig.now;
+    let journal = Charge { must_issue: true, ..charge(tenant, Op::Read, 512 * KIB) };
+    rig.submit(journal);
+    rig.submit(journal);
+    rig.submit(charge(tenant, Op::Read, 4 * KIB));
+    rig.drain();
+    assert_eq!(rig.micros(start), [0, 0, 1_000_000]);
+}
+
+#[test]
+fn a_limit_for_both_directions_and_a_parents() {
+    let mut rig = Rig::new();
+    let parent = rig.tenant(ROOT, Limits { total_iops: 100, ..Limits::default() });
+    let children = [0; 3].map(|_| rig.tenant(parent, Limits::default()));
+    let start = rig.now;
+    for _ in 0..10 {
+        for child in children {
+            for op in [Op::Read, Op::Write] {
+                rig.submit(charge(child, op, KIB));
+            }
+        }
+    }
+    rig.drain();
+    assert_eq!(rig.now.since(start), Nanos::from_millis(590), "60 I/Os at 100 a second, the first at once");
+    // By turns: among the first 30 every child has ten, give or take one.
+    for child in children {
+        let early = rig.order[..30].iter().filter(|&&bio| rig.charges[bio as usize].1.tenant == child).count();
+        assert!((9..=11).contains(&early), "{child:?}: {early} of the first 30");
+    }
+}
+
+#[test]
+fn what_is_owed_survives_a_change_and_goes_with_the_rule() {
+    let mut rig = Rig::new();
+    let tenant = rig.tenant(ROOT, bps(MIB));
+    let start = rig.now;
+    rig.submit(charge(tenant, Op::Read, MIB));
+    rig.submit(charge(tenant, Op::Read, MIB));
+    rig.now = start + Nanos::from_millis(500);
+    rig.stage.set(rig.now, tenant, bps(2 * MIB));
+    rig.drain();
+    assert_eq!(rig.now.since(start), Nanos::from_millis(750), "half a MiB owed, at 2 MiB/s");
+    rig.submit(charge(tenant, Op::Read, MIB));
+    rig.stage.set(rig.now, tenant, Limits::default());
+    assert!(rig.stage.next_wakeup().unwrap() <= rig.now, "a rule that goes lets go at once");
+    rig.release();
+    assert_eq!((rig.stage.held(), rig.stage.live_rules()), (0, 0));
+}
+
+/// The long-run rate of a saturated tenant, in parts of a thousand of the limit.
+#[test]
+fn the_long_run_rate_is_the_limit() {
+    for (limit, bytes) in [(1_000_003, 4 * KIB), (777, KIB), (12_345_678, 1_234_944), (7 * MIB, 128 * KIB)] {
+        let mut rig = Rig::new();
+        let tenant = rig.tenant(ROOT, bps(limit));
+        let start = rig.now;
+        let count = 2000;
+        for _ in 0..=count {
+            let id = rig.submit(charge(tenant, Op::Read, bytes));
+            while rig.went[id as usize].is_none() {
+                rig.now = rig.stage.next_wakeup().unwrap().max(rig.now);
+                rig.release();
+            }
+        }
+        let ideal = u128::from(count * bytes) * 1_000_000_000 / u128::from(limit);
+        let took = u128::from(rig.now.since(start).get());
+        assert!(took.abs_diff(ideal) <= 1 + ideal / 1_000_000, "{limit} B/s: {took} ns against {ideal}");
+    }
+}
+
+/// Random trees, limits and I/O: over every window nobody, at any level, gets more than rate · window + burst + one I/O; the
+/// ledger has every nanosecond; nothing is lost; and while anything is held, some limit holds it.
+#[test]
+fn no_window_exceeds_a_limit_and_its_burst() {
+    for seed in 0..60u64 {
+        let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+        let mut below = move |n: u64| {
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            state % n
+        };
+        let changes = seed % 3 == 0;
+        let mut rig = Rig::new();
+        let mut alive = vec![ROOT];
+        let limits = |below: &mut dyn FnMut(u64) -> u64| {
+            let mut any = |unit: u64| if below(2) == 0 { UNLIMITED } else { (1 + below(50)) * unit };
+            Limits {
+                bps: [any(100 * KIB), any(100 * KIB)],
+                iops: [any(5), any(5)],
+                total_bps: any(150 * KIB),
+                total_iops: any(8),
+                burst_bytes: any(10 * KIB).min(MIB),
+                burst_ios: any(1).min(30),
+            }
+        };
+        for _ in 0..6 {
+            let parent = alive[below(alive.len() as u64) as usize];
+            let of = limits(&mut below);
+            alive.push(rig.tenant(parent, of));
+        }
+        for _ in 0..300 {
+            rig.now = rig.now + Nanos::new(below(30_000_000));
+            match below(10) {
+                0 if changes => {
+                    let at = 1 + below(alive.len() as u64 - 1) as usize;
+                    let of = limits(&mut below);
+                    rig.stage.set(rig.now, alive[at], of);
+                }
+                1 if changes && alive.len() > 2 => {
+                    let at = 1 + below(alive.len() as u64 - 1) as usize;
+                    if rig.tenants.remove(alive[at]).is_ok() {
+                        rig.stage.on_tenant_removed(rig.now, &rig.tenants, alive[at]);
+                        alive.remove(at);
+                    }
+                }
+                2 | 3 => rig.release(),
+                _ => {
+                    let op = if below(2) == 0 { Op::Read } else { Op::Write };
+                    let tenant = alive[below(alive.len() as u64) as usize];
+                    let first = below(5) > 0;
+                    rig.submit(Charge { first, ..charge(tenant, op, (1 + below(64)) * 4 * KIB) });
+                }
+            }
+        }
+        rig.drain();
+        let waits = rig.charges.iter().zip(&rig.went).map(|((came, _), went)| went.unwrap().since(*came).get());
+        assert_eq!(rig.ledger.iter().map(|(.., time)| time.get()).sum::<u64>(), waits.sum::<u64>(), "seed {seed}");
+        if !changes {
+            check_windows(&rig, &alive);
+        }
+    }
+}
+
+fn check_windows(rig: &Rig, tenants: &[TenantId]) {
+    for &level in &tenants[1..] {
+        let limits = rig.stage.limits(level);
+        for (directions, bps, iops) in [
+            (&[Direction::Read][..], limits.bps[0], limits.iops[0]),
+            (&[Direction::Write], limits.bps[1], limits.iops[1]),
+            (&DIRECTIONS, limits.total_bps, limits.total_iops),
+        ] {
+            let counts = |id: &&u32| {
+                let charge = &rig.charges[**id as usize].1;
+                rig.tenants.is_below(charge.tenant, level) && directions.contains(&charge.direction())
+            };
+            let gone: Vec<(u64, u64)> = rig
+                .order
+                .iter()
+                .filter(counts)
+                .map(|&id| {
+                    let charge = &rig.charges[id as usize].1;
+                    (rig.went[id as usize].unwrap().get(), if charge.first { charge.bytes } else { 0 })
+                })
+                .collect();
+            for from in 0..gone.len() {
+                let (mut bytes, mut ios) = (0u64, 0u64);
+                for &(at, size) in &gone[from..] {
+                    // What went before the last of the window; that one is the "one I/O".
+                    let window = u128::from(at - gone[from].0);
+                    let within = |used: u64, rate: u64, burst: u64| {
+                        rate == UNLIMITED
+                            || u128::from(used)
+                                <= (u128::from(rate) * window).div_ceil(1_000_000_000) + u128::from(burst) + 1
+                    };
+                    assert!(within(bytes, bps, limits.burst_bytes), "{level:?}: {bytes} bytes in {window} ns");
+                    assert!(within(ios, iops, limits.burst_ios), "{level:?}: {ios} I/Os in {window} ns");
+                    (bytes, ios) = (bytes + size, ios + 1);
+                }
+            }
+        }
+    }
+}

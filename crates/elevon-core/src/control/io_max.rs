@@ -1,0 +1,504 @@
+//! `io.max` as Linux does it: limits checked in slices of time, level by level.
+//!
+//! Every tenant with a limit above it or on it counts what it dispatched in the current slice, by direction. A bio climbs from
+//! its tenant to the child of the root; each level tests and charges it. Where a level denies it, or holds others of its
+//! direction already, it waits there in the queue of the source it came from (the tenant's own I/O, or one child); sources
+//! take turns by the bio. Tenants with something queued stand in a tree by the tick at which they may dispatch; a turn is at most 6
+//! reads and 2 writes, and everything that a run lets through goes with its reads first, round robin by source.
+//!
+//! Consequences to know: up to a slice's worth goes at once at the start of a slice; an I/O larger than that waits until it is
+//! earned; limits of a few I/Os a second are met roughly (see [`super::exact`] for what we do instead).
+//!
+//! Behaviour of Linux 6.1 and 6.18 as documented and as measured on 6.18.44; versions differ by [`Rules`]. Journal and metadata
+//! writes are held like any other, as there.
+//!
+//! Cost: a tenant without a rule on its path O(1), once its path was walked after the last change of any rule; else O(depth) to
+//! pass, O(log tenants that wait) to wait. [`NODE_BYTES`] a tenant below a rule, queues only while something waits.
+
+extern crate alloc;
+use alloc::boxed::Box;
+use alloc::collections::{BTreeSet, VecDeque};
+use alloc::vec::Vec;
+
+use super::limits::{Limits, bytes_rule, ios_rule};
+use super::{Cause, Charge, Direction, Ledger, Limiter, Rule, Verdict};
+use crate::kernel::Rules;
+use crate::tenant::{ROOT, Tenants};
+use crate::units::{BioId, Instant, TenantId};
+
+mod slice;
+#[cfg(test)]
+mod tests;
+
+use slice::{Clock, Slice, Wait};
+
+/// What a tenant takes in memory while nothing of it waits.
+pub const NODE_BYTES: usize = size_of::<Node>();
+
+/// Reads and writes of a turn.
+const TURN: [u32; 2] = [6, 2];
+/// Bios of a run, after which the clock is looked at again.
+const RUN: u32 = 32;
+
+const DIRECTIONS: [Direction; 2] = [Direction::Read, Direction::Write];
+
+/// How the stage works.
+#[derive(Clone, Copy, Debug)]
+pub struct Config {
+    /// Ticks a second, 100 to 1000.
+    pub hz: u32,
+    /// Slice in ms, at least a tick.
+    pub slice_ms: u64,
+    /// Bytes and I/Os are tested one after the other and a finished slice is kept ([`Rules::throttle_in_series`]).
+    pub in_series: bool,
+    /// Only the tenant's own limits count, not its ancestors' (`blkio.throttle.*` of cgroup v1).
+    pub flat: bool,
+}
+
+impl Config {
+    /// As a kernel version does it.
+    pub const fn of(rules: &Rules, hz: u32, rotational: bool) -> Self {
+        let slice_ms = if rotational { 100 } else { rules.throttle_slice_ms };
+        Self { hz, slice_ms, in_series: rules.throttle_in_series, flat: false }
+    }
+}
+
+/// A bio that waits.
+#[derive(Clone, Copy, Debug)]
+struct Held {
+    bio: BioId,
+    /// Who pays, for the ledger.
+    tenant: TenantId,
+    bytes: u64,
+    /// Its bytes are charged at this level.
+    paid: bool,
+    since: Instant,
+}
+
+/// What waits at a level, by direction.
+#[derive(Clone, Debug, Default)]
+struct Queues {
+    /// Own I/O, waiting here.
+    own: [VecDeque<Held>; 2],
+    /// I/O that came through this tenant and waits at its parent.
+    above: [VecDeque<Held>; 2],
+    /// Whose turn it is: this tenant for its own I/O, or one of its children.
+    turns: [VecDeque<TenantId>; 2],
+    /// Bios behind `turns`.
+    count: [usize; 2],
+    /// Since when the front of each source's queue is the front (own, above).
+    own_front: [Instant; 2],
+    above_front: [Instant; 2],
+}
+
+#[derive(Clone, Debug, Default)]
+struct Node {
+    limits: Limits,
+    slices: [Slice; 2],
+    /// Whether this level or one above limits a direction, as of `generation`.
+    ruled: [bool; 2],
+    generation: u32,
+    /// Its key in the tree of those who wait.
+    due: Option<(u64, u64)>,
+    /// What denied the front last.
+    denied: [Option<Rule>; 2],
+    queues: Option<Box<Queues>>,
+}
+
+impl Node {
+    fn waiting(&self, direction: Direction) -> usize {
+        self.queues.as_ref().map_or(0, |queues| queues.count[direction as usize])
+    }
+}
+
+/// The stage. See the module's head.
+#[derive(Clone, Debug)]
+pub struct IoMax {
+    clock: Clock,
+    tick: u64,
+    flat: bool,
+    nodes: Vec<Node>,
+    /// Counts changes of rules, so that `ruled` of a node is known to be old.
+    generation: u32,
+    /// Tenants with a limit.
+    rules: u32,
+    held: usize,
+    /// Tenants that hold something by (tick, order of arrival).
+    waiting: BTreeSet<(u64, u64, TenantId)>,
+    sequence: u64,
+    /// What the current run let through, by direction and then by the child of the root it came from.
+    through: [Vec<(TenantId, BioId)>; 2],
+}
+
+impl IoMax {
+    /// A stage without rules.
+    pub fn new(config: Config) -> Self {
+        let hz = u64::from(config.hz);
+        Self {
+            clock: Clock { hz, slice: (config.slice_ms * hz / 1000).max(1), in_series: config.in_series },
+            tick: 1_000_000_000 / hz,
+            flat: config.flat,
+            nodes: Vec::new(),
+            generation: 1,
+            rules: 0,
+            held: 0,
+            waiting: BTreeSet::new(),
+            sequence: 0,
+            through: [Vec::new(), Vec::new()],
+        }
+    }
+
+    /// A tenant's limits.
+    pub fn limits(&self, tenant: TenantId) -> Limits {
+        self.nodes.get(tenant.index()).map_or_else(Limits::default, |node| node.limits)
+    }
+
+    /// Sets a tenant's limits. What was earned under the old ones is carried over while something waits, and what waits is
+    /// looked at anew; a limit that goes lets go at once.
+    pub fn set(&mut self, now: Instant, tenant: TenantId, limits: Limits) {
+        let tick = self.tick_of(now);
+        let clock = self.clock;
+        let node = self.node(tenant);
+        let (old, was, is) = (node.limits, !node.limits.is_none(), !limits.is_none());
+        for direction in DIRECTIONS {
+            let d = direction as usize;
+            let waited_on = node.waiting(direction) > 0;
+            node.slices[d].carry(&clock, tick, old.bps[d], old.iops[d], waited_on);
+        }
+        node.limits = limits;
+        self.rules = self.rules + u32::from(is) - u32::from(was);
+        self.generation += 1;
+        if self.nodes[tenant.index()].due.is_some() {
+            self.rekey(tick, tenant);
+        }
+    }
+
+    fn node(&mut self, tenant: TenantId) -> &mut Node {
+        if tenant.index() >= self.nodes.len() {
+            self.nodes.resize_with(tenant.index() + 1, Node::default);
+        }
+        &mut self.nodes[tenant.index()]
+    }
+
+    const fn tick_of(&self, now: Instant) -> u64 {
+        now.get() / self.tick
+    }
+
+    /// The level above that also counts; `None` below the root.
+    fn above(&self, tenants: &Tenants, tenant: TenantId) -> Option<TenantId> {
+        if self.flat { None } else { tenants.parent(tenant).filter(|&parent| parent != ROOT) }
+    }
+
+    /// Whether a tenant or an ancestor limits a direction. Walks the path only after a rule has changed anywhere.
+    fn is_ruled(&mut self, tenants: &Tenants, tenant: TenantId, direction: Direction) -> bool {
+        if tenant == ROOT {
+            return false;
+        }
+        let generation = self.generation;
+        let node = self.node(tenant);
+        if node.generation != generation {
+            let ruled = DIRECTIONS.map(|direction| {
+                let limited = |at: TenantId| self.nodes.get(at.index()).is_some_and(|n| n.limits.limits(direction));
+                if self.flat { limited(tenant) } else { tenants.path(tenant).any(limited) }
+            });
+            let node = &mut self.nodes[tenant.index()];
+            node.ruled = ruled;
+            node.generation = generation;
+        }
+        self.nodes[tenant.index()].ruled[direction as usize]
+    }
+
+    /// Whether a level lets a bio go now; pays for its bytes as soon as they are due where the version tests in series.
+    fn test(&mut self, tick: u64, level: TenantId, direction: Direction, held: &mut Held) -> Option<Wait> {
+        let clock = self.clock;
+        let node = &mut self.nodes[level.index()];
+        let d = direction as usize;
+        let waited_on = node.queues.as_ref().is_some_and(|queues| queues.count[d] > 0);
+        let (bps, iops) = (node.limits.bps[d], node.limits.iops[d]);
+        let slice = &mut node.slices[d];
+        slice.prepare(&clock, tick, waited_on);
+        let bytes = if held.paid { None } else { slice.wait_for_bytes(&clock, tick, bps, held.bytes) };
+        let wait = match bytes {
+            Some(wait) => Some(wait),
+            None => {
+                if clock.in_series && !held.paid {
+                    slice.charge_bytes(held.bytes);
+                    held.paid = true;
+                }
+                slice.wait_for_io(&clock, tick, iops)
+            }
+        };
+        if let Some(wait) = wait {
+            slice.extend(&clock, tick + wait.ticks());
+            node.denied[d] = Some(match wait {
+                Wait::Bytes(_) => bytes_rule(direction),
+                Wait::Ios(_) => ios_rule(direction),
+            });
+        }
+        wait
+    }
+
+    /// A bio passes a level.
+    fn pay(&mut self, tick: u64, level: TenantId, direction: Direction, held: &Held) {
+        let clock = self.clock;
+        let node = &mut self.nodes[level.index()];
+        let (d, limits) = (direction as usize, node.limits);
+        if !held.paid {
+            node.slices[d].charge_bytes(held.bytes);
+        }
+        node.slices[d].charge_io();
+        node.slices[d].trim(&clock, tick, limits.bps[d], limits.iops[d]);
+    }
+
+    /// Climbs from a level upwards until the bio is through (`None`) or has to wait somewhere: there, and from which source.
+    fn climb(
+        &mut self,
+        tick: u64,
+        tenants: &Tenants,
+        from: (TenantId, TenantId),
+        direction: Direction,
+        held: &mut Held,
+    ) -> Option<(TenantId, TenantId)> {
+        let (mut level, mut source) = from;
+        loop {
+            self.node(level);
+            let queued = self.nodes[level.index()].waiting(direction) > 0;
+            if queued || self.test(tick, level, direction, held).is_some() {
+                return Some((level, source));
+            }
+            self.pay(tick, level, direction, held);
+            held.paid = held.bytes == 0;
+            (source, level) = (level, self.above(tenants, level)?);
+        }
+    }
+
+    fn push(&mut self, tick: u64, (level, source): (TenantId, TenantId), direction: Direction, held: Held) {
+        let d = direction as usize;
+        let queues = self.nodes[source.index()].queues.get_or_insert_default();
+        let (list, front) = match level == source {
+            true => (&mut queues.own[d], &mut queues.own_front[d]),
+            false => (&mut queues.above[d], &mut queues.above_front[d]),
+        };
+        let first_of_source = list.is_empty();
+        if first_of_source {
+            *front = held.since;
+        }
+        list.push_back(held);
+        let queues = self.nodes[level.index()].queues.get_or_insert_default();
+        if first_of_source {
+            queues.turns[d].push_back(source);
+        }
+        queues.count[d] += 1;
+        if queues.count[d] == 1 || self.nodes[level.index()].due.is_none() {
+            self.rekey(tick, level);
+        }
+    }
+
+    fn front(&mut self, level: TenantId, direction: Direction) -> Option<(TenantId, &mut Held)> {
+        let d = direction as usize;
+        let source = *self.nodes[level.index()].queues.as_ref()?.turns[d].front()?;
+        let queues = self.nodes[source.index()].queues.as_mut()?;
+        let list = if source == level { &mut queues.own[d] } else { &mut queues.above[d] };
+        list.front_mut().map(|held| (source, held))
+    }
+
+    /// Takes the front of a level and gives the turn on; writes down what it waited for here.
+    fn pop(&mut self, now: Instant, level: TenantId, direction: Direction, ledger: &mut Ledger) -> (TenantId, Held) {
+        let d = direction as usize;
+        let rule = self.nodes[level.index()].denied[d].unwrap_or(bytes_rule(direction));
+        let queues = self.nodes[level.index()].queues.as_mut().expect("something waits");
+        let source = queues.turns[d].pop_front().expect("something waits");
+        queues.count[d] -= 1;
+        let of_source = self.nodes[source.index()].queues.as_mut().expect("something waits");
+        let (list, front) = match level == source {
+            true => (&mut of_source.own[d], &mut of_source.own_front[d]),
+            false => (&mut of_source.above[d], &mut of_source.above_front[d]),
+        };
+        let held = list.pop_front().expect("something waits");
+        let since_front = core::mem::replace(front, now);
+        let has_more = !list.is_empty();
+        if has_more {
+            self.nodes[level.index()].queues.as_mut().expect("as above").turns[d].push_back(source);
+        }
+        ledger.add(held.tenant, Cause::LimitQueue { level }, since_front.since(held.since));
+        ledger.add(held.tenant, Cause::Limit { level, rule }, now.since(since_front));
+        (source, held)
+    }
+
+    /// Puts a tenant that holds something where it belongs in the tree, behind its equals; takes one that does not out.
+    fn rekey(&mut self, tick: u64, tenant: TenantId) {
+        if let Some((at, order)) = self.nodes[tenant.index()].due.take() {
+            self.waiting.remove(&(at, order, tenant));
+        }
+        let mut earliest: Option<u64> = None;
+        for direction in DIRECTIONS {
+            let Some((_, &mut held)) = self.front(tenant, direction) else { continue };
+            let mut tested = held;
+            let wait = self.test(tick, tenant, direction, &mut tested).map_or(0, Wait::ticks);
+            if let Some((_, front)) = self.front(tenant, direction) {
+                *front = tested;
+            }
+            earliest = Some(earliest.map_or(wait, |old| old.min(wait)));
+        }
+        if let Some(wait) = earliest {
+            let key = (tick + wait, self.sequence);
+            self.sequence += 1;
+            self.nodes[tenant.index()].due = Some(key);
+            self.waiting.insert((key.0, key.1, tenant));
+        }
+    }
+
+    /// A tenant's turn: reads, then writes, as many as may go. Gives back how many went.
+    fn turn(&mut self, now: Instant, tenants: &Tenants, level: TenantId, ledger: &mut Ledger) -> u32 {
+        let tick = self.tick_of(now);
+        let mut went = 0;
+        for direction in DIRECTIONS {
+            for _ in 0..TURN[direction as usize] {
+                let Some((_, &mut front)) = self.front(level, direction) else { break };
+                let mut held = front;
+                let wait = self.test(tick, level, direction, &mut held);
+                if let Some((_, front)) = self.front(level, direction) {
+                    *front = held;
+                }
+                if wait.is_some() {
+                    break;
+                }
+                let (source, held) = self.pop(now, level, direction, ledger);
+                self.pass_up(now, tenants, (level, source), direction, held);
+                went += 1;
+            }
+        }
+        went
+    }
+
+    /// A bio leaves a level: it waits at the next, or is through.
+    fn pass_up(
+        &mut self,
+        now: Instant,
+        tenants: &Tenants,
+        (level, _source): (TenantId, TenantId),
+        direction: Direction,
+        held: Held,
+    ) {
+        let tick = self.tick_of(now);
+        let d = direction as usize;
+        self.pay(tick, level, direction, &held);
+        let Some(parent) = self.above(tenants, level) else {
+            self.held -= 1;
+            self.through[d].push((level, held.bio));
+            return;
+        };
+        let child_start = self.nodes[level.index()].slices[d].start();
+        let clock = self.clock;
+        let above = self.node(parent);
+        if above.slices[d].is_over(tick) && above.waiting(direction) == 0 {
+            above.slices[d].begin_with_credit(&clock, tick, child_start);
+        }
+        let held = Held { paid: held.bytes == 0, since: now, ..held };
+        self.push(tick, (parent, level), direction, held);
+    }
+
+    /// Hands out what a run let through: reads before writes, by turns over the sources.
+    fn hand_out(&mut self, out: &mut Vec<BioId>) {
+        for list in &mut self.through {
+            let mut rounds: VecDeque<(TenantId, VecDeque<BioId>)> = VecDeque::new();
+            for (source, bio) in list.drain(..) {
+                match rounds.iter_mut().find(|(known, _)| *known == source) {
+                    Some((_, bios)) => bios.push_back(bio),
+                    None => rounds.push_back((source, VecDeque::from([bio]))),
+                }
+            }
+            while let Some((source, mut bios)) = rounds.pop_front() {
+                out.extend(bios.pop_front());
+                if !bios.is_empty() {
+                    rounds.push_back((source, bios));
+                }
+            }
+        }
+    }
+}
+
+impl Limiter for IoMax {
+    fn admit(&mut self, now: Instant, tenants: &Tenants, bio: BioId, charge: &Charge) -> Verdict {
+        let direction = charge.direction();
+        if !self.is_ruled(tenants, charge.tenant, direction) {
+            return Verdict::Pass;
+        }
+        let tick = self.tick_of(now);
+        let bytes = if charge.first { charge.bytes } else { 0 };
+        let mut held = Held { bio, tenant: charge.tenant, bytes, paid: bytes == 0, since: now };
+        match self.climb(tick, tenants, (charge.tenant, charge.tenant), direction, &mut held) {
+            None => Verdict::Pass,
+            Some(place) => {
+                self.held += 1;
+                self.push(tick, place, direction, held);
+                Verdict::Hold
+            }
+        }
+    }
+
+    fn next_wakeup(&self) -> Option<Instant> {
+        self.waiting.first().map(|&(tick, ..)| Instant::new(tick.saturating_mul(self.tick)))
+    }
+
+    fn release(&mut self, now: Instant, tenants: &Tenants, ledger: &mut Ledger, out: &mut Vec<BioId>) {
+        let tick = self.tick_of(now);
+        let mut went = 0;
+        while let Some(&(at, _, tenant)) = self.waiting.first() {
+            if at > tick {
+                break;
+            }
+            went += self.turn(now, tenants, tenant, ledger);
+            self.rekey(tick, tenant);
+            if went >= RUN {
+                self.hand_out(out);
+                went = 0;
+            }
+        }
+        self.hand_out(out);
+    }
+
+    fn live_rules(&self) -> u32 {
+        self.rules
+    }
+
+    fn held(&self) -> usize {
+        self.held
+    }
+
+    fn on_tenant_removed(&mut self, now: Instant, _tenants: &Tenants, tenant: TenantId) {
+        if tenant.index() < self.nodes.len() {
+            self.set(now, tenant, Limits::default());
+        }
+    }
+
+    fn self_check(&self, tenants: &Tenants) {
+        let mut held = 0;
+        for (index, node) in self.nodes.iter().enumerate() {
+            let tenant = TenantId(index as u32);
+            let count = |d: usize| node.queues.as_ref().map_or(0, |queues| queues.count[d]);
+            assert_eq!(
+                node.due.is_some(),
+                count(0) + count(1) > 0,
+                "tenant {index}: in the tree while it holds something"
+            );
+            if let Some((at, order)) = node.due {
+                assert!(self.waiting.contains(&(at, order, tenant)));
+            }
+            let Some(queues) = &node.queues else { continue };
+            for d in 0..2 {
+                held += queues.own[d].len() + queues.above[d].len();
+                let behind = |&source: &TenantId| {
+                    let of = self.nodes[source.index()].queues.as_ref().expect("a source has queues");
+                    let list = if source == tenant { &of.own[d] } else { &of.above[d] };
+                    assert!(!list.is_empty() && (source == tenant || tenants.parent(source) == Some(tenant)));
+                    list.len()
+                };
+                assert_eq!(queues.turns[d].iter().map(behind).sum::<usize>(), queues.count[d]);
+            }
+        }
+        assert_eq!(held, self.held, "bios in the queues");
+        assert_eq!(self.nodes.iter().filter(|node| !node.limits.is_none()).count(), self.rules as usize);
+        assert_eq!(self.waiting.len(), self.nodes.iter().filter(|node| node.due.is_some()).count());
+    }
+}

@@ -1,0 +1,368 @@
+//! Against the documented dispatch times of Linux (HZ 1000, no service time), and against the invariants of the queues.
+
+extern crate std;
+use std::vec;
+use std::vec::Vec;
+
+use super::*;
+use crate::control::limits::UNLIMITED;
+use crate::ioprio::IoPrio;
+use crate::kernel::Kernel;
+use crate::op::Op;
+use crate::units::{Nanos, Sector};
+
+const MIB: u64 = 1 << 20;
+const KIB: u64 = 1 << 10;
+
+fn charge(tenant: TenantId, op: Op, bytes: u64) -> Charge {
+    Charge {
+        tenant,
+        op,
+        ioprio: IoPrio::DEFAULT,
+        sector: Sector::ZERO,
+        bytes,
+        first: true,
+        must_issue: false,
+        may_sleep: true,
+    }
+}
+
+/// A stage with tenants and a virtual clock in ms.
+struct Rig {
+    stage: IoMax,
+    tenants: Tenants,
+    now: Instant,
+    ledger: Ledger,
+    next: u32,
+    /// When each bio came, and when it went.
+    came: Vec<Instant>,
+    went: Vec<Option<Instant>>,
+    order: Vec<u32>,
+}
+
+impl Rig {
+    fn new(kernel: Kernel, slice_ms: u64) -> Self {
+        let config = Config { slice_ms, ..Config::of(&kernel.rules(), 1000, true) };
+        Self {
+            stage: IoMax::new(config),
+            tenants: Tenants::new(),
+            now: Instant::ZERO,
+            ledger: Ledger::default(),
+            next: 0,
+            came: vec![],
+            went: vec![],
+            order: vec![],
+        }
+    }
+
+    fn one(kernel: Kernel, slice_ms: u64, limits: Limits) -> (Self, TenantId) {
+        let mut rig = Self::new(kernel, slice_ms);
+        // As though time had gone on long before the first I/O.
+        rig.now = Instant::new(10_000_000_000);
+        let tenant = rig.tenants.add(ROOT).unwrap();
+        rig.stage.set(rig.now, tenant, limits);
+        (rig, tenant)
+    }
+
+    fn submit(&mut self, charge: &Charge) -> u32 {
+        let id = self.next;
+        self.next += 1;
+        self.came.push(self.now);
+        let passed = self.stage.admit(self.now, &self.tenants, BioId(id), charge) == Verdict::Pass;
+        self.went.push(passed.then_some(self.now));
+        if passed {
+            self.order.push(id);
+        }
+        self.stage.self_check(&self.tenants);
+        id
+    }
+
+    fn release(&mut self) -> Vec<u32> {
+        let mut out = vec![];
+        self.stage.release(self.now, &self.tenants, &mut self.ledger, &mut out);
+        self.stage.self_check(&self.tenants);
+        for bio in &out {
+            assert!(self.went[bio.index()].replace(self.now).is_none(), "a bio goes once");
+            self.order.push(bio.0);
+        }
+        out.iter().map(|bio| bio.0).collect()
+    }
+
+    /// Sets the clock to the next release and does it.
+    fn step(&mut self) -> Vec<u32> {
+        self.now = self.stage.next_wakeup().expect("something waits").max(self.now);
+        self.release()
+    }
+
+    /// One reader, the next I/O on dispatch of the last; times in ms since the start.
+    fn back_to_back(&mut self, charge: &Charge, count: usize) -> Vec<u64> {
+        let start = self.now;
+        let mut times = vec![];
+        while times.len() < count {
+            let id = self.submit(charge);
+            while self.went[id as usize].is_none() {
+                self.step();
+            }
+            times.push(self.now.since(start).get() / 1_000_000);
+        }
+        times
+    }
+}
+
+fn bps(rbps: u64) -> Limits {
+    Limits { bps: [rbps, UNLIMITED], ..Limits::default() }
+}
+
+fn iops(riops: u64) -> Limits {
+    Limits { iops: [riops, UNLIMITED], ..Limits::default() }
+}
+
+#[test]
+fn bytes_go_as_slices_earn_them() {
+    let first = [0, 125, 125, 250, 312, 312, 437, 501, 501, 625, 625, 750, 812, 812, 937, 1001, 1001];
+    let short = [62, 125, 187, 250, 312, 375, 437, 501, 562, 625, 687, 750, 812, 875, 937, 1001, 1062];
+    for (kernel, slice, expected) in
+        [(Kernel::V6_1, 100, first), (Kernel::V6_18, 100, first), (Kernel::V6_18, 20, short)]
+    {
+        let (mut rig, tenant) = Rig::one(kernel, slice, bps(MIB));
+        let times = rig.back_to_back(&charge(tenant, Op::Read, 64 * KIB), expected.len());
+        assert_eq!(times, expected, "{kernel:?}, slice {slice}");
+    }
+    let (mut rig, tenant) = Rig::one(Kernel::V6_1, 100, bps(MIB));
+    assert_eq!(rig.back_to_back(&charge(tenant, Op::Read, MIB), 3), [1000, 2000, 3000]);
+    let (mut rig, tenant) = Rig::one(Kernel::V6_18, 100, bps(MIB));
+    assert_eq!(rig.back_to_back(&charge(tenant, Op::Read, MIB), 3), [1000, 2001, 3001]);
+    let (mut rig, tenant) = Rig::one(Kernel::V6_1, 100, bps(MIB));
+    let times = rig.back_to_back(&charge(tenant, Op::Read, 4 * KIB), 52);
+    assert_eq!((times[24], times[25], times[50], times[51]), (0, 101, 101, 203));
+    for kernel in [Kernel::V6_1, Kernel::V6_18] {
+        let (mut rig, tenant) = Rig::one(kernel, 100, bps(10 * MIB));
+        let times = rig.back_to_back(&charge(tenant, Op::Read, 64 * KIB), 33);
+        assert_eq!((times[15], times[16], times[31], times[32]), (0, 106, 106, 206), "{kernel:?}");
+    }
+}
+
+#[test]
+fn ios_go_as_slices_earn_them() {
+    for (kernel, slice, each, step) in
+        [(Kernel::V6_1, 100, 10, 100), (Kernel::V6_18, 100, 10, 100), (Kernel::V6_18, 20, 2, 20)]
+    {
+        let (mut rig, tenant) = Rig::one(kernel, slice, iops(100));
+        let times = rig.back_to_back(&charge(tenant, Op::Read, 4 * KIB), 30);
+        let expected: Vec<u64> = (0..30).map(|k| k / each * step).collect();
+        assert_eq!(times, expected, "{kernel:?}, slice {slice}");
+    }
+    let (mut rig, tenant) = Rig::one(Kernel::V6_1, 100, iops(5));
+    assert_eq!(rig.back_to_back(&charge(tenant, Op::Read, KIB), 5), [100, 300, 600, 900, 1200]);
+    let (mut rig, tenant) = Rig::one(Kernel::V6_18, 100, iops(5));
+    assert_eq!(rig.back_to_back(&charge(tenant, Op::Read, KIB), 6), [201, 201, 402, 603, 804, 1005]);
+}
+
+#[test]
+fn both_limits_at_once_and_in_series() {
+    let limits = Limits { iops: [10, UNLIMITED], ..bps(MIB) };
+    let (mut rig, tenant) = Rig::one(Kernel::V6_1, 100, limits);
+    assert_eq!(rig.back_to_back(&charge(tenant, Op::Read, 64 * KIB), 6), [0, 125, 200, 300, 400, 500]);
+    let (mut rig, tenant) = Rig::one(Kernel::V6_18, 100, limits);
+    assert_eq!(rig.back_to_back(&charge(tenant, Op::Read, 64 * KIB), 6), [0, 125, 226, 327, 428, 529]);
+}
+
+#[test]
+fn many_queued_go_as_one_after_the_other() {
+    let (mut rig, tenant) = Rig::one(Kernel::V6_1, 100, bps(MIB));
+    let start = rig.now;
+    for _ in 0..32 {
+        rig.submit(&charge(tenant, Op::Read, 64 * KIB));
+    }
+    while rig.stage.held() > 0 {
+        rig.step();
+    }
+    let times: Vec<u64> = rig.went.iter().map(|at| at.unwrap().since(start).get() / 1_000_000).collect();
+    assert_eq!(times[..10], [0, 125, 125, 250, 312, 312, 437, 501, 501, 625]);
+    assert_eq!(times[31], 2001);
+}
+
+#[test]
+fn idle_time_earns_nothing() {
+    let (mut rig, tenant) = Rig::one(Kernel::V6_1, 100, bps(MIB));
+    let start = rig.now;
+    rig.submit(&charge(tenant, Op::Read, 64 * KIB));
+    rig.now = start + Nanos::from_millis(5000);
+    for _ in 0..4 {
+        rig.submit(&charge(tenant, Op::Read, 64 * KIB));
+    }
+    while rig.stage.held() > 0 {
+        rig.step();
+    }
+    let times: Vec<u64> = rig.went[1..].iter().map(|at| at.unwrap().since(start).get() / 1_000_000).collect();
+    assert_eq!(times, [5000, 5125, 5125, 5250]);
+}
+
+#[test]
+fn a_change_of_limit_carries_what_was_earned() {
+    let (mut rig, tenant) = Rig::one(Kernel::V6_18, 100, bps(MIB));
+    let start = rig.now;
+    let id = rig.submit(&charge(tenant, Op::Read, MIB));
+    rig.now = start + Nanos::from_millis(500);
+    rig.release();
+    rig.stage.set(rig.now, tenant, bps(2 * MIB));
+    while rig.went[id as usize].is_none() {
+        rig.step();
+    }
+    assert_eq!(rig.now.since(start), Nanos::from_millis(750));
+    // A limit that goes lets go at once.
+    let id = rig.submit(&charge(tenant, Op::Read, MIB));
+    rig.stage.set(rig.now, tenant, Limits::default());
+    assert_eq!((rig.stage.live_rules(), rig.stage.next_wakeup().unwrap() <= rig.now), (0, true));
+    assert_eq!(rig.release(), [id]);
+}
+
+#[test]
+fn a_turn_is_six_reads_and_two_writes_and_reads_go_first() {
+    let (mut rig, tenant) = Rig::one(Kernel::V6_1, 100, bps(MIB));
+    let both = Limits { bps: [MIB, MIB], ..Limits::default() };
+    rig.stage.set(rig.now, tenant, both);
+    let mut all = vec![];
+    for op in [Op::Read, Op::Write] {
+        for _ in 0..10 {
+            all.push(rig.submit(&charge(tenant, op, MIB)));
+        }
+    }
+    rig.stage.set(rig.now, tenant, Limits::default());
+    assert_eq!(rig.release(), all, "in one run: ten reads, then ten writes");
+}
+
+#[test]
+fn a_parents_limit_is_shared_by_turns() {
+    for limited in [true, false] {
+        let mut rig = Rig::new(Kernel::V6_1, 100);
+        rig.now = Instant::new(10_000_000_000);
+        let parent = rig.tenants.add(ROOT).unwrap();
+        let children = [0; 2].map(|_| rig.tenants.add(parent).unwrap());
+        rig.stage.set(rig.now, parent, bps(2 * MIB));
+        if limited {
+            rig.stage.set(rig.now, children[0], bps(MIB));
+        }
+        let end = rig.now + Nanos::from_millis(10_000);
+        let mut done = [0u64; 2];
+        let mut owner = vec![];
+        let mut ready = VecDeque::from([0, 1]);
+        loop {
+            // Each submits again when its last went, in the order in which they did.
+            while let Some(child) = ready.pop_front() {
+                let id = rig.submit(&charge(children[child], Op::Read, 64 * KIB));
+                owner.push(child);
+                if rig.went[id as usize].is_some() {
+                    done[child] += 1;
+                    ready.push_back(child);
+                }
+            }
+            if rig.stage.next_wakeup().unwrap() >= end {
+                break;
+            }
+            for id in rig.step() {
+                done[owner[id as usize]] += 1;
+                ready.push_back(owner[id as usize]);
+            }
+        }
+        for (child, mib) in done.map(|bios| bios as f64 / 16.0).into_iter().enumerate() {
+            assert!((9.85..=10.1).contains(&mib), "child {child}: {mib} MiB, limited: {limited}");
+        }
+    }
+}
+
+#[test]
+fn the_rest_of_a_split_bio_is_one_more_io_and_no_more_bytes() {
+    let limits = Limits { iops: [10, UNLIMITED], ..bps(MIB) };
+    let (mut rig, tenant) = Rig::one(Kernel::V6_18, 100, limits);
+    assert_eq!(rig.submit(&charge(tenant, Op::Read, 64 * KIB)), 0);
+    let rest = Charge { first: false, ..charge(tenant, Op::Read, 900 * KIB) };
+    let start = rig.now;
+    let id = rig.submit(&rest);
+    while rig.went[id as usize].is_none() {
+        rig.step();
+    }
+    assert_eq!(
+        rig.now.since(start),
+        Nanos::from_millis(101),
+        "one interval of the I/Os and a tick, whatever its bytes"
+    );
+}
+
+#[test]
+fn a_tenant_without_a_rule_on_its_path_is_let_alone() {
+    let (mut rig, ruled) = Rig::one(Kernel::V6_18, 100, bps(MIB));
+    let other = rig.tenants.add(ROOT).unwrap();
+    let below = rig.tenants.add(ruled).unwrap();
+    for _ in 0..100 {
+        let id = rig.submit(&charge(other, Op::Read, MIB));
+        assert!(rig.went[id as usize].is_some());
+        let id = rig.submit(&charge(ruled, Op::Write, MIB));
+        assert!(rig.went[id as usize].is_some(), "the other direction");
+    }
+    let id = rig.submit(&charge(below, Op::Read, MIB));
+    assert!(rig.went[id as usize].is_none(), "an ancestor's limit counts");
+    let mut flat = IoMax::new(Config { flat: true, ..Config::of(&Kernel::V6_18.rules(), 250, true) });
+    flat.set(Instant::ZERO, ruled, bps(MIB));
+    assert_eq!(flat.admit(Instant::ZERO, &rig.tenants, BioId(0), &charge(below, Op::Read, MIB)), Verdict::Pass);
+}
+
+/// Everything at once: a tree of tenants, bios of all kinds, limits that change, tenants that go. Nothing is lost or doubled,
+/// a tenant's bios of a direction keep their order, and every nanosecond of waiting is in the ledger.
+#[test]
+fn random_tenants_limits_and_removals() {
+    for seed in 0..40u64 {
+        let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+        let mut below = move |n: u64| {
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            state % n
+        };
+        let kernel = if seed % 2 == 0 { Kernel::V6_1 } else { Kernel::V6_18 };
+        let mut rig = Rig::new(kernel, if seed % 3 == 0 { 20 } else { 100 });
+        let mut alive = vec![ROOT];
+        let mut who = vec![];
+        let changes = seed % 4 != 0;
+        for step in 0..400 {
+            rig.now = rig.now + Nanos::new(below(30_000_000));
+            match below(12) {
+                0 => alive.push(rig.tenants.add(alive[below(alive.len() as u64) as usize]).unwrap()),
+                1 if alive.len() > 1 && changes => {
+                    let at = 1 + below(alive.len() as u64 - 1) as usize;
+                    if rig.tenants.remove(alive[at]).is_ok() {
+                        rig.stage.on_tenant_removed(rig.now, &rig.tenants, alive[at]);
+                        alive.remove(at);
+                    }
+                }
+                2 if alive.len() > 1 && (changes || step < 100 && who.is_empty()) => {
+                    let mut any = |unit: u64| if changes && below(2) == 0 { UNLIMITED } else { (1 + below(50)) * unit };
+                    let limits =
+                        Limits { bps: [any(100 * KIB), any(100 * KIB)], iops: [any(5), any(5)], ..Limits::default() };
+                    rig.stage.set(rig.now, alive[1 + below(alive.len() as u64 - 1) as usize], limits);
+                }
+                3 | 4 => {
+                    rig.release();
+                }
+                _ if !changes && step < 100 => {}
+                _ => {
+                    let tenant = alive[below(alive.len() as u64) as usize];
+                    let op = if below(2) == 0 { Op::Read } else { Op::Write };
+                    let first = below(4) > 0;
+                    rig.submit(&Charge { first, ..charge(tenant, op, (1 + below(64)) * 4 * KIB) });
+                    who.push((tenant, op));
+                }
+            }
+        }
+        while rig.stage.held() > 0 {
+            rig.step();
+        }
+        let waited: u64 = (0..who.len()).map(|bio| rig.went[bio].unwrap().since(rig.came[bio]).get()).sum();
+        assert_eq!(rig.ledger.iter().map(|(_, _, time)| time.get()).sum::<u64>(), waited, "seed {seed}");
+        // Where a rule goes, what comes then does not wait behind what its worker is about to release.
+        for key in who.iter().filter(|_| !changes) {
+            let mine: Vec<u32> = rig.order.iter().copied().filter(|&bio| who[bio as usize] == *key).collect();
+            assert!(mine.is_sorted(), "seed {seed}: {key:?} out of order: {mine:?}");
+        }
+    }
+}
