@@ -3,6 +3,7 @@
 //! Readable on a phone, in light and in dark. A variant keeps its letter and colour in every part of the page.
 
 mod plots;
+mod tenants;
 
 use std::fmt::Write as _;
 
@@ -20,6 +21,9 @@ pub fn page(title: &str, variants: &[Variant<'_>]) -> String {
         cards(&mut body, variants);
         figures(&mut body, variants);
         tables(&mut body, variants);
+        for (letter, variant) in letters().zip(variants) {
+            tenants::section(&mut body, letter, variant.result);
+        }
         for (letter, variant) in letters().zip(variants) {
             configuration(&mut body, letter, variant);
         }

@@ -4,6 +4,7 @@
 //! `read_sectors` ...) are there too. `fio version` says `elevon-VERSION`: readers show that string and do not parse it.
 
 mod elevon;
+mod tenants;
 
 use std::io;
 

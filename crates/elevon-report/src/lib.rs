@@ -9,6 +9,7 @@ pub mod fairness;
 pub mod number;
 pub mod result;
 pub mod summary;
+mod tenants;
 
 // For people at a terminal.
 pub mod compare;

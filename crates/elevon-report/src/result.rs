@@ -3,11 +3,15 @@
 //! Whoever runs a job fills this in once. Times are those of the clock that drove the run, counted from its start.
 
 use elevon_core::account::DiskStats;
+use elevon_core::control::pressure::PressureReading;
+use elevon_core::control::stat::IoCounters;
+use elevon_core::control::{Cause, Rule, Wait};
+use elevon_core::histogram::SparseHistogram;
 use elevon_core::ioprio::PrioClass;
 use elevon_core::kernel::{IoTicksForm, Kernel};
 use elevon_core::limits::QueueLimits;
 use elevon_core::stats::{JobStats, LatencyStat};
-use elevon_core::units::{Bytes, Instant, Nanos};
+use elevon_core::units::{Bytes, Instant, Nanos, TenantId};
 
 /// Percentiles that fio shows unless a job names its own, in millionths.
 pub const DEFAULT_PERCENTILES: [u32; 17] = [
@@ -38,6 +42,8 @@ pub struct RunResult {
     pub elapsed: Nanos,
     /// Jobs in the order of the file; those of a reporting group are one entry.
     pub jobs: Vec<JobResult>,
+    /// Tenants that were watched, by ascending number; none where nobody watches.
+    pub tenants: Vec<TenantResult>,
     /// The device's own statistics.
     pub disk: DiskResult,
     /// The run over time, where it was recorded.
@@ -168,11 +174,40 @@ pub struct JobResult {
     pub unified: UnifiedReporting,
 }
 
+/// What a tenant and everybody below it did, and what their I/O waited for. The root is alone: nothing is added to it.
+#[derive(Clone, Debug, Default)]
+pub struct TenantResult {
+    /// Its number, by which [`Self::explain`] of others names it.
+    pub id: TenantId,
+    /// Path below the root, without slashes at its ends; `/` for the root.
+    pub path: String,
+    /// Tenants between this one and the root, itself included.
+    pub depth: u16,
+    /// Whether it was removed before the end.
+    pub removed: bool,
+    /// What was set for it: the kernel's file names and the text that they hold.
+    pub settings: Vec<(String, String)>,
+    /// The limits among these, as numbers a second.
+    pub limits: Vec<(Rule, u64)>,
+    /// What its limits have let go.
+    pub io: IoCounters,
+    /// Fragments between that and their end, when the run ended.
+    pub in_flight: u64,
+    /// How long finished fragments took from when limits let them go.
+    pub latency: SparseHistogram,
+    /// How much of the time it stood still for I/O; `None` where its processes were not followed.
+    pub pressure: Option<PressureReading>,
+    /// What its I/O waited for, each cause once.
+    pub explain: Vec<(Cause, Wait)>,
+}
+
 /// The device's statistics over the run.
 #[derive(Clone, Debug)]
 pub struct DiskResult {
     /// Name to print in disk statistics: short, no path.
     pub name: String,
+    /// Its major and minor number.
+    pub number: (u32, u32),
     /// Which form fills io_ticks, and so %util.
     pub io_ticks: IoTicksForm,
     /// At the start of the run.

@@ -1,15 +1,20 @@
 //! Results made up for tests: small, deterministic, with every field in use.
 
 use elevon_core::account::{DiskStats, GroupCounters, Utilisation};
+use elevon_core::control::pressure::{ContextState, Pressure};
+use elevon_core::control::stat::IoCounters;
+use elevon_core::control::{Cause, Rule, Wait};
+use elevon_core::histogram::SparseHistogram;
 use elevon_core::ioprio::{IoPrio, PrioClass};
 use elevon_core::kernel::{IoTicksForm, Kernel};
 use elevon_core::limits::QueueLimits;
 use elevon_core::stats::{DirectionStats, JobStats, LatencyStat};
-use elevon_core::units::{Bytes, Instant, Nanos, Sectors};
+use elevon_core::tenant::{ROOT, Tenants};
+use elevon_core::units::{Bytes, Instant, Nanos, Sectors, TenantId};
 
 use crate::result::{
     Claim, DEFAULT_PERCENTILES, DeviceInfo, DiskResult, JobResult, LatencyPercentiles, Point, RunResult, SchedulerInfo,
-    Series, SizeCounts, StackCounters, StageLatency, UnifiedReporting, Workload,
+    Series, SizeCounts, StackCounters, StageLatency, TenantResult, UnifiedReporting, Workload,
 };
 
 /// A latency spread around `typical` ns with a tail twenty times as long.
@@ -93,6 +98,7 @@ fn disk() -> DiskResult {
     };
     DiskResult {
         name: "nvme-datacenter".into(),
+        number: (259, 0),
         io_ticks: IoTicksForm::Sampled,
         start: DiskStats::default(),
         end,
@@ -157,8 +163,10 @@ pub(crate) fn empty_run() -> RunResult {
         unix_ms: 0,
         elapsed: Nanos::ZERO,
         jobs: vec![job("idle", 0, JobStats::default())],
+        tenants: vec![],
         disk: DiskResult {
             name: "nvme".into(),
+            number: (259, 0),
             io_ticks: IoTicksForm::Precise,
             start: DiskStats::default(),
             end: DiskStats::default(),
@@ -265,4 +273,86 @@ pub(crate) fn odd_run() -> RunResult {
     second.unified = UnifiedReporting::Both;
     second.percentiles = vec![10_000, 500_000, 1_000_000];
     RunResult { jobs: vec![first, second], events_lost: 12_345, elapsed: Nanos::from_secs(3), ..empty_run() }
+}
+
+/// Three tenants, one below another's limit, and one that was removed; the root's I/O is alone.
+pub(crate) fn tenants_run() -> RunResult {
+    let (web, batch, nightly, gone) = (TenantId(1), TenantId(2), TenantId(3), TenantId(4));
+    let waits = |all: &[(Cause, u64, u64)]| {
+        all.iter().map(|&(cause, count, ms)| (cause, Wait { count, time: Nanos::from_millis(ms) })).collect::<Vec<_>>()
+    };
+    let tenant = |id: TenantId, path: &str, depth, reads: u64, writes: u64, ns: u64, explain: &[(Cause, u64, u64)]| {
+        let mut latency = SparseHistogram::default();
+        (0..reads + writes).for_each(|at| latency.add(ns + at % 100 * 1000));
+        TenantResult {
+            id,
+            path: path.into(),
+            depth,
+            io: IoCounters { bytes: [reads * 65_536, writes * 4096, 0], ios: [reads, writes, 0] },
+            latency,
+            explain: waits(explain),
+            ..TenantResult::default()
+        }
+    };
+    let limit = Cause::Limit { level: batch, rule: Rule::ReadBps };
+    let served = |tenant| Cause::Scheduler { served: Some(tenant) };
+    let mut all = vec![
+        tenant(ROOT, "/", 0, 3, 0, 90_000, &[(Cause::Device, 3, 1)]),
+        tenant(
+            web,
+            "web",
+            1,
+            4000,
+            500,
+            120_000,
+            &[(Cause::Device, 4500, 600), (served(web), 0, 250), (served(nightly), 0, 149), (Cause::Plug, 40, 1)],
+        ),
+        tenant(
+            batch,
+            "batch",
+            1,
+            32,
+            0,
+            2_000_000,
+            &[
+                (limit, 30, 6120),
+                (Cause::Device, 32, 3010),
+                (served(web), 0, 600),
+                (served(nightly), 0, 200),
+                (Cause::Tag, 2, 40),
+                (Cause::Flush, 1, 30),
+            ],
+        ),
+        tenant(
+            nightly,
+            "batch/nightly",
+            2,
+            32,
+            0,
+            2_000_000,
+            &[
+                (limit, 30, 6120),
+                (Cause::Device, 32, 3010),
+                (served(web), 0, 600),
+                (served(nightly), 0, 200),
+                (Cause::Tag, 2, 40),
+                (Cause::Flush, 1, 30),
+            ],
+        ),
+        tenant(gone, "gone", 1, 0, 7, 50_000, &[(Cause::Latency { level: web }, 7, 3), (Cause::SchedulerOthers, 0, 1)]),
+        tenant(TenantId(5), "idle", 1, 0, 0, 0, &[]),
+    ];
+    all[1].settings = vec![("io.bfq.weight".into(), "800".into())];
+    all[2].settings = vec![("io.max".into(), "259:0 rbps=1048576".into()), ("io.bfq.weight".into(), "50".into())];
+    all[2].limits = vec![(Rule::ReadBps, 1_048_576)];
+    all[4].removed = true;
+    all[1].in_flight = 2;
+    let mut tree = Tenants::new();
+    let mut pressure = Pressure::new(1);
+    let reader = tree.add(ROOT).expect("the root lives");
+    pressure.on_change(Instant::ZERO, &tree, reader, ContextState::Idle, ContextState::Blocked);
+    let reading = pressure.read(Instant::new(2_000_000_000), reader);
+    all[2].pressure = Some(reading);
+    all[3].pressure = Some(reading);
+    RunResult { tenants: all, elapsed: Nanos::from_secs(2), ..empty_run() }
 }

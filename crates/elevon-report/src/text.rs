@@ -3,6 +3,7 @@
 mod fio;
 mod iostat;
 mod stack;
+mod tenants;
 
 use std::fmt::Write as _;
 
@@ -25,6 +26,7 @@ pub fn report(run: &RunResult) -> String {
     fio::jobs(&mut out, run);
     fio::groups(&mut out, run);
     fairness::table::text(&mut out, &[Variant { label: "", result: run }], &["got".to_owned()]);
+    tenants::section(&mut out, run);
     fio::disk(&mut out, run);
     let delta = DiskDelta::between(&run.disk.start, &run.disk.end);
     let width = run.disk.name.len().max(10);
@@ -46,6 +48,11 @@ mod tests {
     #[test]
     fn report_of_a_mixed_run() {
         insta::assert_snapshot!(report(&sample::mixed_run()));
+    }
+
+    #[test]
+    fn report_of_tenants() {
+        insta::assert_snapshot!(report(&sample::tenants_run()));
     }
 
     #[test]

@@ -1,7 +1,10 @@
 //! What a run left behind, as the plain value that reports are made of.
 
+mod tenants;
+
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use elevon_core::control::stat::Statistics;
 use elevon_core::ioprio::{IoPrio, PrioClass};
 use elevon_core::op::StatGroup;
 use elevon_core::sched::AnyScheduler;
@@ -11,13 +14,15 @@ use elevon_core::units::{Bytes, Instant, Nanos, TaskId, TenantId};
 use elevon_formats::fio::spec::{BlockSizes, JobSpec, Unified};
 use elevon_report::result::{
     Claim, DeviceInfo, DiskResult, JobResult, LatencyPercentiles, Point, RunResult, SchedulerInfo, Series, SizeCounts,
-    StackCounters, StageLatency, UnifiedReporting, Workload,
+    StackCounters, StageLatency, TenantResult, UnifiedReporting, Workload,
 };
 use elevon_sim::device::Description;
 use elevon_workload::run::{JobOutcome, Outcome};
 use elevon_workload::tenants::{Tenant, tenant_of, tenants};
 
 use crate::plan::Plan;
+
+use self::tenants::{Named, Sources};
 
 /// What is known beside the outcome.
 pub(crate) struct Facts<'a> {
@@ -60,6 +65,7 @@ pub(crate) fn of(facts: &Facts<'_>, outcome: Outcome) -> RunResult {
         unix_ms,
         elapsed,
         jobs: jobs(facts, &outcome),
+        tenants: tenants_of(facts, &outcome),
         disk: disk(facts, &outcome),
         series: Some(series(&outcome)),
         events_lost: 0,
@@ -176,6 +182,27 @@ fn job_result(spec: &JobSpec, outcome: &Outcome, job: &JobOutcome) -> JobResult 
     }
 }
 
+/// Tenants that were watched, by the names and weights that the jobs give them.
+fn tenants_of(facts: &Facts<'_>, outcome: &Outcome) -> Vec<TenantResult> {
+    let control = facts.stack.control();
+    let sources = Sources {
+        tree: control.tenants(),
+        statistics: &Statistics::default(),
+        pressure: None,
+        ledger: control.ledger(),
+        now: outcome.ended,
+    };
+    let given = tenants(&facts.plan.jobs.jobs);
+    tenants::tenants(&sources, |id| {
+        let at = id.index().checked_sub(1).and_then(|at| given.get(at));
+        at.map_or_else(Named::default, |tenant| Named {
+            path: tenant.path.clone(),
+            settings: vec![("io.bfq.weight".to_owned(), tenant.weight.to_string())],
+            limits: Vec::new(),
+        })
+    })
+}
+
 /// What one process of a job is due, as BFQ reads it: 10 for each level that its priority is above the last.
 fn claim(spec: &JobSpec, tenants: &[Tenant]) -> Claim {
     let prio = if spec.ioprio.class() == PrioClass::None { IoPrio::DEFAULT } else { spec.ioprio };
@@ -244,6 +271,7 @@ fn disk(facts: &Facts<'_>, outcome: &Outcome) -> DiskResult {
     let short = facts.device.name.split(':').next().unwrap_or_default();
     DiskResult {
         name: short.rsplit('/').next().unwrap_or(short).to_owned(),
+        number: crate::trace::number_of(&facts.device.name),
         io_ticks: stack.io_ticks_form(),
         start: outcome.disk_start,
         end: outcome.disk_end,

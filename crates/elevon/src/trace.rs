@@ -66,7 +66,7 @@ impl TraceFile {
 }
 
 /// Device numbers as Linux gives them: blkext for NVMe, 8:0 for the first disk of the SCSI layer.
-fn number_of(device: &str) -> (u32, u32) {
+pub(crate) fn number_of(device: &str) -> (u32, u32) {
     if device.rsplit('/').next().is_some_and(|name| name.starts_with("nvme")) { (259, 0) } else { (8, 0) }
 }
 

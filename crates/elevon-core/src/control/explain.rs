@@ -38,6 +38,20 @@ pub enum Rule {
 }
 
 impl Rule {
+    /// The key that sets it: `rbps` and its like, or the file of io-throttle.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::ReadBps => "rbps",
+            Self::WriteBps => "wbps",
+            Self::ReadIops => "riops",
+            Self::WriteIops => "wiops",
+            Self::Bps => "bps",
+            Self::Iops => "iops",
+            Self::Bandwidth => "blockio.bandwidth-max",
+            Self::IopsMax => "blockio.iops-max",
+        }
+    }
+
     /// Whether it counts bytes rather than I/Os.
     pub const fn counts_bytes(self) -> bool {
         match self {

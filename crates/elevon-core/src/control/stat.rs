@@ -134,6 +134,11 @@ impl Statistics {
         stat.in_flight = stat.in_flight.saturating_sub(1);
     }
 
+    /// Whether nobody ever did anything.
+    pub const fn is_empty(&self) -> bool {
+        self.tenants.is_empty()
+    }
+
     /// What a tenant did itself; of [`Self::rolled_up`], with everybody below it.
     pub fn of(&self, tenant: TenantId) -> TenantStat {
         self.tenants.get(tenant.index()).cloned().unwrap_or_default()

@@ -51,6 +51,9 @@ pub(super) fn value(run: &RunResult, options: JsonOptions) -> Value {
     if let Some(found) = fairness::fairness(run) {
         out["fairness"] = fairness_value(run, &found);
     }
+    if !run.tenants.is_empty() {
+        out["tenants"] = super::tenants::value(run);
+    }
     if let (true, Some(found)) = (options.series, &run.series) {
         out["series"] = series(found);
     }

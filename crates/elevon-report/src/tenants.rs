@@ -1,0 +1,275 @@
+//! Why a tenant got what it got: the causes that its I/O waited for, in words and in shares that sum to exactly 100 %.
+
+use elevon_core::control::{Cause, Reason, Wait};
+use elevon_core::units::{Nanos, TenantId};
+
+use crate::result::{RunResult, TenantResult};
+use crate::summary::ratio;
+
+/// Units that shares are rounded to: a tenth of a percent.
+pub(crate) const WHOLE: u64 = 1000;
+
+/// Kinds of causes, each with its colour in bars.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum Kind {
+    Device,
+    Limit,
+    OthersServed,
+    OwnServed,
+    Share,
+    Target,
+    TagOrPlug,
+    Flush,
+}
+
+impl Kind {
+    pub(crate) const ALL: [Self; 8] = [
+        Self::Device,
+        Self::Limit,
+        Self::OthersServed,
+        Self::OwnServed,
+        Self::Share,
+        Self::Target,
+        Self::TagOrPlug,
+        Self::Flush,
+    ];
+
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Device => "device",
+            Self::Limit => "limits",
+            Self::OthersServed => "scheduler, others served",
+            Self::OwnServed => "scheduler, own I/O or nobody served",
+            Self::Share => "share of device time (io.cost)",
+            Self::Target => "latency target (io.latency)",
+            Self::TagOrPlug => "free request or plug",
+            Self::Flush => "cache flush",
+        }
+    }
+}
+
+/// One cause of a tenant.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Explained {
+    pub(crate) cause: Cause,
+    pub(crate) wait: Wait,
+    pub(crate) kind: Kind,
+    /// As a reader is told.
+    pub(crate) words: String,
+    /// Of [`WHOLE`].
+    pub(crate) share: u64,
+}
+
+/// The causes of a tenant, largest first. Shares sum to [`WHOLE`], or there are no causes.
+pub(crate) fn explain(run: &RunResult, tenant: &TenantResult) -> Vec<Explained> {
+    let mut waits: Vec<(Cause, Wait)> = tenant.explain.iter().copied().filter(|at| !at.1.time.is_zero()).collect();
+    waits.sort_by_key(|&(cause, wait)| (std::cmp::Reverse(wait.time), cause));
+    let shares = largest_remainder(&waits.iter().map(|(_, wait)| wait.time.get()).collect::<Vec<_>>());
+    let explained = waits.into_iter().zip(shares).map(|((cause, wait), share)| Explained {
+        cause,
+        wait,
+        kind: kind(run, tenant, cause),
+        words: words(run, tenant, cause),
+        share,
+    });
+    explained.collect()
+}
+
+/// Parts of [`WHOLE`] in proportion to these values, rounded so that they sum to it: what rounding down leaves over goes to those that lost
+/// most.
+pub(crate) fn largest_remainder(values: &[u64]) -> Vec<u64> {
+    let total: u128 = values.iter().map(|&value| u128::from(value)).sum();
+    if total == 0 {
+        return vec![0; values.len()];
+    }
+    let scaled = |value: u64| u128::from(value) * u128::from(WHOLE);
+    let mut shares: Vec<u64> = values.iter().map(|&value| (scaled(value) / total) as u64).collect();
+    let missing = (WHOLE - shares.iter().sum::<u64>()) as usize;
+    let mut by_loss: Vec<usize> = (0..values.len()).collect();
+    by_loss.sort_by_key(|&at| (std::cmp::Reverse(scaled(values[at]) % total), at));
+    by_loss.iter().take(missing).for_each(|&at| shares[at] += 1);
+    shares
+}
+
+/// All the time that a tenant's I/O took.
+pub(crate) fn total(tenant: &TenantResult) -> Nanos {
+    tenant.explain.iter().fold(Nanos::ZERO, |sum, (_, wait)| sum + wait.time)
+}
+
+/// Time that a tenant's I/O spent in the device, summed over all of it.
+pub(crate) fn device_time(tenant: &TenantResult) -> Nanos {
+    let device = tenant.explain.iter().filter(|(cause, _)| *cause == Cause::Device);
+    device.fold(Nanos::ZERO, |sum, (_, wait)| sum + wait.time)
+}
+
+/// What a policy held a tenant's I/O back for.
+pub(crate) fn throttled(tenant: &TenantResult, reason: Reason) -> Wait {
+    let held = tenant.explain.iter().filter(|(cause, _)| cause.reason() == Some(reason));
+    held.fold(Wait::default(), |sum, (_, wait)| Wait { count: sum.count + wait.count, time: sum.time + wait.time })
+}
+
+/// Device time of all tenants together.
+pub(crate) fn device_time_of_all(run: &RunResult) -> Nanos {
+    // What lies deeper is counted in these.
+    let tops = run.tenants.iter().filter(|tenant| tenant.depth <= 1);
+    tops.fold(Nanos::ZERO, |sum, tenant| sum + device_time(tenant))
+}
+
+/// A tenant's part of the device time of all, from 0 to 1.
+pub(crate) fn device_share(tenant: &TenantResult, all: Nanos) -> f64 {
+    ratio(device_time(tenant).get() as f64, all.get() as f64)
+}
+
+pub(crate) fn by_id(run: &RunResult, id: TenantId) -> Option<&TenantResult> {
+    run.tenants.binary_search_by_key(&id, |tenant| tenant.id).ok().map(|at| &run.tenants[at])
+}
+
+pub(crate) fn path(run: &RunResult, id: TenantId) -> String {
+    by_id(run, id).map_or_else(|| format!("tenant {}", id.0), |tenant| tenant.path.clone())
+}
+
+/// A limit that a cause names, where it is known: it may have been set later or never by its file.
+pub(crate) fn limit(run: &RunResult, cause: Cause) -> Option<u64> {
+    let Cause::Limit { level, rule } = cause else { return None };
+    by_id(run, level)?.limits.iter().find(|limit| limit.0 == rule).map(|limit| limit.1)
+}
+
+fn is_below(run: &RunResult, tenant: &TenantResult, id: TenantId) -> bool {
+    let inside = |path: &str| path.strip_prefix(&tenant.path).is_some_and(|rest| rest.starts_with('/'));
+    id == tenant.id || by_id(run, id).is_some_and(|at| tenant.id != TenantId(0) && inside(&at.path))
+}
+
+fn kind(run: &RunResult, tenant: &TenantResult, cause: Cause) -> Kind {
+    match cause {
+        Cause::Device => Kind::Device,
+        Cause::Limit { .. } | Cause::LimitQueue { .. } => Kind::Limit,
+        Cause::Scheduler { served: None } => Kind::OwnServed,
+        Cause::Scheduler { served: Some(served) } if is_below(run, tenant, served) => Kind::OwnServed,
+        Cause::Scheduler { .. } | Cause::SchedulerOthers => Kind::OthersServed,
+        Cause::Cost | Cause::Debt => Kind::Share,
+        Cause::Latency { .. } => Kind::Target,
+        Cause::Tag | Cause::Plug => Kind::TagOrPlug,
+        Cause::Flush => Kind::Flush,
+    }
+}
+
+fn words(run: &RunResult, tenant: &TenantResult, cause: Cause) -> String {
+    let of = |level: TenantId, own: &str, others: &str| {
+        if level == tenant.id { own.to_owned() } else { format!("{others} {}", path(run, level)) }
+    };
+    match cause {
+        Cause::Limit { level, rule } => {
+            let value = limit(run, cause).map_or_else(String::new, |value| format!("={value}"));
+            let rule = format!("{}{value}", rule.name());
+            of(level, &format!("own limit {rule}"), &format!("limit {rule} of"))
+        }
+        Cause::LimitQueue { level } => of(level, "own I/O that a limit holds", "I/O that a limit holds in"),
+        Cause::Cost => "share of device time (io.cost)".into(),
+        Cause::Debt => "debt of I/O that could not wait (io.cost)".into(),
+        Cause::Latency { level } => of(level, "own depth, cut for a latency target", "latency target: depth cut of"),
+        Cause::Tag => "free request".into(),
+        Cause::Plug => "plug".into(),
+        Cause::Scheduler { served: None } => "scheduler serving nobody".into(),
+        Cause::Scheduler { served: Some(served) } => of(served, "scheduler serving its own I/O", "scheduler serving"),
+        Cause::SchedulerOthers => "scheduler serving many others".into(),
+        Cause::Flush => "cache flush".into(),
+        Cause::Device => "device".into(),
+    }
+}
+
+/// A share as a reader is told: `61.2 %`.
+pub(crate) fn percent(share: u64) -> String {
+    format!("{}.{} %", share / 10, share % 10)
+}
+
+/// Everything that a tenant waited for, in a line; what rounds to nothing is left out, and the rest still sums to 100 %. After `most`
+/// causes the others are one.
+pub(crate) fn parts(explained: &[Explained], most: usize) -> Vec<String> {
+    let shown: Vec<&Explained> = explained.iter().filter(|at| at.share > 0).collect();
+    let most = if shown.len() == most + 1 { most + 1 } else { most };
+    let (first, rest) = shown.split_at(shown.len().min(most));
+    let mut parts: Vec<String> = first.iter().map(|at| format!("{} {}", percent(at.share), at.words)).collect();
+    if !rest.is_empty() {
+        parts.push(format!("{} {} other causes", percent(rest.iter().map(|at| at.share).sum()), rest.len()));
+    }
+    parts
+}
+
+/// Tenants that did anything, in their order; no more than `most`, those whose I/O took most time.
+pub(crate) fn shown(run: &RunResult, most: usize) -> Vec<&TenantResult> {
+    let active = |tenant: &&TenantResult| tenant.io.all_ios() > 0 || !tenant.explain.is_empty();
+    let mut all: Vec<(usize, &TenantResult)> = run.tenants.iter().filter(active).enumerate().collect();
+    all.sort_by_key(|&(at, tenant)| (std::cmp::Reverse(total(tenant)), at));
+    all.truncate(most);
+    all.sort_by_key(|&(at, _)| at);
+    all.into_iter().map(|(_, tenant)| tenant).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sample;
+
+    #[test]
+    fn shares_sum_to_exactly_the_whole() {
+        assert_eq!(largest_remainder(&[1, 1, 1]), [334, 333, 333]);
+        assert_eq!(largest_remainder(&[612, 301, 87]), [612, 301, 87]);
+        assert_eq!(largest_remainder(&[u64::MAX, u64::MAX, 0]), [500, 500, 0]);
+        assert_eq!(largest_remainder(&[0, 0]), [0, 0]);
+        let mut state = 1u64;
+        for count in 1..60 {
+            let values: Vec<u64> = (0..count)
+                .map(|_| {
+                    state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+                    (state >> 8) >> (state >> 58)
+                })
+                .collect();
+            let shares = largest_remainder(&values);
+            assert_eq!(shares.iter().sum::<u64>(), WHOLE);
+            let all = values.iter().sum::<u64>() as f64;
+            for (&value, &share) in values.iter().zip(&shares) {
+                assert!((value as f64 / all * WHOLE as f64 - share as f64).abs() < 1.0, "off by less than one unit");
+            }
+        }
+    }
+
+    #[test]
+    fn every_tenant_is_explained_whole_and_in_words() {
+        let run = sample::tenants_run();
+        for tenant in &run.tenants {
+            let explained = explain(&run, tenant);
+            let share: u64 = explained.iter().map(|at| at.share).sum();
+            assert_eq!(share, if tenant.explain.is_empty() { 0 } else { WHOLE }, "{}", tenant.path);
+        }
+        let of = |path: &str| run.tenants.iter().find(|tenant| tenant.path == path).unwrap();
+        let nightly = explain(&run, of("batch/nightly"));
+        let all = parts(&nightly, 3);
+        assert_eq!(
+            all,
+            [
+                "61.2 % limit rbps=1048576 of batch",
+                "30.1 % device",
+                "6.0 % scheduler serving web",
+                "2.7 % 3 other causes"
+            ]
+        );
+        assert_eq!(parts(&nightly, 5).len(), 6, "a single cause is not lumped");
+        let own = explain(&run, of("batch"));
+        assert!(own.iter().any(|at| at.words == "own limit rbps=1048576"), "{own:?}");
+        let serving_child = own.iter().find(|at| at.words == "scheduler serving batch/nightly").unwrap();
+        assert_eq!(serving_child.kind, Kind::OwnServed, "what lies below is its own");
+    }
+
+    #[test]
+    fn device_shares_of_the_top_sum_to_one() {
+        let run = sample::tenants_run();
+        let tops = run.tenants.iter().filter(|tenant| tenant.depth <= 1);
+        let sum: f64 = tops.map(|tenant| device_share(tenant, device_time_of_all(&run))).sum();
+        assert!((sum - 1.0).abs() < 1e-9);
+        assert_eq!(
+            shown(&run, 2).iter().map(|tenant| tenant.path.as_str()).collect::<Vec<_>>(),
+            ["batch", "batch/nightly"]
+        );
+    }
+}

@@ -1,0 +1,104 @@
+//! Tenants: what each got, and why no more.
+
+use std::fmt::Write as _;
+
+use comfy_table::CellAlignment;
+use elevon_core::control::Reason;
+use elevon_core::units::Nanos;
+
+use super::{align_right, plain_table};
+use crate::document::WIDTH;
+use crate::number::{bytes_binary, count, grouped, span};
+use crate::result::{RunResult, TenantResult};
+use crate::summary::ratio;
+use crate::tenants::{device_share, device_time_of_all, explain, parts, shown, throttled};
+
+/// Tenants in the report; JSON has all.
+const MOST_TENANTS: usize = 50;
+/// Causes in a line.
+const MOST_CAUSES: usize = 8;
+
+/// A line a tenant, and under it where its I/O's time went, `io.stat` and `io.pressure`.
+pub(super) fn section(out: &mut String, run: &RunResult) {
+    let tenants = shown(run, MOST_TENANTS);
+    if tenants.is_empty() {
+        return;
+    }
+    let mut table = plain_table();
+    table.set_header(["Tenant", "IOPS", "bandwidth", "50%", "99%", "device time", "settings"]);
+    let device_time = device_time_of_all(run);
+    for tenant in &tenants {
+        table.add_row(row(run, tenant, device_time));
+    }
+    align_right(&mut table);
+    if let Some(settings) = table.column_mut(6) {
+        settings.set_cell_alignment(CellAlignment::Left);
+    }
+    out.push('\n');
+    let mut lines = table.lines();
+    let _ = writeln!(out, "{}", lines.next().unwrap_or_default().trim_end());
+    for (line, tenant) in lines.zip(&tenants) {
+        let _ = writeln!(out, "{}", line.trim_end());
+        details(out, run, tenant);
+    }
+    let hidden = run.tenants.len() - tenants.len();
+    if tenants.len() == MOST_TENANTS && hidden > 0 {
+        let _ =
+            writeln!(out, "{} more tenants, whose I/O took less time, are in the JSON report", grouped(hidden as u64));
+    }
+}
+
+fn row(run: &RunResult, tenant: &TenantResult, device_time: Nanos) -> [String; 7] {
+    let seconds = run.elapsed.get() as f64 / 1e9;
+    let at = |millionths| match tenant.latency.total() {
+        0 => "-".to_owned(),
+        _ => span(tenant.latency.percentile(millionths) as f64),
+    };
+    let settings: Vec<String> = tenant.settings.iter().map(|(file, value)| format!("{file}: {value}")).collect();
+    [
+        if tenant.removed { format!("{} (removed)", tenant.path) } else { tenant.path.clone() },
+        count(ratio(tenant.io.all_ios() as f64, seconds)),
+        format!("{}/s", bytes_binary(ratio(tenant.io.all_bytes() as f64, seconds))),
+        at(500_000),
+        at(990_000),
+        format!("{:.1} %", 100.0 * device_share(tenant, device_time)),
+        settings.join("; "),
+    ]
+}
+
+fn details(out: &mut String, run: &RunResult, tenant: &TenantResult) {
+    let causes = parts(&explain(run, tenant), MOST_CAUSES);
+    if !causes.is_empty() {
+        list(out, "  explain:     ", &causes);
+    }
+    let held: Vec<String> = Reason::ALL
+        .into_iter()
+        .filter_map(|reason| {
+            let wait = throttled(tenant, reason);
+            (wait.count > 0)
+                .then(|| format!("{} {} times, {}", reason.name(), grouped(wait.count), span(wait.time.get() as f64)))
+        })
+        .collect();
+    if !held.is_empty() {
+        list(out, "  throttled:   ", &held);
+    }
+    let (major, minor) = run.disk.number;
+    let _ = writeln!(out, "  io.stat:     {}", tenant.io.line(major, minor));
+    if let Some(pressure) = &tenant.pressure {
+        let _ = writeln!(out, "  io.pressure: some {}\n               full {}", pressure.some, pressure.full);
+    }
+}
+
+/// Parts with commas between, on lines of [`WIDTH`] columns where they fit.
+fn list(out: &mut String, head: &str, parts: &[String]) {
+    let mut line = head.to_owned();
+    for (at, part) in parts.iter().enumerate() {
+        let end = if at + 1 < parts.len() { "," } else { "" };
+        if line.len() > head.len() && line.chars().count() + part.chars().count() + 2 > WIDTH {
+            let _ = writeln!(out, "{}", line.trim_end());
+            line = " ".repeat(head.len());
+        }
+        let _ = write!(line, "{part}{end} ");
+    }
+    let _ = writeln!(out, "{}", line.trim_end());
+}

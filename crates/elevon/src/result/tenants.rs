@@ -1,0 +1,99 @@
+//! What the stack kept of its tenants, as plain values with names.
+
+use elevon_core::control::pressure::Pressure;
+use elevon_core::control::stat::Statistics;
+use elevon_core::control::{Ledger, Rule};
+use elevon_core::tenant::Tenants;
+use elevon_core::units::{Instant, TenantId};
+use elevon_report::result::TenantResult;
+
+/// Everything that is known of the tenants of a run.
+pub(super) struct Sources<'a> {
+    pub(super) tree: &'a Tenants,
+    pub(super) statistics: &'a Statistics,
+    pub(super) pressure: Option<&'a Pressure>,
+    /// Waits for the scheduler are settled into it.
+    pub(super) ledger: &'a Ledger,
+    /// When the run ended, by the stack's clock.
+    pub(super) now: Instant,
+}
+
+/// What the configuration says of a tenant.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Named {
+    /// Path below the root, without slashes at its ends.
+    pub(super) path: String,
+    /// File names and what they hold.
+    pub(super) settings: Vec<(String, String)>,
+    /// The limits among these.
+    pub(super) limits: Vec<(Rule, u64)>,
+}
+
+/// One entry a tenant, with all that lies below it; nothing where nobody was watched.
+pub(super) fn tenants(sources: &Sources<'_>, named: impl Fn(TenantId) -> Named) -> Vec<TenantResult> {
+    let Sources { tree, pressure, now, .. } = *sources;
+    if sources.ledger.iter().next().is_none() && sources.statistics.is_empty() {
+        return Vec::new();
+    }
+    let (statistics, ledger) = (sources.statistics.rolled_up(tree), sources.ledger.rolled_up(tree));
+    let entry = |id: TenantId| {
+        let Named { path, settings, limits } = named(id);
+        let stat = statistics.of(id);
+        TenantResult {
+            id,
+            path: if id == TenantId(0) { "/".to_owned() } else { path },
+            depth: tree.depth(id),
+            removed: !tree.is_alive(id),
+            settings,
+            limits,
+            io: stat.counters,
+            in_flight: stat.in_flight,
+            latency: stat.latency().cloned().unwrap_or_default(),
+            pressure: pressure.map(|pressure| pressure.read(now, id)),
+            explain: ledger.of(id).to_vec(),
+        }
+    };
+    (0..tree.ids() as u32).map(TenantId).map(entry).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use elevon_core::control::Cause;
+    use elevon_core::control::pressure::ContextState;
+    use elevon_core::op::StatGroup;
+    use elevon_core::tenant::ROOT;
+    use elevon_core::units::{Bytes, Nanos};
+
+    #[test]
+    fn a_tenant_carries_what_lies_below_it() {
+        let mut tree = Tenants::new();
+        let top = tree.add(ROOT).unwrap();
+        let leaf = tree.add(top).unwrap();
+        let (mut statistics, mut ledger, mut pressure) = (Statistics::default(), Ledger::default(), Pressure::new(1));
+        let nothing = |ledger: &Ledger, statistics: &Statistics| {
+            let sources = Sources { tree: &tree, statistics, pressure: None, ledger, now: Instant::ZERO };
+            tenants(&sources, |_| Named::default()).is_empty()
+        };
+        assert!(nothing(&ledger, &statistics));
+        statistics.on_issue(leaf, StatGroup::Write, Bytes::new(4096), true);
+        statistics.on_finish(leaf, Nanos::new(70));
+        ledger.add(leaf, Cause::Device, Nanos::new(70));
+        ledger.add(top, Cause::Plug, Nanos::new(30));
+        assert!(!nothing(&ledger, &statistics));
+        pressure.on_change(Instant::ZERO, &tree, leaf, ContextState::Idle, ContextState::Blocked);
+        tree.remove(leaf).unwrap();
+        let sources = Sources {
+            tree: &tree,
+            statistics: &statistics,
+            pressure: Some(&pressure),
+            ledger: &ledger,
+            now: Instant::new(2_000_000_000),
+        };
+        let all = tenants(&sources, |id| Named { path: format!("t{}", id.0), ..Named::default() });
+        let shown: Vec<_> = all.iter().map(|at| (at.path.as_str(), at.depth, at.removed, at.io.bytes[1])).collect();
+        assert_eq!(shown, [("/", 0, false, 0), ("t1", 1, false, 4096), ("t2", 2, true, 4096)]);
+        assert_eq!((all[1].explain.len(), all[2].explain.len(), all[1].latency.total()), (2, 1, 1));
+        assert_eq!(all[1].pressure.unwrap().full.average(0), 1811);
+    }
+}
