@@ -18,6 +18,7 @@ use crate::units::{BioId, Instant, Nanos, Sector, TenantId};
 pub mod exact;
 pub mod explain;
 pub mod io_cost;
+pub mod io_latency;
 pub mod io_max;
 pub mod io_throttle;
 pub mod limits;

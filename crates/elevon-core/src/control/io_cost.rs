@@ -183,6 +183,11 @@ impl IoCost {
         cost
     }
 
+    /// Turns the control on or off and leaves the rest (`enable=` alone).
+    pub fn set_enabled(&mut self, now: Instant, enable: bool) {
+        self.apply_qos(now, Qos { enable, ..self.qos });
+    }
+
     /// Sets `io.cost.qos` as its user does; the automatic values are left for good, or until [`Self::set_auto`].
     pub fn set_qos(&mut self, now: Instant, qos: Qos) -> Result<(), QosError> {
         let qos = qos.checked()?;

@@ -1,0 +1,122 @@
+//! What siblings do to each other: the cookie.
+
+use crate::units::{Instant, Nanos, TenantId};
+
+/// The cookie of siblings who are not throttled.
+pub const UNTHROTTLED: u32 = 1_000_000;
+/// Changes of the cookie are this far apart.
+const BETWEEN: Nanos = Nanos::from_millis(500);
+/// A tenant that caused throttling and is quiet for so long has no say in it any more.
+const QUIET: Nanos = Nanos::from_secs(5);
+/// Samples that a window needs to show that all is well.
+const GOOD_SAMPLES: u64 = 5;
+/// Who does that share of a set's sampled I/O, in percent, or less, is not the cause.
+const BLAMELESS: u64 = 5;
+
+/// A set of siblings.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Scaling {
+    cookie: u32,
+    changed: Option<Instant>,
+    /// Lowest target that is violated: whoever has a higher one, or none, is throttled.
+    violated: Nanos,
+    /// Whose that is, while it has a say.
+    owner: Option<TenantId>,
+    /// I/Os in the siblings' last windows.
+    samples: u64,
+}
+
+/// What a tenant does that finds another cookie than it knew.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Step {
+    Stay,
+    Down,
+    Up,
+    Clear,
+}
+
+impl Scaling {
+    pub(super) const fn new() -> Self {
+        Self { cookie: UNTHROTTLED, changed: None, violated: Nanos::ZERO, owner: None, samples: 0 }
+    }
+
+    /// The target changed of a tenant that had so many samples: nobody is throttled until it is missed again.
+    pub(super) fn reset(&mut self, samples: u64) {
+        *self = Self { samples: self.samples.saturating_sub(samples), ..Self::new() };
+    }
+
+    pub(super) const fn cookie(&self) -> u32 {
+        self.cookie
+    }
+
+    pub(super) const fn is_throttled(&self) -> bool {
+        self.cookie < UNTHROTTLED
+    }
+
+    /// What a tenant with this target and so many I/Os in its last window does; one step, however far the cookie moved.
+    pub(super) fn step(&self, before: u32, target: Option<Nanos>, samples: u64) -> Step {
+        if self.cookie == before {
+            Step::Stay
+        } else if self.cookie > before {
+            if self.is_throttled() { Step::Up } else { Step::Clear }
+        } else if target.is_some_and(|own| own <= self.violated || samples <= self.samples * BLAMELESS / 100) {
+            Step::Stay
+        } else {
+            Step::Down
+        }
+    }
+
+    /// A tenant's window has so many I/Os, the one before had that many.
+    pub(super) fn count(&mut self, before: u64, samples: u64) {
+        self.samples = self.samples.saturating_sub(before) + samples;
+    }
+
+    /// The window of a tenant with a target is over.
+    pub(super) fn on_window(
+        &mut self,
+        now: Instant,
+        queue_size: u32,
+        (tenant, target): (TenantId, Nanos),
+        samples: u64,
+        is_met: bool,
+    ) {
+        if self.changed.is_some_and(|at| now.since(at) < BETWEEN) {
+            return;
+        }
+        if is_met {
+            if samples >= GOOD_SAMPLES && self.owner == Some(tenant) {
+                self.changed = Some(now);
+                self.raise(queue_size);
+            }
+        } else if self.owner.is_none() || target <= self.violated {
+            if self.owner.is_none() || target < self.violated {
+                (self.owner, self.violated) = (Some(tenant), target);
+            }
+            self.changed = Some(now);
+            self.lower(queue_size);
+        }
+    }
+
+    /// A second has passed.
+    pub(super) fn on_tick(&mut self, now: Instant, queue_size: u32) {
+        if self.owner.is_none() {
+            self.raise(queue_size);
+        } else if self.changed.is_none_or(|at| now.since(at) >= QUIET) {
+            self.owner = None;
+        }
+    }
+
+    fn lower(&mut self, queue_size: u32) {
+        let below = UNTHROTTLED - self.cookie;
+        self.cookie -=
+            if below <= queue_size { (queue_size / 4).max(1) } else { u32::from(below < queue_size.saturating_mul(2)) };
+    }
+
+    fn raise(&mut self, queue_size: u32) {
+        let below = UNTHROTTLED - self.cookie;
+        self.cookie += if below > queue_size { 1 } else { (queue_size / 16).max(1).min(below) };
+        if !self.is_throttled() {
+            (self.owner, self.violated) = (None, Nanos::ZERO);
+        }
+    }
+}
