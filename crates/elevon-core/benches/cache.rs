@@ -63,7 +63,7 @@ impl Load {
 
     fn random_hit(&mut self) {
         self.random = self.random.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
-        self.hit((u128::from(self.random) * u128::from(self.frames) >> 64) as u64);
+        self.hit(((u128::from(self.random) * u128::from(self.frames)) >> 64) as u64);
     }
 
     fn next_hit(&mut self) {

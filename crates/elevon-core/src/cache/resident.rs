@@ -9,6 +9,9 @@
 //!
 //! Cost: that of the index and of the policy.
 
+#[cfg(test)]
+mod tests;
+
 use alloc::vec::Vec;
 
 use super::pages::{Evicted, Flags, PAGE_BYTES, Pages};
