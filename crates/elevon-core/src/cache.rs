@@ -5,9 +5,11 @@
 //! each file, [`shadow`] what an evicted page leaves behind, [`replace`] the policies that choose the next victim, [`resident`] the
 //! three together: what the read, fault and write paths call.
 
+mod bios;
 pub mod dirty;
 pub mod fault;
 pub mod flusher;
+pub mod page_cache;
 pub mod pages;
 pub mod readahead;
 pub mod replace;

@@ -1,0 +1,270 @@
+//! Bios of cached pages: built page by page as the kernel's mpage and iomap code build them, queued per task until polled.
+//!
+//! A bio ends where its pages stop being consecutive on the device, or where a page needs a 257th vector: pages in neighbouring
+//! frames share one. What a task has queued waits while the stack makes that task sleep for a tag, so nobody runs ahead of the
+//! tags it can have.
+//!
+//! Cost: O(1) a page and a bio. Each bio keeps its list of frames, and tables are used again, so a steady run allocates nothing.
+
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
+
+use super::Slot;
+use crate::activity::{Content, Origin, Promoter, Submitter};
+use crate::bio::BIO_MAX_VECS;
+use crate::ioprio::IoPrio;
+use crate::op::{Flags, Op};
+use crate::units::{Bytes, PAGE_SECTORS, PAGE_SIZE, Sector, Sectors, TaskId, TenantId};
+
+/// Pages of the longest bio: its length has 32 bits.
+const PAGES_MAX: usize = (u32::MAX as u64 / PAGE_SIZE) as usize;
+
+/// A bio for the caller to submit, as one [`crate::stack::Io`]; its frames are [`super::page_cache::PageCache::frames`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CacheIo {
+    /// Names it in `complete`; used again after that.
+    pub token: u64,
+    /// Who submits it.
+    pub task: TaskId,
+    /// Read, Write, or Flush (an empty flush: no frames).
+    pub op: Op,
+    /// RAHEAD, SYNC, BACKGROUND.
+    pub flags: Flags,
+    /// First sector.
+    pub sector: Sector,
+    /// Whole pages.
+    pub bytes: Bytes,
+    /// Priority: what the activity made of it, else the task's.
+    pub ioprio: IoPrio,
+    /// Who is charged.
+    pub tenant: TenantId,
+    /// Vectors, 1 to 256; 0 for a flush.
+    pub vectors: u16,
+    /// The task has nothing more queued: it flushes its plug.
+    pub ends_plug: bool,
+}
+
+/// In whose name bios are built, and for what.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Source {
+    pub task: TaskId,
+    pub tenant: TenantId,
+    pub submitter: Submitter,
+    pub op: Op,
+    pub flags: Flags,
+    /// What a bio is for that holds a page somebody waits for; other reads are readahead.
+    pub origin: Origin,
+}
+
+/// A page to be added.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Piece {
+    pub slot: Slot,
+    pub sector: Sector,
+    pub active: bool,
+    /// Somebody waits for it.
+    pub wanted: bool,
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Bio {
+    pub io: CacheIo,
+    pub frames: Vec<Slot>,
+    /// The call that waits for a flush.
+    pub call: Option<u32>,
+    /// Handed to the caller.
+    pub submitted: bool,
+    next: Option<u32>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Building {
+    bio: u32,
+    content: Content,
+    source: Source,
+    wanted: bool,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Queue {
+    head: Option<u32>,
+    tail: Option<u32>,
+    blocked: bool,
+}
+
+/// All bios between being built and being complete.
+#[derive(Clone, Debug)]
+pub(super) struct Bios {
+    table: Vec<Bio>,
+    free: Vec<u32>,
+    building: Option<Building>,
+    queues: Vec<Queue>,
+    /// Tasks that have bios queued and are not blocked.
+    ready: VecDeque<TaskId>,
+    pub promoter: Promoter,
+}
+
+impl Bios {
+    pub(super) const fn new(promoter: Promoter) -> Self {
+        Self {
+            table: Vec::new(),
+            free: Vec::new(),
+            building: None,
+            queues: Vec::new(),
+            ready: VecDeque::new(),
+            promoter,
+        }
+    }
+
+    /// Whether the bio that is being built takes the page.
+    pub(super) fn takes(&self, piece: &Piece) -> bool {
+        let Some(building) = &self.building else { return false };
+        let Bio { io, frames, .. } = &self.table[building.bio as usize];
+        let follows = io.sector + io.bytes.sectors_floor() == piece.sector;
+        let merges = frames.last().is_some_and(|last| last.0 + 1 == piece.slot.0);
+        follows && (merges || usize::from(io.vectors) < BIO_MAX_VECS) && frames.len() < PAGES_MAX
+    }
+
+    /// Adds a page: to the bio that is being built where it fits, else that one is closed and another begun.
+    pub(super) fn add(&mut self, source: &Source, piece: Piece) {
+        if !self.takes(&piece) {
+            self.close();
+            self.begin(source, piece.sector);
+        }
+        let Some(building) = &mut self.building else { unreachable!("one was just begun") };
+        let Bio { io, frames, .. } = &mut self.table[building.bio as usize];
+        let merged = frames.last().is_some_and(|last| last.0 + 1 == piece.slot.0);
+        building.content.add(piece.active, Bytes::new(PAGE_SIZE), merged);
+        building.wanted |= piece.wanted;
+        frames.push(piece.slot);
+        io.bytes += Bytes::new(PAGE_SIZE);
+        io.vectors += u16::from(!merged);
+    }
+
+    fn begin(&mut self, source: &Source, sector: Sector) {
+        let content = self.promoter.begin();
+        let bio = self.take(source, sector);
+        self.building = Some(Building { bio, content, source: *source, wanted: false });
+    }
+
+    fn take(&mut self, source: &Source, sector: Sector) -> u32 {
+        let id = self.free.pop().unwrap_or(self.table.len() as u32);
+        let &Source { task, tenant, op, flags, submitter, .. } = source;
+        let (token, bytes, ioprio) = (u64::from(id), Bytes::ZERO, submitter.task);
+        let io = CacheIo { token, task, op, flags, sector, bytes, ioprio, tenant, vectors: 0, ends_plug: false };
+        match self.table.get_mut(id as usize) {
+            Some(bio) => {
+                bio.frames.clear();
+                (bio.io, bio.call, bio.submitted, bio.next) = (io, None, false, None);
+            }
+            None => self.table.push(Bio { io, frames: Vec::new(), call: None, submitted: false, next: None }),
+        }
+        id
+    }
+
+    /// Queues the bio that is being built, if there is one; its priority is decided here.
+    pub(super) fn close(&mut self) {
+        let Some(Building { bio, content, source, wanted }) = self.building.take() else { return };
+        let origin = if wanted || source.op == Op::Write { source.origin } else { Origin::Readahead };
+        let ioprio = self.promoter.finish(&content, IoPrio::NONE, source.submitter, origin);
+        self.table[bio as usize].io.ioprio = ioprio.or(source.submitter.task);
+        self.enqueue(source.task, bio);
+    }
+
+    /// Queues an empty flush that a call waits for.
+    pub(super) fn flush(&mut self, source: &Source, call: u32) {
+        let bio = self.take(source, Sector::ZERO);
+        self.table[bio as usize].call = Some(call);
+        self.enqueue(source.task, bio);
+    }
+
+    fn enqueue(&mut self, task: TaskId, bio: u32) {
+        if self.queues.len() <= task.index() {
+            self.queues.resize(task.index() + 1, Queue::default());
+        }
+        let queue = &mut self.queues[task.index()];
+        match queue.tail.replace(bio) {
+            Some(tail) => self.table[tail as usize].next = Some(bio),
+            None => {
+                queue.head = Some(bio);
+                if !queue.blocked {
+                    self.ready.push_back(task);
+                }
+            }
+        }
+    }
+
+    /// The next bio of a task that may submit; one task's go in a row.
+    pub(super) fn poll(&mut self) -> Option<CacheIo> {
+        let task = *self.ready.front()?;
+        let queue = &mut self.queues[task.index()];
+        let id = queue.head?;
+        let bio = &mut self.table[id as usize];
+        queue.head = bio.next.take();
+        bio.submitted = true;
+        if queue.head.is_none() {
+            queue.tail = None;
+            bio.io.ends_plug = true;
+            self.ready.pop_front();
+        }
+        Some(bio.io)
+    }
+
+    /// The stack makes the task sleep, or lets it go on.
+    pub(super) fn set_blocked(&mut self, task: TaskId, blocked: bool) {
+        if self.queues.len() <= task.index() {
+            self.queues.resize(task.index() + 1, Queue::default());
+        }
+        let queue = &mut self.queues[task.index()];
+        if core::mem::replace(&mut queue.blocked, blocked) == blocked || queue.head.is_none() {
+            return;
+        }
+        if blocked {
+            self.ready.retain(|&ready| ready != task);
+        } else {
+            self.ready.push_back(task);
+        }
+    }
+
+    /// Whether a task has bios queued.
+    pub(super) fn has_queued(&self, task: TaskId) -> bool {
+        self.queues.get(task.index()).is_some_and(|queue| queue.head.is_some())
+    }
+
+    pub(super) fn is_blocked(&self, task: TaskId) -> bool {
+        self.queues.get(task.index()).is_some_and(|queue| queue.blocked)
+    }
+
+    /// A bio that is not complete.
+    ///
+    /// # Panics
+    /// Where the token names none.
+    pub(super) fn bio(&self, token: u64) -> &Bio {
+        let bio = &self.table[token as usize];
+        assert!(bio.submitted, "no bio {token} is in flight");
+        bio
+    }
+
+    /// A bio is complete: its token may be used again.
+    pub(super) fn end(&mut self, token: u64) {
+        self.table[token as usize].submitted = false;
+        self.free.push(token as u32);
+    }
+
+    /// Bios not complete.
+    pub(super) fn live(&self) -> usize {
+        self.table.len() - self.free.len()
+    }
+
+    /// Frames of all bios that are not complete, with what is done to them. For tests.
+    pub(super) fn frames(&self) -> impl Iterator<Item = (Slot, Op)> + '_ {
+        let is_live = |id: &usize| !self.free.contains(&(*id as u32));
+        let live = (0..self.table.len()).filter(is_live).map(|id| &self.table[id]);
+        live.flat_map(|bio| bio.frames.iter().map(|&slot| (slot, bio.io.op)))
+    }
+}
+
+/// Sectors of so many pages.
+pub(super) const fn page_sectors(pages: u64) -> Sectors {
+    Sectors::new(pages * PAGE_SECTORS)
+}

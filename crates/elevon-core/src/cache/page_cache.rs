@@ -1,0 +1,655 @@
+//! The page cache: what stands between programs that read, write, map and sync files, and [`crate::stack::Stack::submit`].
+//!
+//! Sans-IO like the stack: calls come in, bios come out, completions come in, ended calls come out. It names page frames and never
+//! touches a byte, so it serves a simulation; a real cache has an array of frames and does what [`PageCache::poll_copy`] says. The
+//! loop of a caller is
+//!
+//! 1. `complete` for every bio that the stack finished, `handle_timers` once `next_timer` has come,
+//! 2. `call` what programs want,
+//! 3. with real bytes, carry out `poll_copy` until it is empty, *before* the next entry and before the next bio is submitted,
+//! 4. submit what `poll_io` answers; where the stack blocks the task, say so with `task_blocked`, later `task_unblocked`,
+//! 5. drain `poll_done`.
+//!
+//! A task makes one call at a time. Files lie in one piece on the device. What a call does is cut by its kind: `read`, `fault`,
+//! `write`, `sync`; `reclaim` finds memory for it, and `flush` is the flusher's hand. As in Linux 6.1 but for what
+//! [`Rules`] says of later ones. Not modelled: metadata and journals (an fsync ends with a flush), page tables of single processes (a
+//! page is mapped for all or none), swap, several devices behind one cache.
+//!
+//! Cost: a hit is O(1) a page; a miss O(1) a page and a bio more. Nothing is allocated per I/O once tables have grown.
+
+mod fault;
+mod flush;
+mod read;
+mod reclaim;
+mod stats;
+mod sync;
+#[cfg(test)]
+mod tests;
+mod wait;
+mod write;
+
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
+
+pub use super::bios::CacheIo;
+pub use stats::{CacheStats, Cause, WaitStats};
+
+use super::bios::{Bios, Piece, Source, page_sectors};
+use super::dirty::{Counts, DirtyRatios, Domain, Hz, Verdict, Writer};
+use super::flusher::Flusher;
+use super::pages::{Entry, Evicted, Flags as PageFlags};
+use super::readahead::{Advice, RA_PAGES, Readahead};
+use super::replace::ReplacementConfig;
+use super::resident::Resident;
+use super::watermark::{Kswapd, Watermarks};
+use super::{FileId, Slot};
+use crate::activity::page_exact::Options;
+use crate::activity::{Activity, Origin, Promoter, Submitter};
+use crate::ioprio::{CpuPolicy, IoPrio};
+use crate::kernel::{Kernel, Rules};
+use crate::op::{Flags, Op};
+use crate::pool::Pool;
+use crate::status::Status;
+use crate::units::{Bytes, Instant, Nanos, PAGE_SIZE, Sector, TaskId, TenantId};
+use flush::FlushTurn;
+use wait::Waiting;
+
+/// When a write is over.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum WriteMode {
+    /// When its pages are dirty; a flusher writes them later.
+    #[default]
+    Back,
+    /// When the device has its pages.
+    Through,
+}
+
+/// How a cache is set up.
+#[derive(Clone, Debug)]
+pub struct CacheConfig {
+    /// The machine's memory.
+    pub memory: Bytes,
+    /// What others use of it: kernel and programs.
+    pub reserved: Bytes,
+    /// Which page goes next.
+    pub policy: ReplacementConfig,
+    /// Readahead window in pages (`read_ahead_kb` / 4).
+    pub ra_pages: u32,
+    /// The device's largest request in pages.
+    pub io_pages: u32,
+    /// The kernel's rules.
+    pub rules: Rules,
+    /// What content does to priority.
+    pub activity: Activity,
+    /// Settings of `page-exact`.
+    pub activity_options: Options,
+    /// Dirty limits.
+    pub dirty: DirtyRatios,
+    /// Jiffies per second.
+    pub hz: Hz,
+    /// Pages added to the low and high marks (Android).
+    pub extra_free: u64,
+    /// When a write is over.
+    pub write_mode: WriteMode,
+    /// The flusher's task: a number of its own.
+    pub flusher: TaskId,
+    /// Whether there are bytes to copy: [`PageCache::poll_copy`].
+    pub copies: bool,
+}
+
+impl CacheConfig {
+    /// A machine with so much memory, everything else as Linux has it; the flusher is task `flusher`.
+    pub fn new(memory: Bytes, flusher: TaskId) -> Self {
+        Self {
+            memory,
+            reserved: Bytes::ZERO,
+            policy: ReplacementConfig::default(),
+            ra_pages: RA_PAGES,
+            io_pages: 320,
+            rules: Kernel::default().rules(),
+            activity: Activity::Off,
+            activity_options: Options::default(),
+            dirty: DirtyRatios::default(),
+            hz: Hz::default(),
+            extra_free: 0,
+            write_mode: WriteMode::Back,
+            flusher,
+            copies: false,
+        }
+    }
+}
+
+/// An open file: the readahead state of one reader.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct OpenId(pub u32);
+
+/// What a call wants.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CallKind {
+    /// Read through the descriptor; ends short at the end of the file.
+    Read,
+    /// Write through the descriptor; the file grows up to what its place on the device holds.
+    Write,
+    /// Touch the byte at `offset` through a mapping: nothing where it is mapped, else a page fault.
+    Fault {
+        /// The touch is a store.
+        write: bool,
+    },
+    /// Write what is dirty of the file, wait, and flush the device.
+    Fsync,
+    /// The same: no metadata is modelled.
+    Fdatasync,
+    /// Write what is dirty in a range, and wait; no flush.
+    SyncRange,
+    /// Advice on the file, or a range of it.
+    Fadvise(Advice),
+    /// Cut or extend the file to `offset` bytes.
+    Truncate,
+    /// Drop every clean page of every file that nobody maps.
+    DropCaches,
+}
+
+/// A call of a program.
+#[derive(Clone, Copy, Debug)]
+pub struct Call {
+    /// Who calls.
+    pub task: TaskId,
+    /// The caller's name for it; comes back in [`CallDone`].
+    pub token: u64,
+    /// The task's priority.
+    pub submitter: Submitter,
+    /// Who is charged.
+    pub tenant: TenantId,
+    /// The open file.
+    pub open: OpenId,
+    /// What is wanted.
+    pub kind: CallKind,
+    /// First byte.
+    pub offset: u64,
+    /// Bytes; 0 means to the end where a range is meant.
+    pub bytes: u64,
+}
+
+impl Call {
+    /// A call of a plain task.
+    pub const fn new(task: TaskId, token: u64, open: OpenId, kind: CallKind, offset: u64, bytes: u64) -> Self {
+        let submitter = Submitter::of_task(IoPrio::NONE, CpuPolicy::Normal, 0);
+        Self { task, token, submitter, tenant: TenantId(0), open, kind, offset, bytes }
+    }
+}
+
+/// A call that is over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CallDone {
+    /// Who called.
+    pub task: TaskId,
+    /// His name for it.
+    pub token: u64,
+    /// How it ended.
+    pub status: Status,
+    /// Bytes read or written.
+    pub bytes: u64,
+    /// Time it slept for I/O (or memory), pauses for dirty pages not counted.
+    pub waited: Nanos,
+    /// Of that, how long the device worked on the bios that ended the waits, as far as `complete` was told.
+    pub device: Nanos,
+    /// Time it slept because too much was dirty.
+    pub paused: Nanos,
+    /// A fault that did not find its page, or not yet readable.
+    pub is_major: bool,
+}
+
+/// How a call began.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Called {
+    /// It is over.
+    Done(CallDone),
+    /// The task sleeps; [`PageCache::poll_done`] will tell.
+    Wait,
+}
+
+/// Bytes to move between a frame and a call's buffer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ByteCopy {
+    /// The call.
+    pub task: TaskId,
+    /// Its name.
+    pub token: u64,
+    /// The frame.
+    pub slot: Slot,
+    /// First byte in the frame.
+    pub frame_offset: u32,
+    /// Bytes.
+    pub bytes: u32,
+    /// First byte in the call's buffer.
+    pub call_offset: u64,
+    /// Which way.
+    pub way: Way,
+}
+
+/// Which way bytes move.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Way {
+    /// From the frame to the call.
+    ToCall,
+    /// From the call to the frame.
+    ToFrame,
+    /// The frame is filled with zeroes; the call's buffer is not touched.
+    Zero,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct File {
+    first: Sector,
+    size: u64,
+    capacity: u64,
+    /// The last write error, and how many there were.
+    error: Status,
+    errors: u32,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Open {
+    file: FileId,
+    ra: Readahead,
+    /// Write errors that this open file has reported.
+    errors_seen: u32,
+}
+
+/// Where a call stands.
+#[derive(Clone, Copy, Debug)]
+struct Progress {
+    call: Call,
+    file: FileId,
+    phase: Phase,
+    /// The first page, the page it is at, and the page after the last.
+    first: u64,
+    pos: u64,
+    end: u64,
+    /// It has issued a read of its own for this page: one that fails fails the call.
+    read_alone: bool,
+    /// The page it is at was not there, or not readable.
+    is_miss: bool,
+    /// It was stopped altogether by the dirty limit, and looks again.
+    rebalance: bool,
+    status: Status,
+    bytes: u64,
+    waited: Nanos,
+    device: Nanos,
+    paused: Nanos,
+    is_major: bool,
+    /// Since when it has found no memory.
+    starved: Option<Instant>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    /// Not begun.
+    Start,
+    /// Going through its pages.
+    Pages,
+    /// Submitting dirty pages.
+    Write,
+    /// Waiting for what is under writeback.
+    Wait,
+    /// Waiting for the flush.
+    Flush,
+}
+
+/// What a step of a call comes to.
+#[derive(Clone, Copy, Debug)]
+enum Step {
+    Done(Status),
+    /// Sleeps until the page is unlocked or written.
+    Page(Slot),
+    /// Sleeps until memory is free.
+    Memory,
+    /// Sleeps so long because of the dirty limit.
+    Pause(Nanos),
+    /// Needs an empty flush, and sleeps until it is over.
+    Flush,
+}
+
+/// A page cache before one device.
+#[derive(Clone, Debug)]
+pub struct PageCache {
+    config: CacheConfig,
+    resident: Resident,
+    files: Vec<File>,
+    opens: Vec<Open>,
+    bios: Bios,
+    waiting: Waiting,
+    calls: Pool<Progress>,
+    runnable: VecDeque<u32>,
+    writers: Vec<Writer>,
+    domain: Domain,
+    flusher: Flusher,
+    turn: Option<FlushTurn>,
+    marks: Watermarks,
+    kswapd: Kswapd,
+    /// kswapd found nothing: it sleeps until then, or until a write is over.
+    kswapd_rests: Option<Instant>,
+    /// Reclaim met dirty pages: the flusher writes whatever the background threshold says.
+    reclaim_wants_clean: bool,
+    evicted: Vec<Evicted>,
+    copies: VecDeque<ByteCopy>,
+    done: VecDeque<CallDone>,
+    stats: CacheStats,
+}
+
+impl PageCache {
+    /// An empty cache.
+    pub fn new(config: CacheConfig) -> Self {
+        let frames = config.memory.get() / PAGE_SIZE;
+        let mut resident = Resident::new(frames, &config.policy);
+        resident.set_reserved(config.reserved.get() / PAGE_SIZE);
+        let promoter = Promoter::new(config.activity, config.activity_options);
+        Self {
+            resident,
+            files: Vec::new(),
+            opens: Vec::new(),
+            bios: Bios::new(promoter),
+            waiting: Waiting::new(),
+            calls: Pool::new(),
+            runnable: VecDeque::new(),
+            writers: Vec::new(),
+            domain: Domain::new(config.hz, config.dirty),
+            flusher: Flusher::new(),
+            turn: None,
+            marks: Watermarks::of_memory(config.memory, config.extra_free),
+            kswapd: Kswapd::default(),
+            kswapd_rests: None,
+            reclaim_wants_clean: false,
+            evicted: Vec::new(),
+            copies: VecDeque::new(),
+            done: VecDeque::new(),
+            stats: CacheStats::default(),
+            config,
+        }
+    }
+
+    /// A file of `size` bytes from sector `first` on, which may grow to `capacity`. Numbers are dense from 0.
+    pub fn add_file(&mut self, first: Sector, size: u64, capacity: u64) -> FileId {
+        assert!(size <= capacity, "a file of {size} bytes in a place of {capacity}");
+        self.files.push(File { first, size, capacity, error: Status::Ok, errors: 0 });
+        FileId((self.files.len() - 1) as u32)
+    }
+
+    /// Opens a file.
+    pub fn open(&mut self, file: FileId) -> OpenId {
+        let ra = Readahead::new(self.config.ra_pages, self.config.io_pages);
+        self.opens.push(Open { file, ra, errors_seen: self.files[file.0 as usize].errors });
+        OpenId((self.opens.len() - 1) as u32)
+    }
+
+    /// A file's size in bytes.
+    pub fn file_size(&self, file: FileId) -> u64 {
+        self.files[file.0 as usize].size
+    }
+
+    /// Begins a call.
+    pub fn call(&mut self, now: Instant, call: Call) -> Called {
+        let mut progress = self.begin(call);
+        let step = self.step(now, &mut progress);
+        let called = match step {
+            Step::Done(status) => Called::Done(self.end(&progress, status)),
+            Step::Page(_) | Step::Memory | Step::Pause(_) | Step::Flush => {
+                let id = self.calls.insert(progress);
+                self.sleep(now, id, step);
+                Called::Wait
+            }
+        };
+        self.settle(now);
+        called
+    }
+
+    /// The next bio to submit, if any; [`Self::complete`] is to follow. The flusher's come when nobody else's are there.
+    pub fn poll_io(&mut self, now: Instant) -> Option<CacheIo> {
+        if let Some(io) = self.bios.poll() {
+            return Some(io);
+        }
+        self.fill_from_flusher(now).then(|| self.bios.poll())?
+    }
+
+    /// The frames of a bio from [`Self::poll_io`], in order.
+    pub fn frames(&self, token: u64) -> &[Slot] {
+        &self.bios.bio(token).frames
+    }
+
+    /// A bio is over. `device`: how long the device worked on it, zero where that is not known.
+    pub fn complete(&mut self, now: Instant, token: u64, status: Status, device: Nanos) {
+        let bio = self.bios.bio(token);
+        let (op, class, pages) = (bio.io.op, bio.io.ioprio.class(), bio.frames.len());
+        if let Some(call) = bio.call {
+            self.calls[call].status = status;
+            self.wake(now, call, device, Some(class));
+        }
+        for n in 0..pages {
+            let slot = self.bios.bio(token).frames[n];
+            match op {
+                Op::Read => self.read_ended(slot, status),
+                _ => self.write_ended(slot, status),
+            }
+            while let Some(call) = self.waiting.take_page(slot) {
+                self.calls[call].status = status;
+                self.wake(now, call, device, Some(class));
+            }
+        }
+        self.bios.end(token);
+        if op == Op::Write {
+            self.domain.on_written(pages as u64);
+            self.kswapd_rests = None;
+        }
+        self.wake_starved(now);
+        self.run(now);
+        self.settle(now);
+    }
+
+    fn read_ended(&mut self, slot: Slot, status: Status) {
+        let pages = self.resident.pages_mut();
+        pages.clear(slot, PageFlags::LOCKED);
+        if status.is_ok() {
+            pages.set(slot, PageFlags::UPTODATE);
+        }
+    }
+
+    fn write_ended(&mut self, slot: Slot, status: Status) {
+        self.resident.end_writeback(slot);
+        if !status.is_ok() {
+            let (file, _) = self.resident.pages().key(slot);
+            let file = &mut self.files[file.0 as usize];
+            (file.error, file.errors) = (status, file.errors + 1);
+        }
+    }
+
+    /// The next call that is over.
+    pub fn poll_done(&mut self) -> Option<CallDone> {
+        self.done.pop_front()
+    }
+
+    /// The next bytes to move; in order, and before anything else. Only with [`CacheConfig::copies`].
+    pub fn poll_copy(&mut self) -> Option<ByteCopy> {
+        self.copies.pop_front()
+    }
+
+    /// The stack made a task (the flusher's among them) sleep for a tag: its bios are held back.
+    pub fn task_blocked(&mut self, task: TaskId) {
+        self.bios.set_blocked(task, true);
+    }
+
+    /// The task goes on.
+    pub fn task_unblocked(&mut self, task: TaskId) {
+        self.bios.set_blocked(task, false);
+    }
+
+    /// When [`Self::handle_timers`] has work next.
+    pub fn next_timer(&self) -> Option<Instant> {
+        [self.waiting.next_timer(), self.flusher.next_timer(), self.kswapd_rests].into_iter().flatten().min()
+    }
+
+    /// Ends pauses that are over, wakes the flusher and kswapd.
+    pub fn handle_timers(&mut self, now: Instant) {
+        while let Some(call) = self.waiting.take_due(now) {
+            self.wake(now, call, Nanos::ZERO, None);
+        }
+        self.flusher.handle_timer(now);
+        if self.kswapd_rests.is_some_and(|at| at <= now) {
+            self.kswapd_rests = None;
+        }
+        self.run(now);
+        self.settle(now);
+    }
+
+    /// Others use so much memory now.
+    pub fn set_reserved(&mut self, now: Instant, reserved: Bytes) {
+        self.resident.set_reserved(reserved.get() / PAGE_SIZE);
+        self.settle(now);
+    }
+
+    /// Pages, policy and their counts.
+    pub const fn resident(&self) -> &Resident {
+        &self.resident
+    }
+
+    /// What became of bios by their content.
+    pub const fn promoter(&self) -> &Promoter {
+        &self.bios.promoter
+    }
+
+    /// The limits on dirty pages, and what was measured for them.
+    pub const fn dirty_domain(&self) -> &Domain {
+        &self.domain
+    }
+
+    /// Statistics.
+    pub const fn stats(&self) -> &CacheStats {
+        &self.stats
+    }
+
+    /// The free-memory marks.
+    pub const fn watermarks(&self) -> &Watermarks {
+        &self.marks
+    }
+
+    /// Whether no call and no bio is under way (dirty pages may be left).
+    pub fn is_idle(&self) -> bool {
+        self.calls.live() == 0 && self.bios.live() == 0
+    }
+
+    fn begin(&self, call: Call) -> Progress {
+        let file = self.opens[call.open.0 as usize].file;
+        Progress {
+            call,
+            file,
+            phase: Phase::Start,
+            first: 0,
+            pos: 0,
+            end: 0,
+            read_alone: false,
+            is_miss: false,
+            rebalance: false,
+            status: Status::Ok,
+            bytes: 0,
+            waited: Nanos::ZERO,
+            device: Nanos::ZERO,
+            paused: Nanos::ZERO,
+            is_major: false,
+            starved: None,
+        }
+    }
+
+    /// Goes on with a call until it ends or sleeps.
+    fn step(&mut self, now: Instant, at: &mut Progress) -> Step {
+        match at.call.kind {
+            CallKind::Read => self.step_read(now, at),
+            CallKind::Write => self.step_write(now, at),
+            CallKind::Fault { write } => self.step_fault(now, at, write),
+            CallKind::Fsync | CallKind::Fdatasync | CallKind::SyncRange => self.step_sync(at),
+            CallKind::Fadvise(advice) => self.advise(now, at, advice),
+            CallKind::Truncate => self.step_truncate(at),
+            CallKind::DropCaches => {
+                (0..self.files.len() as u32).for_each(|file| self.invalidate(FileId(file), 0, u64::MAX));
+                Step::Done(Status::Ok)
+            }
+        }
+    }
+
+    /// Steps every call that was woken.
+    fn run(&mut self, now: Instant) {
+        while let Some(id) = self.runnable.pop_front() {
+            let mut progress = self.calls[id];
+            match self.step(now, &mut progress) {
+                Step::Done(status) => {
+                    self.calls.remove(id);
+                    let done = self.end(&progress, status);
+                    self.done.push_back(done);
+                }
+                step @ (Step::Page(_) | Step::Memory | Step::Pause(_) | Step::Flush) => {
+                    self.calls[id] = progress;
+                    self.sleep(now, id, step);
+                }
+            }
+        }
+    }
+
+    fn end(&mut self, at: &Progress, status: Status) -> CallDone {
+        let Progress { bytes, waited, device, paused, is_major, .. } = *at;
+        self.stats.call_ended(Cause::of(at.call.kind), waited, device, is_major);
+        CallDone { task: at.call.task, token: at.call.token, status, bytes, waited, device, paused, is_major }
+    }
+
+    const fn reads_for(&self, call: &Call, flags: Flags) -> Source {
+        let origin = if matches!(call.kind, CallKind::Fault { .. }) { Origin::Fault } else { Origin::Read };
+        Source { task: call.task, tenant: call.tenant, submitter: call.submitter, op: Op::Read, flags, origin }
+    }
+
+    fn piece(&self, file: FileId, index: u64, slot: Slot, wanted: bool) -> Piece {
+        let sector = self.files[file.0 as usize].first + page_sectors(index);
+        Piece { slot, sector, active: self.resident.is_active(slot), wanted }
+    }
+
+    /// Bytes of the call's range that lie in page `index`: (first in the page, count, first in the call's buffer). `end`: where the
+    /// range ends in the file.
+    const fn part(call: &Call, index: u64, end: u64) -> (u32, u32, u64) {
+        let page = index * PAGE_SIZE;
+        let from = if call.offset > page { call.offset } else { page };
+        let to = if end < page + PAGE_SIZE { end } else { page + PAGE_SIZE };
+        ((from - page) as u32, (to - from) as u32, from - call.offset)
+    }
+
+    fn counts(&self) -> Counts {
+        let (pages, free) = (self.resident.pages(), self.resident.free());
+        let dirtyable = free.saturating_sub(self.marks.high) + pages.used();
+        Counts { dirty: pages.dirty(), writeback: pages.writeback(), dirtyable }
+    }
+
+    /// Panics where a page, a bio or a call is in a state it cannot be in. Costs O(everything); for tests.
+    pub fn self_check(&self) {
+        self.resident.self_check();
+        self.flusher.self_check();
+        let pages = self.resident.pages();
+        let (mut read, mut written) = (0, 0);
+        for (slot, op) in self.bios.frames() {
+            let flag = if op == Op::Read { PageFlags::LOCKED } else { PageFlags::WRITEBACK };
+            assert!(pages.has(slot, flag), "{slot:?} is in a bio and not held");
+            if op == Op::Read { read += 1 } else { written += 1 }
+        }
+        assert_eq!(written, pages.writeback(), "a page is under writeback in no bio, or in two");
+        for (n, _) in self.files.iter().enumerate() {
+            let file = FileId(n as u32);
+            let mut at = 0;
+            while let Some((index, slot)) = pages.next(file, at) {
+                read -= u64::from(pages.has(slot, PageFlags::LOCKED));
+                assert!(!pages.has(slot, PageFlags::LOCKED) || !pages.has(slot, PageFlags::DIRTY));
+                assert!(
+                    !pages.has(slot, PageFlags::DIRTY) || self.flusher.is_dirty(file),
+                    "a dirty file nobody writes"
+                );
+                at = index + 1;
+            }
+        }
+        assert_eq!(read, 0, "a page is read twice at once");
+        self.waiting.self_check(|slot| pages.has(slot, PageFlags::LOCKED | PageFlags::WRITEBACK));
+        assert_eq!(self.waiting.len(), self.calls.live(), "a call sleeps for nothing");
+    }
+}

@@ -1,0 +1,119 @@
+//! Touches of memory through a mapping: page faults.
+
+use super::{Entry, Instant, PAGE_SIZE, PageCache, PageFlags, Phase, Progress, Slot, Status, Step};
+use crate::cache::Context;
+use crate::cache::fault::{fault_around, hints_active, on_hit, on_miss};
+
+impl PageCache {
+    pub(super) fn step_fault(&mut self, now: Instant, at: &mut Progress, write: bool) -> Step {
+        if at.phase == Phase::Wait {
+            // The store is done, and so is its pause, unless it was stopped altogether.
+            return if at.rebalance { self.pause_store(now, at) } else { Step::Done(Status::Ok) };
+        }
+        if at.phase == Phase::Start {
+            if at.call.offset >= self.files[at.file.0 as usize].size {
+                // Behind the end of the file: SIGBUS.
+                return Step::Done(Status::Invalid);
+            }
+            at.pos = at.call.offset / PAGE_SIZE;
+            if self.touch(at, write) {
+                return Step::Done(Status::Ok);
+            }
+        }
+        loop {
+            if at.pos * PAGE_SIZE >= self.files[at.file.0 as usize].size {
+                return Step::Done(Status::Invalid);
+            }
+            let Some(slot) = self.page_for_fault(now, at) else { return self.starve(now, at) };
+            let pages = self.resident.pages();
+            if !pages.has(slot, PageFlags::UPTODATE) {
+                at.is_major = true;
+                match self.wait_readable(at, slot) {
+                    Some(step) => return step,
+                    None => continue,
+                }
+            }
+            self.map_about(at, slot, write);
+            return if write { self.store(now, at, slot) } else { Step::Done(Status::Ok) };
+        }
+    }
+
+    /// The page is mapped so that the touch needs no fault: the processor sets its accessed bit, and that is all.
+    #[inline]
+    fn touch(&mut self, at: &Progress, write: bool) -> bool {
+        let Some(slot) = self.resident.find(at.file, at.pos) else { return false };
+        let pages = self.resident.pages();
+        // A clean page is mapped read-only.
+        let is_mapped = pages.maps(slot) > 0 && (!write || pages.has(slot, PageFlags::DIRTY));
+        if is_mapped {
+            self.resident.access(slot, Context::Fault);
+            self.stats.touched();
+        }
+        is_mapped
+    }
+
+    fn page_for_fault(&mut self, now: Instant, at: &mut Progress) -> Option<Slot> {
+        let is_first = core::mem::replace(&mut at.phase, Phase::Pages) == Phase::Start;
+        let open = at.call.open.0 as usize;
+        let Some(slot) = self.resident.find(at.file, at.pos) else {
+            at.is_major = true;
+            let context = self.fault_context(at);
+            let mut ra = self.opens[open].ra;
+            let pages = self.resident.pages();
+            let cached = |index| matches!(pages.entry(at.file, index), Entry::Page(_));
+            let window = on_miss(&mut ra, at.pos, &self.config.rules, cached);
+            self.opens[open].ra = ra;
+            if window.size > 1 {
+                self.read_window(now, at, window, at.pos..at.pos + 1, context);
+            }
+            let found = self.resident.find(at.file, at.pos);
+            return found.or_else(|| self.read_alone(now, at, context));
+        };
+        if is_first {
+            on_hit(&mut self.opens[open].ra);
+        }
+        if self.resident.pages().has(slot, PageFlags::READAHEAD) {
+            at.end = at.pos + 1;
+            self.hit_marker(now, at, slot);
+        }
+        Some(slot)
+    }
+
+    pub(super) const fn fault_context(&self, at: &Progress) -> Context {
+        let advice = self.opens.as_slice()[at.call.open.0 as usize].ra.advice();
+        if hints_active(advice) { Context::Fault } else { Context::Readahead }
+    }
+
+    /// Maps the page, and on a read what is ready about it; only the page itself counts as used.
+    fn map_about(&mut self, at: &Progress, slot: Slot, write: bool) {
+        if !write {
+            let (first, end) = fault_around(at.pos, self.files[at.file.0 as usize].size.div_ceil(PAGE_SIZE));
+            let mut next = first;
+            while let Some((index, near)) = self.resident.pages().next(at.file, next).filter(|&(n, _)| n < end) {
+                next = index + 1;
+                let pages = self.resident.pages_mut();
+                let is_busy = pages.has(near, PageFlags::LOCKED | PageFlags::READAHEAD);
+                if near != slot && pages.has(near, PageFlags::UPTODATE) && !is_busy && pages.maps(near) == 0 {
+                    pages.map(near);
+                    self.stats.mapped_around += 1;
+                }
+            }
+        }
+        let pages = self.resident.pages_mut();
+        if pages.maps(slot) == 0 {
+            pages.map(slot);
+        }
+        self.resident.access(slot, Context::Fault);
+    }
+
+    /// The page becomes writable, and dirty.
+    fn store(&mut self, now: Instant, at: &mut Progress, slot: Slot) -> Step {
+        self.dirty_page(now, at.call.task, at.file, slot);
+        at.phase = Phase::Wait;
+        self.pause_store(now, at)
+    }
+
+    fn pause_store(&mut self, now: Instant, at: &mut Progress) -> Step {
+        self.balance(now, at).unwrap_or(Step::Done(Status::Ok))
+    }
+}

@@ -1,0 +1,83 @@
+//! The flusher's hand: a file's turn becomes bios, one at a time, as fast as they are taken.
+
+use super::{Flags, Instant, Op, Origin, PageCache, PageFlags, Source, Submitter, TenantId};
+use crate::cache::FileId;
+use crate::cache::flusher::{Turn, chunk_pages};
+use crate::cache::pages::Tag;
+use crate::ioprio::{CpuPolicy, IoPrio};
+
+/// A turn under way.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct FlushTurn {
+    file: FileId,
+    pos: u64,
+    left: u64,
+    written: u64,
+}
+
+impl PageCache {
+    /// Builds the flusher's next bio; false where it has nothing to do, or sleeps for a tag.
+    pub(super) fn fill_from_flusher(&mut self, now: Instant) -> bool {
+        let task = self.config.flusher;
+        if (self.turn.is_none() && !self.flusher.is_awake()) || self.bios.is_blocked(task) {
+            return false;
+        }
+        let submitter = Submitter::of_task(IoPrio::NONE, CpuPolicy::Normal, 0);
+        let (op, flags, origin) = (Op::Write, Flags::BACKGROUND, Origin::Writeback);
+        let source = Source { task, tenant: TenantId(0), submitter, op, flags, origin };
+        loop {
+            let Some(turn) = self.turn.or_else(|| self.next_turn(now)) else { return false };
+            let (turn, is_over) = self.build_one(&source, turn);
+            self.bios.close();
+            self.turn = (!is_over).then_some(turn);
+            if is_over {
+                self.end_turn(now, turn);
+            }
+            if turn.written > 0 && self.bios.has_queued(task) {
+                return true;
+            }
+        }
+    }
+
+    fn next_turn(&mut self, now: Instant) -> Option<FlushTurn> {
+        let over = self.reclaim_wants_clean || self.domain.wants_flusher(&self.counts());
+        let Some(chunk) = self.flusher.next_turn(now, over) else {
+            self.reclaim_wants_clean = false;
+            return None;
+        };
+        let limit = self.domain.limits(self.counts().dirtyable).thresh.max(self.domain.limit());
+        let left = chunk_pages(self.domain.bandwidth(), limit, u64::MAX);
+        Some(FlushTurn { file: chunk.file, pos: chunk.from, left, written: 0 })
+    }
+
+    /// Adds pages until a bio is complete or the turn is over (true).
+    fn build_one(&mut self, source: &Source, mut turn: FlushTurn) -> (FlushTurn, bool) {
+        let mut is_begun = false;
+        while turn.left > 0 {
+            let next = self.resident.pages().next_tagged(turn.file, turn.pos, Tag::Dirty);
+            let Some((index, slot)) = next else {
+                turn.pos = 0;
+                return (turn, true);
+            };
+            // What is being written already is left to a later turn.
+            if !self.resident.pages().has(slot, PageFlags::WRITEBACK) {
+                let piece = self.piece(turn.file, index, slot, false);
+                if is_begun && !self.bios.takes(&piece) {
+                    return (turn, false);
+                }
+                self.write_out(source, turn.file, index, slot);
+                is_begun = true;
+                turn.left -= 1;
+                turn.written += 1;
+            }
+            turn.pos = index + 1;
+        }
+        (turn, true)
+    }
+
+    fn end_turn(&mut self, now: Instant, turn: FlushTurn) {
+        let is_dirty = self.resident.pages().next_tagged(turn.file, 0, Tag::Dirty).is_some();
+        let FlushTurn { file, pos, left, written } = turn;
+        self.flusher.turn_ended(file, Turn { next: pos, written, is_dirty, is_used_up: left == 0 }, now);
+    }
+}

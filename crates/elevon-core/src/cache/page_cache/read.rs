@@ -1,0 +1,220 @@
+//! Reads through a descriptor, and what all reads into the cache share.
+
+use super::{
+    Advice, ByteCopy, CallKind, Entry, FileId, Instant, PAGE_SIZE, PageCache, PageFlags, Phase, Progress, Slot, Status,
+    Step, Way,
+};
+use crate::cache::Context;
+use crate::cache::readahead::{Ask, FORCED_PIECE_PAGES, Window};
+use crate::op::Flags;
+
+impl PageCache {
+    pub(super) fn step_read(&mut self, now: Instant, at: &mut Progress) -> Step {
+        if at.phase == Phase::Start {
+            let size = self.files[at.file.0 as usize].size;
+            let end = at.call.offset.saturating_add(at.call.bytes).min(size);
+            if at.call.offset >= end {
+                return Step::Done(Status::Ok);
+            }
+            (at.pos, at.end, at.phase) = (at.call.offset / PAGE_SIZE, end.div_ceil(PAGE_SIZE), Phase::Pages);
+        }
+        while at.pos < at.end {
+            if at.pos * PAGE_SIZE >= self.files[at.file.0 as usize].size {
+                // Truncated while it slept.
+                return Step::Done(Status::Ok);
+            }
+            let Some(slot) = self.page_for_read(now, at) else { return self.starve(now, at) };
+            if !self.resident.pages().has(slot, PageFlags::UPTODATE) {
+                self.stats.misses += u64::from(!core::mem::replace(&mut at.is_miss, true));
+                match self.wait_readable(at, slot) {
+                    Some(step) => return step,
+                    None => continue,
+                }
+            }
+            self.page_read(at, slot);
+        }
+        self.opens[at.call.open.0 as usize].ra.read_ended(at.end - 1);
+        Step::Done(Status::Ok)
+    }
+
+    /// The page that the call is at, which may not be readable yet; `None` where there is no memory for it.
+    #[inline]
+    fn page_for_read(&mut self, now: Instant, at: &mut Progress) -> Option<Slot> {
+        let Some(slot) = self.resident.find(at.file, at.pos) else {
+            self.read_ahead(now, at, false);
+            let found = self.resident.find(at.file, at.pos);
+            return found.or_else(|| self.read_alone(now, at, Context::Read));
+        };
+        if self.resident.pages().has(slot, PageFlags::READAHEAD) {
+            self.hit_marker(now, at, slot);
+        }
+        Some(slot)
+    }
+
+    /// A page may carry the marker of a window: then the next is read.
+    pub(super) fn hit_marker(&mut self, now: Instant, at: &Progress, slot: Slot) {
+        let pages = self.resident.pages_mut();
+        // On a page that is to be written the bit is reclaim's.
+        if pages.has(slot, PageFlags::DIRTY | PageFlags::WRITEBACK) {
+            return;
+        }
+        pages.clear(slot, PageFlags::READAHEAD);
+        pages.pin(slot);
+        self.read_ahead(now, at, true);
+        self.resident.pages_mut().unpin(slot);
+    }
+
+    fn read_ahead(&mut self, now: Instant, at: &Progress, marker: bool) {
+        let open = at.call.open.0 as usize;
+        let mut ra = self.opens[open].ra;
+        let ask = Ask { index: at.pos, req: at.end - at.pos, marker };
+        let pages = self.resident.pages();
+        let cached = |index| matches!(pages.entry(at.file, index), Entry::Page(_));
+        let window = ra.decide(ask, &self.config.rules, cached);
+        self.opens[open].ra = ra;
+        if let Some(window) = window {
+            let wanted = if marker { at.pos..at.pos } else { at.pos..at.end };
+            let is_fault = matches!(at.call.kind, CallKind::Fault { .. });
+            let context = if is_fault { self.fault_context(at) } else { Context::Readahead };
+            self.read_window(now, at, window, wanted, context);
+        }
+    }
+
+    /// Reads what is missing of a window. `wanted`: pages that the call itself is after. Ends early where memory does.
+    pub(super) fn read_window(
+        &mut self,
+        now: Instant,
+        at: &Progress,
+        window: Window,
+        wanted: core::ops::Range<u64>,
+        context: Context,
+    ) {
+        let source = self.reads_for(&at.call, Flags::RAHEAD);
+        let end = self.files[at.file.0 as usize].size.div_ceil(PAGE_SIZE).min(window.end());
+        for index in window.start..end {
+            if self.resident.find(at.file, index).is_some() {
+                self.bios.close();
+                continue;
+            }
+            // Only as much as is there at once: nobody waits for memory to read ahead.
+            if !self.make_room(now) {
+                break;
+            }
+            let is_wanted = wanted.contains(&index);
+            let as_read = is_wanted && context == Context::Readahead && at.call.kind == CallKind::Read;
+            let Some(slot) = self.resident.insert(at.file, index, if as_read { Context::Read } else { context }) else {
+                break;
+            };
+            let is_marker = window.marker() == Some(index);
+            self.resident.pages_mut().set(slot, PageFlags::LOCKED);
+            if is_marker {
+                self.resident.pages_mut().set(slot, PageFlags::READAHEAD);
+            }
+            let piece = self.piece(at.file, index, slot, is_wanted);
+            self.bios.add(&source, piece);
+        }
+        self.bios.close();
+    }
+
+    /// Reads the one page that the call is at; `None` where there is no memory for it.
+    pub(super) fn read_alone(&mut self, now: Instant, at: &mut Progress, context: Context) -> Option<Slot> {
+        if !self.make_room(now) {
+            return None;
+        }
+        let slot = self.resident.insert(at.file, at.pos, context)?;
+        self.issue_alone(at, slot);
+        Some(slot)
+    }
+
+    /// Issues a read of one page that is in memory and not readable.
+    pub(super) fn issue_alone(&mut self, at: &mut Progress, slot: Slot) {
+        self.resident.pages_mut().set(slot, PageFlags::LOCKED);
+        let source = self.reads_for(&at.call, Flags::NONE);
+        let piece = self.piece(at.file, at.pos, slot, true);
+        self.bios.add(&source, piece);
+        self.bios.close();
+        at.read_alone = true;
+    }
+
+    /// What to do about a page that is not readable: sleep, fail, or (`None`) look again after a read of its own was issued.
+    /// A read ahead that failed is tried again; a read of one's own that fails is the end.
+    pub(super) fn wait_readable(&mut self, at: &mut Progress, slot: Slot) -> Option<Step> {
+        if self.resident.pages().has(slot, PageFlags::LOCKED) {
+            return Some(Step::Page(slot));
+        }
+        if at.read_alone {
+            self.opens[at.call.open.0 as usize].ra.read_failed();
+            return Some(Step::Done(if at.status.is_ok() { Status::IoError } else { at.status }));
+        }
+        self.issue_alone(at, slot);
+        None
+    }
+
+    /// The page is readable: it is used and copied, and the call moves on. A page that the last read ended in counts once.
+    #[inline]
+    fn page_read(&mut self, at: &mut Progress, slot: Slot) {
+        let is_first = at.pos == at.call.offset / PAGE_SIZE;
+        if !is_first || self.opens[at.call.open.0 as usize].ra.prev() != Some(at.pos) {
+            self.resident.access(slot, Context::Read);
+        }
+        let size = self.files[at.file.0 as usize].size;
+        let end = at.call.offset.saturating_add(at.call.bytes).min(size);
+        self.copy(at, slot, end, Way::ToCall);
+        self.stats.hits += u64::from(!core::mem::take(&mut at.is_miss));
+        at.pos += 1;
+        (at.read_alone, at.starved) = (false, None);
+    }
+
+    /// Books the bytes of the page that the call is at, and has them copied.
+    pub(super) fn copy(&mut self, at: &mut Progress, slot: Slot, end: u64, way: Way) {
+        // Truncated while it waited.
+        if end <= at.pos * PAGE_SIZE {
+            return;
+        }
+        let (frame_offset, bytes, call_offset) = Self::part(&at.call, at.pos, end);
+        at.bytes += u64::from(bytes);
+        if self.config.copies {
+            let super::Call { task, token, .. } = at.call;
+            self.copies.push_back(ByteCopy { task, token, slot, frame_offset, bytes, call_offset, way });
+        }
+    }
+
+    /// Advice: about the file it changes the windows to come, about a range it is done at once.
+    pub(super) fn advise(&mut self, now: Instant, at: &mut Progress, advice: Advice) -> Step {
+        self.opens[at.call.open.0 as usize].ra.advise(advice, self.config.ra_pages);
+        let size = self.files[at.file.0 as usize].size;
+        let end = if at.call.bytes == 0 { u64::MAX } else { at.call.offset.saturating_add(at.call.bytes) };
+        match advice {
+            Advice::Normal | Advice::Sequential | Advice::Random => {}
+            Advice::WillNeed => {
+                let (mut start, end) = (at.call.offset / PAGE_SIZE, end.min(size).div_ceil(PAGE_SIZE));
+                while start < end {
+                    let size = (end - start).min(FORCED_PIECE_PAGES.into()) as u32;
+                    let window = Window { start, size, async_size: 0 };
+                    self.read_window(now, at, window, 0..0, Context::Readahead);
+                    start = window.end();
+                }
+            }
+            // Whole pages of the range only: what else is in a page was not spoken of. The file's last page is whole.
+            Advice::DontNeed => {
+                let last = if end >= size { u64::MAX } else { end / PAGE_SIZE };
+                let first = at.call.offset.div_ceil(PAGE_SIZE);
+                self.write_range(&at.call, at.file, first, last);
+                self.invalidate(at.file, first, last);
+            }
+        }
+        Step::Done(Status::Ok)
+    }
+
+    /// Drops pages `[first, end)` of a file that are clean and unused and that nobody maps.
+    pub(super) fn invalidate(&mut self, file: FileId, first: u64, end: u64) {
+        let mut at = first;
+        while let Some((index, slot)) = self.resident.pages().next(file, at).filter(|&(index, _)| index < end) {
+            at = index + 1;
+            let pages = self.resident.pages();
+            if pages.is_evictable(slot) && pages.maps(slot) == 0 {
+                self.resident.drop_page(slot);
+            }
+        }
+    }
+}

@@ -1,0 +1,117 @@
+//! Writes through a descriptor, and how pages become dirty.
+
+use super::{
+    FileId, Instant, PAGE_SIZE, PageCache, PageFlags, Phase, Progress, Slot, Status, Step, TaskId, Verdict, Way,
+    WriteMode, Writer,
+};
+use crate::cache::Context;
+
+impl PageCache {
+    pub(super) fn step_write(&mut self, now: Instant, at: &mut Progress) -> Step {
+        let end = at.call.offset.saturating_add(at.call.bytes);
+        match at.phase {
+            Phase::Start if end > self.files[at.file.0 as usize].capacity => return Step::Done(Status::NoSpace),
+            Phase::Start => {
+                (at.pos, at.end) = (at.call.offset / PAGE_SIZE, end.div_ceil(PAGE_SIZE));
+                at.phase = Phase::Pages;
+            }
+            Phase::Pages => {}
+            Phase::Write | Phase::Wait | Phase::Flush => return self.step_sync(at),
+        }
+        if at.rebalance
+            && let Some(step) = self.balance(now, at)
+        {
+            return step;
+        }
+        while at.pos < at.end {
+            if let Some(step) = self.write_page(now, at, end) {
+                return step;
+            }
+        }
+        match self.config.write_mode {
+            WriteMode::Back => Step::Done(Status::Ok),
+            WriteMode::Through => {
+                self.begin_sync(at);
+                self.step_sync(at)
+            }
+        }
+    }
+
+    /// One page of a write. `Some`: it sleeps or ends here.
+    fn write_page(&mut self, now: Instant, at: &mut Progress, end: u64) -> Option<Step> {
+        let slot = match self.resident.find(at.file, at.pos) {
+            Some(slot) => slot,
+            None => {
+                match self.make_room(now).then(|| self.resident.insert(at.file, at.pos, Context::Write)).flatten() {
+                    Some(slot) => slot,
+                    None => return Some(self.starve(now, at)),
+                }
+            }
+        };
+        let pages = self.resident.pages();
+        if pages.has(slot, PageFlags::LOCKED) {
+            return Some(Step::Page(slot));
+        }
+        if !pages.has(slot, PageFlags::UPTODATE) {
+            let (_, bytes, _) = Self::part(&at.call, at.pos, end);
+            let is_partial = u64::from(bytes) < PAGE_SIZE;
+            let is_new = at.pos * PAGE_SIZE >= self.files[at.file.0 as usize].size;
+            if is_partial && !is_new {
+                let step = self.wait_readable(at, slot);
+                return Some(step.unwrap_or(Step::Page(slot)));
+            }
+            if is_partial {
+                let booked = at.bytes;
+                self.copy(at, slot, end, Way::Zero);
+                at.bytes = booked;
+            }
+        }
+        self.resident.pages_mut().set(slot, PageFlags::UPTODATE);
+        self.resident.access(slot, Context::Write);
+        self.copy(at, slot, end, Way::ToFrame);
+        let file = &mut self.files[at.file.0 as usize];
+        file.size = file.size.max(end.min((at.pos + 1) * PAGE_SIZE));
+        self.dirty_page(now, at.call.task, at.file, slot);
+        at.pos += 1;
+        (at.read_alone, at.starved) = (false, None);
+        self.balance(now, at)
+    }
+
+    /// A page becomes dirty, in the name of a task.
+    pub(super) fn dirty_page(&mut self, now: Instant, task: TaskId, file: FileId, slot: Slot) {
+        if self.resident.pages_mut().set_dirty(slot) {
+            self.flusher.on_dirtied(file, now);
+            self.domain.on_dirtied(1);
+            self.stats.dirtied += 1;
+        }
+        if self.writers.len() <= task.index() {
+            self.writers.resize(task.index() + 1, Writer::default());
+        }
+        self.writers[task.index()].dirtied += 1;
+    }
+
+    /// Looks at the dirty limits when it is time for that. `Some`: the task is to sleep.
+    pub(super) fn balance(&mut self, now: Instant, at: &mut Progress) -> Option<Step> {
+        let writer = &mut self.writers[at.call.task.index()];
+        if !at.rebalance && !self.domain.is_due(writer) {
+            return None;
+        }
+        let mut writer = *writer;
+        let counts = self.counts();
+        if self.domain.wants_flusher(&counts) {
+            self.flusher.wake();
+        }
+        let verdict = self.domain.balance(now, &mut writer, &counts, at.call.submitter.rt_cpu);
+        self.writers[at.call.task.index()] = writer;
+        at.rebalance = false;
+        match verdict {
+            Verdict::Go => None,
+            Verdict::Pause { span, again } => {
+                at.rebalance = again;
+                // Whatever the threshold says: a writer waits for pages to be written.
+                self.flusher.wake();
+                Some(Step::Pause(span))
+            }
+        }
+    }
+}
