@@ -6,11 +6,12 @@
 //! a copy of the clocks: a row per waiting tenant has them subtracted when a wait begins and added when it ends, and what is in
 //! the row when nothing waits is the answer.
 //!
-//! Up to 64 served tenants have a clock. When one more is served, the rows are settled and the clocks start anew, as long as
-//! no more than 64 tenants wait; beyond that, whoever has no clock is lumped with the others.
+//! Up to 64 served tenants have a clock; whoever is served beyond these is lumped with the others. After 16,384 such dispatches the
+//! rows are settled and the clocks start anew for those who are served then. What a tenant has waited for is told apart by 128 served
+//! tenants at most, so that a ledger does not grow with the square of their number.
 //!
-//! Cost: O(1) per dispatch, amortised O(clocks in use) where clocks start anew; O(clocks in use) per wait, that is one addition for
-//! each tenant served of late, at most 66. 560 bytes for a tenant that waits.
+//! Cost: O(1) per dispatch, where clocks start anew amortised too; O(clocks in use) per wait, that is one addition for each tenant
+//! served of late, at most 66. 560 bytes for a tenant that waits.
 
 extern crate alloc;
 use alloc::boxed::Box;
@@ -26,6 +27,10 @@ const NOBODY: usize = 0;
 const OTHERS: usize = 1;
 const CLOCKS: usize = SLOTS + 2;
 const NONE: u32 = u32::MAX;
+/// Dispatches of tenants without a clock after which clocks start anew.
+const LUMPED: u32 = 16_384;
+/// Causes of one tenant past which no more served tenants are told apart.
+const MOST_CAUSES: usize = 2 * SLOTS;
 
 /// I/O of one tenant in the scheduler.
 #[derive(Clone, Debug)]
@@ -51,8 +56,8 @@ pub struct Served {
     waiters: Vec<Waiter>,
     /// Place of each tenant in `waiters`, or [`NONE`].
     waiter_of: Vec<u32>,
-    /// Waiters with open waits.
-    waiting: usize,
+    /// Dispatches of tenants without a clock since the clocks started.
+    lumped: u32,
 }
 
 impl Default for Served {
@@ -65,7 +70,7 @@ impl Default for Served {
             clock_of: Vec::new(),
             waiters: Vec::new(),
             waiter_of: Vec::new(),
-            waiting: 0,
+            lumped: 0,
         }
     }
 }
@@ -106,7 +111,8 @@ impl Served {
     #[cold]
     fn new_clock(&mut self, now: Instant, tenant: TenantId, ledger: &mut Ledger) -> usize {
         if self.owners.len() == SLOTS {
-            if self.waiting > SLOTS {
+            self.lumped += 1;
+            if self.lumped < LUMPED {
                 return OTHERS;
             }
             self.settle(now, ledger);
@@ -124,7 +130,6 @@ impl Served {
         let at = if at == NONE { self.new_waiter(tenant) } else { at as usize };
         let in_use = self.in_use();
         let waiter = &mut self.waiters[at];
-        self.waiting += usize::from(waiter.open == 0);
         waiter.open += 1;
         for (mine, &clock) in waiter.row[..in_use].iter_mut().zip(&self.clocks) {
             *mine = mine.wrapping_sub(clock);
@@ -148,7 +153,6 @@ impl Served {
         let at = self.waiter_of.get(tenant.index()).copied().filter(|&at| at != NONE).expect("a wait that never began");
         let waiter = &mut self.waiters[at as usize];
         waiter.open = waiter.open.checked_sub(1).expect("a wait ends twice");
-        self.waiting -= usize::from(waiter.open == 0);
         for (mine, &clock) in waiter.row[..in_use].iter_mut().zip(&self.clocks) {
             *mine = mine.wrapping_add(clock);
         }
@@ -175,6 +179,9 @@ impl Served {
                         OTHERS => Cause::SchedulerOthers,
                         _ => Cause::Scheduler { served: Some(self.owners[at - 2]) },
                     };
+                    let row = ledger.of(waiter.tenant);
+                    let is_full = row.len() >= MOST_CAUSES && row.binary_search_by_key(&cause, |&(at, _)| at).is_err();
+                    let cause = if is_full && at > OTHERS { Cause::SchedulerOthers } else { cause };
                     ledger.add_wait(waiter.tenant, cause, Wait { count: 0, time: Nanos::new(time) });
                 }
             }
@@ -193,6 +200,7 @@ impl Served {
             self.clock_of[owner.index()] = NONE;
         }
         self.clocks = [0; CLOCKS];
+        self.lumped = 0;
         if let Some(tenant) = running {
             self.owners.push(tenant);
             self.clock_of[tenant.index()] = 2;
@@ -229,7 +237,7 @@ mod tests {
     fn run(seed: u64, tenants: u64, most_open: usize) -> (Ledger, Naive) {
         let mut rng = Rng(seed);
         let (mut served, mut ledger, mut naive) = (Served::default(), Ledger::default(), Naive::default());
-        for step in 0..3000 {
+        for step in 0..2000 {
             let at = naive.now + rng.below(4) * rng.below(1_000_000);
             naive.advance(at);
             let now = Instant::new(at);
@@ -266,7 +274,7 @@ mod tests {
 
     #[test]
     fn every_wait_is_charged_to_whom_was_served() {
-        for (seed, tenants, most_open) in [(1, 3, 40), (2, 64, 30), (3, 66, 60), (4, 1000, 60)] {
+        for (seed, tenants, most_open) in [(1, 1, 5), (2, 3, 40), (3, 64, 300)] {
             let (ledger, mut naive) = run(seed, tenants, most_open);
             naive.sums.retain(|_, time| *time > 0);
             let seen: BTreeMap<_, _> = ledger
@@ -281,8 +289,8 @@ mod tests {
     }
 
     #[test]
-    fn with_more_waiting_tenants_than_clocks_the_rest_is_lumped_and_still_sums_up() {
-        let (ledger, naive) = run(5, 1000, 500);
+    fn with_more_tenants_than_clocks_the_rest_is_lumped_and_still_sums_up() {
+        let (ledger, naive) = run(5, 1000, 200);
         assert!(ledger.iter().any(|(_, cause, _)| cause == Cause::SchedulerOthers));
         for (tenant, cause, time) in ledger.iter() {
             if let Cause::Scheduler { served } = cause {
@@ -293,6 +301,30 @@ mod tests {
             let of_naive = naive.sums.iter().filter(|(key, _)| key.0 == tenant).map(|(_, time)| time).sum::<u64>();
             assert_eq!(ledger.total(tenant), Nanos::new(of_naive));
         }
+    }
+
+    #[test]
+    fn clocks_go_to_those_who_are_served_later_and_no_row_grows_without_bound() {
+        let (mut served, mut ledger) = (Served::default(), Ledger::default());
+        let patient = TenantId(9999);
+        served.begin_wait(Instant::ZERO, patient);
+        for at in 0..100_000u64 {
+            served.on_dispatch(Instant::new(at * 10), TenantId((at / 50) as u32), &mut ledger);
+        }
+        served.end_wait(Instant::new(1_000_000), patient);
+        served.settle(Instant::new(1_000_000), &mut ledger);
+        assert_eq!(ledger.total(patient), Nanos::new(1_000_000));
+        assert!(ledger.of(patient).len() <= MOST_CAUSES + 1);
+        let told = |from: u32, to: u32| {
+            let named = |at: &(Cause, Wait)| matches!(at.0, Cause::Scheduler { served: Some(TenantId(id)) } if (from..to).contains(&id));
+            ledger.of(patient).iter().any(named)
+        };
+        assert!(
+            told(0, 64) && !told(64, 390) && told(390, 500),
+            "after enough dispatches of others, others have clocks"
+        );
+        let later: u64 = ledger.of(patient).iter().find(|at| at.0 == Cause::SchedulerOthers).unwrap().1.time.get();
+        assert!(later > 900_000, "{later}");
     }
 
     #[test]
