@@ -25,7 +25,8 @@ mod weight;
 pub use cost::{CostControl, CostModel, CostQos};
 pub use max::{Cap, IoMax, LimitKey};
 pub use throttle::{Bucket, ThrottleRule};
-pub use weight::{DEFAULT_WEIGHT, WeightFile};
+pub(crate) use weight::parse_class;
+pub use weight::{DEFAULT_WEIGHT, WeightFile, Weights};
 
 /// Why a line was refused; the kernel's errno where it has one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

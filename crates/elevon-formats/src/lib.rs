@@ -3,4 +3,5 @@
 
 pub mod cgroup;
 pub mod fio;
+pub mod tenants;
 pub mod trace;

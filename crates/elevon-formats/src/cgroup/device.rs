@@ -21,7 +21,8 @@ pub(super) fn check(word: &Token<'_>) -> Result<(), FileError> {
         return Ok(());
     }
     let name = text.rsplit('/').next().unwrap_or_default();
-    if name.is_empty() || !name.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_.:+@".contains(&b)) {
+    let is_bare_number = name == text && name.starts_with(|c: char| c.is_ascii_digit());
+    if name.is_empty() || is_bare_number || !name.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_.:+@".contains(&b)) {
         return Err(word.refused(Refusal::Invalid, "expected a device as MAJ:MIN, a path or a name"));
     }
     match whole(name) {

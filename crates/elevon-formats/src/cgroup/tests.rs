@@ -154,7 +154,8 @@ fn latency_targets() {
     }
     for (line, words) in [
         ("target=5ms", "target=5ms: the kernel reads 5 us and drops `ms`"),
-        ("5000", "expected KEY=VALUE"),
+        ("5000", "5000: expected a device as MAJ:MIN"),
+        ("", "expected KEY=VALUE"),
         ("target=18446744073709552", "more than 18446744073709551 us"),
     ] {
         assert!(refusal("io.latency", line).1.contains(words), "{line}: {}", refusal("io.latency", line).1);

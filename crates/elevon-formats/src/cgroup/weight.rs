@@ -33,6 +33,37 @@ impl WeightFile {
     }
 }
 
+/// The weight of a tenant under one policy, after any number of writes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Weights {
+    default: u16,
+    device: Option<u16>,
+}
+
+impl Default for Weights {
+    fn default() -> Self {
+        Self { default: DEFAULT_WEIGHT, device: None }
+    }
+}
+
+impl Weights {
+    /// A write to its file.
+    pub const fn set(&mut self, file: WeightFile) {
+        match file {
+            WeightFile::Default(weight) => self.default = weight,
+            WeightFile::Device(weight) => self.device = weight,
+        }
+    }
+
+    /// The weight in force.
+    pub const fn effective(self) -> u16 {
+        match self.device {
+            Some(weight) => weight,
+            None => self.default,
+        }
+    }
+}
+
 /// `N`, `default N`, `DEV N`, `DEV default`.
 pub(super) fn parse(line: &str, most: u16, setting: fn(WeightFile) -> Setting) -> Result<Line<'_>, FileError> {
     let words = tokens(line);

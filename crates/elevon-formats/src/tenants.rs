@@ -1,0 +1,248 @@
+//! The file of `--tenants`: TOML, one table a tenant, the kernel's control files as quoted keys beside knobs of our own.
+//!
+//! ```toml
+//! [tenant."batch/nightly"]
+//! "io.max" = "rbps=1048576 wiops=100"
+//! weight = 200
+//! limit = { wbps = "10M", burst = "1MiB" }
+//!
+//! [device]
+//! "io.cost.qos" = "enable=1"
+//!
+//! [[change]]
+//! at = "5s"
+//! tenant = "batch/nightly"
+//! "io.max" = "rbps=max"
+//! ```
+//!
+//! Everything that is wrong is said at once, a line each, with its place. O(file).
+
+use elevon_core::kernel::Rules;
+use elevon_core::nearest::did_you_mean;
+use elevon_core::tenant::MAX_DEPTH;
+use elevon_core::units::Nanos;
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+use crate::cgroup::number::span;
+use crate::cgroup::{Place, Setting};
+use crate::fio::{Diagnostic, Span};
+
+mod knob;
+mod reader;
+mod render;
+
+pub use knob::{KNOBS, Knob};
+pub use render::render;
+
+use reader::{Entry, Reader, Value};
+
+/// A file of tenants.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TenantsFile {
+    /// What `[device]` sets, in the file's order.
+    pub device: Vec<Setting>,
+    /// The tables of tenants, in the file's order, each path once.
+    pub tenants: Vec<TenantTable>,
+    /// What changes during the run, in the file's order.
+    pub changes: Vec<Change>,
+}
+
+/// One `[tenant."PATH"]`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TenantTable {
+    /// Names from the root down, with a slash between two.
+    pub path: String,
+    /// Where it stands.
+    pub place: Span,
+    /// What it sets, in the file's order.
+    pub settings: Vec<Setting>,
+}
+
+/// One `[[change]]`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Change {
+    /// When, from the start of the run.
+    pub at: Nanos,
+    /// Whose; `None` for the device's.
+    pub tenant: Option<String>,
+    /// Where the tenant is named; where the table stands if none is.
+    pub place: Span,
+    /// What it sets, in the file's order.
+    pub settings: Vec<Setting>,
+}
+
+/// Reads a file's text; `file` is what complaints call it. Either everything is well, or every complaint is told.
+pub fn parse(file: &str, text: &str, rules: &Rules) -> Result<TenantsFile, Vec<Diagnostic>> {
+    let mut reader = Reader::new(file, text);
+    let mut result = TenantsFile::default();
+    match toml::de::DeTable::parse(text) {
+        Err(error) => {
+            let message = error.message().replace(['\n', '\r'], " ");
+            reader.complain(error.span().map_or(0, |span| span.start), "", message);
+        }
+        Ok(table) => {
+            for entry in reader::entries(table.get_ref()) {
+                result.take(&mut reader, rules, &entry);
+            }
+            reader.one_device();
+        }
+    }
+    if reader.complaints.is_empty() {
+        Ok(result)
+    } else {
+        reader.complaints.sort_by_key(|complaint| (complaint.line, complaint.column));
+        Err(reader.complaints)
+    }
+}
+
+const TABLES: [&str; 3] = ["device", "tenant", "change"];
+
+impl TenantsFile {
+    fn take(&mut self, reader: &mut Reader<'_>, rules: &Rules, entry: &Entry<'_>) {
+        match (entry.name, entry.value) {
+            ("device", Value::Table(table)) => {
+                self.device = settings(reader, rules, "device", Some(Place::Device), reader::entries(table));
+            }
+            ("tenant", Value::Table(table)) => {
+                let mut known = BTreeMap::new();
+                for entry in reader::entries(table) {
+                    self.take_tenant(reader, rules, &entry, &mut known);
+                }
+                self.tenants.sort_by_key(|tenant| (tenant.place.line, tenant.place.column));
+            }
+            ("change", Value::Array(array)) => {
+                for element in array.iter() {
+                    match element.get_ref() {
+                        Value::Table(table) => self.take_change(reader, rules, element.span(), reader::entries(table)),
+                        _ => reader.complain(element.span().start, "change", "expected a table: [[change]]"),
+                    }
+                }
+            }
+            ("device", _) => reader.complain(entry.at.start, "device", "expected a table: [device]"),
+            ("tenant", _) => reader.complain(entry.at.start, "tenant", "expected tables: [tenant.\"NAME\"]"),
+            ("change", _) => reader.complain(entry.at.start, "change", "expected [[change]], with two brackets"),
+            (name, _) => {
+                let meant = did_you_mean(name, TABLES);
+                let message = format!("no such table{meant}; there are [tenant.\"NAME\"], [[change]] and [device]");
+                reader.complain(entry.key.start, &reader::quoted(name), message);
+            }
+        }
+    }
+
+    fn take_tenant(
+        &mut self,
+        reader: &mut Reader<'_>,
+        rules: &Rules,
+        entry: &Entry<'_>,
+        known: &mut BTreeMap<String, u32>,
+    ) {
+        let scope = format!("tenant.{}", reader::quoted(entry.name));
+        let Value::Table(table) = entry.value else {
+            let message = "expected a table: [tenant.\"NAME\"], and what holds for it below";
+            return reader.complain(entry.key.start, &scope, message);
+        };
+        let place = reader.place(entry.key.start);
+        match normal_path(entry.name) {
+            Err(message) => reader.complain(entry.key.start, &scope, message),
+            Ok(path) => match known.insert(path.clone(), place.line) {
+                Some(line) => {
+                    reader.complain(entry.key.start, &scope, format!("{path} has a table already, in line {line}"));
+                }
+                None => {
+                    let settings = settings(reader, rules, &scope, Some(Place::Tenant), reader::entries(table));
+                    self.tenants.push(TenantTable { path, place, settings });
+                }
+            },
+        }
+    }
+
+    fn take_change(&mut self, reader: &mut Reader<'_>, rules: &Rules, at: Range<usize>, entries: Vec<Entry<'_>>) {
+        let (mut time, mut tenant, mut place, mut rest) = (None, None, reader.place(at.start), Vec::new());
+        for entry in entries {
+            match (entry.name, entry.value) {
+                ("at", Value::String(text)) => match span(text) {
+                    Some(span) => time = Some(span),
+                    None => {
+                        reader.complain(
+                            entry.at.start,
+                            "change.at",
+                            format!("{text}: expected a time with its unit, such as 500ms or 5s"),
+                        );
+                        time = Some(Nanos::ZERO);
+                    }
+                },
+                ("tenant", Value::String(text)) => {
+                    place = reader.place(entry.at.start);
+                    match normal_path(text) {
+                        Ok(path) => tenant = Some(path),
+                        Err(message) => reader.complain(entry.at.start, "change.tenant", message),
+                    }
+                }
+                ("at", _) => {
+                    reader.complain(entry.at.start, "change.at", "expected a time with its unit, such as \"5s\"");
+                    time = Some(Nanos::ZERO);
+                }
+                ("tenant", _) => {
+                    reader.complain(
+                        entry.at.start,
+                        "change.tenant",
+                        "expected the tenant's path, such as \"batch/nightly\"",
+                    );
+                    tenant = Some(String::new());
+                }
+                _ => rest.push(entry),
+            }
+        }
+        let whose = if tenant.is_some() { Place::Tenant } else { Place::Device };
+        let is_empty = rest.is_empty();
+        let before = reader.complaints.len();
+        let settings = settings(reader, rules, "change", Some(whose), rest);
+        match time {
+            None => reader.complain(at.start, "change", "at is missing: when, such as at = \"5s\""),
+            Some(_) if is_empty => reader.complain(
+                at.start,
+                "change",
+                "nothing changes: expected a setting, such as \"io.max\" = \"rbps=max\"",
+            ),
+            Some(at) if before == reader.complaints.len() => self.changes.push(Change { at, tenant, place, settings }),
+            Some(_) => {}
+        }
+    }
+}
+
+/// The settings of a table's entries.
+fn settings(
+    reader: &mut Reader<'_>,
+    rules: &Rules,
+    scope: &str,
+    whose: Option<Place>,
+    entries: Vec<Entry<'_>>,
+) -> Vec<Setting> {
+    let mut found = Vec::new();
+    for entry in reader::flattened(entries) {
+        knob::take(reader, rules, scope, whose, &entry, &mut found);
+    }
+    found
+}
+
+/// A tenant's path without slashes at its ends or twice in a row, or what is wrong with it.
+pub fn normal_path(text: &str) -> Result<String, String> {
+    let names: Vec<&str> = text.split('/').filter(|name| !name.is_empty()).collect();
+    if names.is_empty() {
+        return Err("the root has no limits or weight; name a tenant below it, or write [device]".to_owned());
+    }
+    if names.len() > usize::from(MAX_DEPTH) {
+        return Err(format!("{} deep; tenants nest at most {MAX_DEPTH} deep", names.len()));
+    }
+    match names.iter().find(|name| matches!(**name, "." | "..") || name.len() > 255 || name.contains(char::is_control))
+    {
+        Some(name) => {
+            Err(format!("{name:?} is no name of a tenant: at most 255 bytes, not `.` or `..`, no control characters"))
+        }
+        None => Ok(names.join("/")),
+    }
+}
+
+#[cfg(test)]
+mod tests;

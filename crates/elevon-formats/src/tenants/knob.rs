@@ -1,0 +1,327 @@
+//! What a table of the file may hold: control files, and knobs of our own.
+
+use elevon_core::kernel::Rules;
+use elevon_core::nearest::did_you_mean;
+use elevon_core::units::Nanos;
+use toml::de::DeInteger;
+
+use super::reader::{Entry, Reader, Value, entries, quoted};
+use crate::cgroup::{self, Burst, Cap, FILES, File, Limit, Place, Setting, number, parse_class};
+
+/// A knob of our own.
+#[derive(Clone, Copy, Debug)]
+pub struct Knob {
+    /// Its key.
+    pub name: &'static str,
+    /// What it takes.
+    pub takes: &'static str,
+    /// Unit and range.
+    pub range: &'static str,
+    /// What holds without it.
+    pub default: &'static str,
+    /// A line of meaning.
+    pub help: &'static str,
+    /// The control file that does the same, where there is one.
+    pub same_as: &'static str,
+}
+
+const RATE: &str = "\"10M\", \"4MiB\", 1048576 or \"max\"";
+const IOS: &str = "500, \"10K\" or \"max\"";
+const BPS: &str = "bytes/s, 1..=18446744073709551615";
+const IOPS: &str = "I/Os a second, 1..=18446744073709551615";
+
+const fn rate(name: &'static str, takes: &'static str, range: &'static str, help: &'static str) -> Knob {
+    Knob { name, takes, range, default: "max", help, same_as: "" }
+}
+
+/// The knobs of a tenant; those of `limit` with its name before them.
+pub const KNOBS: &[Knob] = &[
+    Knob {
+        name: "weight",
+        takes: "200",
+        range: "1..=10000",
+        default: "100",
+        help: "share of the device among its siblings: by io.cost as it is, by BFQ at most 1000",
+        same_as: "io.weight, io.bfq.weight",
+    },
+    Knob {
+        name: "class",
+        takes: "\"no-change\", \"promote-to-rt\", \"restrict-to-be\", \"idle\", \"none-to-rt\"",
+        range: "promote-to-rt from 6.5 on",
+        default: "no-change",
+        help: "priority class of the tenant's own I/O",
+        same_as: "io.prio.class",
+    },
+    Knob {
+        name: "latency",
+        takes: "\"5ms\" or \"max\"; also as target",
+        range: "a time in ns, us, ms or s, whole microseconds; 0 and max for none",
+        default: "max",
+        help: "latency that is defended against siblings with a larger target or none",
+        same_as: "io.latency",
+    },
+    Knob {
+        name: "limit",
+        takes: "a table of the keys below, or \"max\" to lift all",
+        range: "",
+        default: "none",
+        help: "limits that are exact: no slices; a parent's holds for all below it together",
+        same_as: "",
+    },
+    rate("limit.rbps", RATE, BPS, "bytes of reads"),
+    rate("limit.wbps", RATE, BPS, "bytes of writes"),
+    rate("limit.bps", RATE, BPS, "bytes of both together"),
+    rate("limit.riops", IOS, IOPS, "reads"),
+    rate("limit.wiops", IOS, IOPS, "writes"),
+    rate("limit.iops", IOS, IOPS, "I/Os of both together"),
+    Knob {
+        name: "limit.burst",
+        takes: "\"1MiB\", 1048576 or \"500ms\"",
+        range: "bytes, or what the rate gives in a time",
+        default: "0",
+        help: "what the limits in bytes let pass at once after idling, beside one I/O",
+        same_as: "",
+    },
+    Knob {
+        name: "limit.burst_ios",
+        takes: "50 or \"1K\"",
+        range: "I/Os",
+        default: "0",
+        help: "what the limits in I/Os let pass at once after idling, beside one I/O",
+        same_as: "",
+    },
+];
+
+/// Recommended knobs that no policy stands behind yet.
+const LATER: [(&str, &str); 2] = [
+    ("reserve", "reservations are not built yet; weight and latency are"),
+    ("iops_size", "large I/Os count as one; counting them by size is not built yet"),
+];
+
+/// Reads one entry of a table into the settings that it makes.
+pub(super) fn take(
+    reader: &mut Reader<'_>,
+    rules: &Rules,
+    scope: &str,
+    whose: Option<Place>,
+    entry: &Entry<'_>,
+    found: &mut Vec<Setting>,
+) {
+    let name = entry.full_name();
+    let key = format!("{scope}.{}", quoted(name));
+    if let Some(file) = cgroup::find(name) {
+        match whose {
+            Some(place) if place != file.place => {
+                let message = match file.place {
+                    Place::Device => {
+                        "holds for the device, not for a tenant; write it under [device], or in a change without a tenant"
+                    }
+                    Place::Tenant => {
+                        "the root has no such file; write it under [tenant.\"NAME\"], or in a change with a tenant"
+                    }
+                };
+                reader.complain(entry.key.start, &key, message);
+            }
+            _ => lines(reader, rules, &key, file, entry, found),
+        }
+        return;
+    }
+    let knob = match (name, entry.value) {
+        ("weight", value) => integer(value)
+            .filter(|weight| (1..=10_000).contains(weight))
+            .map(|weight| Setting::Weight(weight as u16))
+            .ok_or_else(|| out_of_range(value, "1 to 10000")),
+        ("class", Value::String(word)) => {
+            parse_class(word, rules).map(Setting::Class).map_err(|message| format!("{word}: {message}"))
+        }
+        ("class", _) => Err("expected a policy, such as \"restrict-to-be\"".to_owned()),
+        ("latency" | "target", value) => latency(value).map(Setting::Latency),
+        ("limit", Value::Table(table)) => {
+            if let Some(limit) = limit(reader, &key, entries(table)) {
+                if whose == Some(Place::Device) {
+                    reader.complain(entry.key.start, &key, ROOT);
+                }
+                found.push(Setting::Limit(limit));
+            }
+            return;
+        }
+        ("limit", Value::String(word)) if word == "max" => Ok(Setting::Limit(NO_LIMIT)),
+        ("limit", _) => Err("expected a table, such as { rbps = \"10M\", riops = 500 }, or \"max\"".to_owned()),
+        _ => return reader.complain(entry.key.start, &key, unknown(entry, whose)),
+    };
+    match knob {
+        Ok(_) if whose == Some(Place::Device) => reader.complain(entry.key.start, &key, ROOT),
+        Ok(setting) => found.push(setting),
+        Err(message) => reader.complain(entry.at.start, &key, message),
+    }
+}
+
+const ROOT: &str = "the root has no limits or weight; write it under [tenant.\"NAME\"], or in a change with a tenant";
+
+const NO_LIMIT: Limit = {
+    const MAX: Option<Cap> = Some(Cap::Unlimited);
+    Limit { rbps: MAX, wbps: MAX, bps: MAX, riops: MAX, wiops: MAX, iops: MAX, burst: None, burst_ios: None }
+};
+
+fn unknown(entry: &Entry<'_>, whose: Option<Place>) -> String {
+    let name = entry.full_name();
+    if let Some((_, why)) = LATER.iter().find(|(later, _)| *later == name) {
+        return (*why).to_owned();
+    }
+    let files = FILES.iter().filter(|file| whose.is_none_or(|place| place == file.place)).map(|file| file.name);
+    let knobs = KNOBS.iter().map(|knob| knob.name).filter(|knob| !knob.contains('.') && whose != Some(Place::Device));
+    let meant = did_you_mean(name, files.chain(knobs));
+    match entry.value {
+        Value::Table(_) if meant.is_empty() => {
+            format!(
+                "no such setting; a tenant below another has a table with its whole path, as in [tenant.\"a/{name}\"]"
+            )
+        }
+        _ => format!("no such setting{meant}; docs/tenants.md lists them"),
+    }
+}
+
+/// The lines of a control file: a string, several in an array, or a bare number where the file takes one.
+fn lines(reader: &mut Reader<'_>, rules: &Rules, key: &str, file: &File, entry: &Entry<'_>, found: &mut Vec<Setting>) {
+    let mut line = |value: &Value<'_>, at: std::ops::Range<usize>| {
+        let number;
+        let text: &str = match value {
+            Value::String(text) => text,
+            Value::Integer(n) => {
+                number = decimal(n).map_or_else(|| n.to_string(), |n| n.to_string());
+                &number
+            }
+            _ => {
+                let message = format!("expected a line as the kernel takes it: \"{}\"", file.syntax.replace('"', "'"));
+                return reader.complain(at.start, key, message);
+            }
+        };
+        match file.parse(text, rules) {
+            Ok(line) => {
+                reader.names_device(line.device, at.start);
+                found.push(line.setting);
+            }
+            Err(error) => {
+                let at = reader.inside(&at, text, error.span.start);
+                reader.complain(at, key, error.to_string());
+            }
+        }
+    };
+    match entry.value {
+        Value::Array(all) => all.iter().for_each(|value| line(value.get_ref(), value.span())),
+        value => line(value, entry.at.clone()),
+    }
+}
+
+fn decimal(number: &DeInteger<'_>) -> Option<i128> {
+    i128::from_str_radix(number.as_str(), number.radix()).ok()
+}
+
+fn integer(value: &Value<'_>) -> Option<u64> {
+    match value {
+        Value::Integer(number) => decimal(number).and_then(|n| u64::try_from(n).ok()),
+        _ => None,
+    }
+}
+
+/// How a value was written, for a message.
+fn shown(value: &Value<'_>) -> String {
+    match value {
+        Value::String(text) => text.escape_debug().to_string(),
+        Value::Integer(number) => number.to_string(),
+        Value::Float(number) => number.to_string(),
+        Value::Boolean(word) => word.to_string(),
+        Value::Datetime(time) => time.to_string(),
+        Value::Array(_) => "an array".to_owned(),
+        Value::Table(_) => "a table".to_owned(),
+    }
+}
+
+fn out_of_range(value: &Value<'_>, range: &str) -> String {
+    match value {
+        Value::Integer(number) => format!("{number} is out of range {range}"),
+        _ => format!("{}: expected a whole number from {range}, without quotes", shown(value)),
+    }
+}
+
+fn latency(value: &Value<'_>) -> Result<Option<Nanos>, String> {
+    let bad = || {
+        format!("{}: expected a time in whole microseconds with its unit, such as \"5ms\", or \"max\"", shown(value))
+    };
+    match value {
+        Value::String(word) if word == "max" => Ok(None),
+        Value::String(text) => {
+            let target = number::span(text).filter(|target| target.get().is_multiple_of(1_000)).ok_or_else(bad)?;
+            Ok(Some(target).filter(|target| !target.is_zero()))
+        }
+        _ => Err(bad()),
+    }
+}
+
+/// The table of `limit`; complaints are at the key or value at fault.
+fn limit(reader: &mut Reader<'_>, scope: &str, entries: Vec<Entry<'_>>) -> Option<Limit> {
+    let mut limit = Limit::default();
+    let before = reader.complaints.len();
+    for entry in &entries {
+        let value = entry.value;
+        let error = match entry.name {
+            "rbps" => set(&mut limit.rbps, cap(value, number::rate, RATE)),
+            "wbps" => set(&mut limit.wbps, cap(value, number::rate, RATE)),
+            "bps" => set(&mut limit.bps, cap(value, number::rate, RATE)),
+            "riops" => set(&mut limit.riops, cap(value, number::count, IOS)),
+            "wiops" => set(&mut limit.wiops, cap(value, number::count, IOS)),
+            "iops" => set(&mut limit.iops, cap(value, number::count, IOS)),
+            "burst" => set(&mut limit.burst, burst(value)),
+            "burst_ios" => {
+                let expected = || format!("{}: expected a number of I/Os, such as 50 or \"1K\"", shown(value));
+                set(&mut limit.burst_ios, quantity(value, number::count).ok_or_else(expected))
+            }
+            name => {
+                let known = KNOBS.iter().filter_map(|knob| knob.name.strip_prefix("limit."));
+                let message = format!(
+                    "no such limit{}; there are {}",
+                    did_you_mean(name, known.clone()),
+                    known.collect::<Vec<_>>().join(", ")
+                );
+                reader.complain(entry.key.start, &format!("{scope}.{}", quoted(name)), message);
+                continue;
+            }
+        };
+        if let Err(message) = error {
+            reader.complain(entry.at.start, &format!("{scope}.{}", entry.name), message);
+        }
+    }
+    (before == reader.complaints.len()).then_some(limit)
+}
+
+fn set<T>(field: &mut Option<T>, value: Result<T, String>) -> Result<(), String> {
+    value.map(|value| *field = Some(value))
+}
+
+fn quantity(value: &Value<'_>, parse: fn(&str) -> Option<u64>) -> Option<u64> {
+    match value {
+        Value::String(text) => parse(text),
+        value => integer(value),
+    }
+}
+
+fn cap(value: &Value<'_>, parse: fn(&str) -> Option<u64>, takes: &str) -> Result<Cap, String> {
+    match (value, quantity(value, parse)) {
+        (Value::String(word), _) if word == "max" => Ok(Cap::Unlimited),
+        (_, Some(0)) => Err("0 lets nothing pass; write \"max\" to lift the limit".to_owned()),
+        (_, Some(rate)) => Ok(Cap::At(rate)),
+        (_, None) => Err(format!("{}: expected a rate: {takes}", shown(value))),
+    }
+}
+
+fn burst(value: &Value<'_>) -> Result<Burst, String> {
+    let time = match value {
+        Value::String(text) => number::span(text),
+        _ => None,
+    };
+    match (time, quantity(value, number::bytes)) {
+        (Some(time), _) => Ok(Burst::Time(time)),
+        (None, Some(bytes)) => Ok(Burst::Bytes(bytes)),
+        (None, None) => Err(format!("{}: expected bytes or a time, such as \"1MiB\" or \"500ms\"", shown(value))),
+    }
+}

@@ -1,0 +1,143 @@
+//! A parsed file with its places: who complains of what, and where.
+
+use std::ops::Range;
+
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+
+use crate::cgroup::FILES;
+use crate::fio::{Diagnostic, Span};
+
+pub(super) use toml::de::DeValue as Value;
+
+/// The text, and what is wrong with it so far.
+pub(super) struct Reader<'a> {
+    file: &'a str,
+    text: &'a str,
+    /// Where each line starts.
+    lines: Vec<usize>,
+    /// The devices that lines name, with the first place of each.
+    devices: Vec<(String, usize)>,
+    pub(super) complaints: Vec<Diagnostic>,
+}
+
+impl<'a> Reader<'a> {
+    pub(super) fn new(file: &'a str, text: &'a str) -> Self {
+        let lines = std::iter::once(0).chain(text.match_indices('\n').map(|(at, _)| at + 1)).collect();
+        Self { file, text, lines, devices: Vec::new(), complaints: Vec::new() }
+    }
+
+    /// Where a byte of the text stands.
+    pub(super) fn place(&self, at: usize) -> Span {
+        let at = at.min(self.text.len());
+        let line = self.lines.partition_point(|start| *start <= at);
+        let column = self.text.get(self.lines[line - 1]..at).map_or(1, |before| before.chars().count() + 1);
+        Span { file: self.file.to_owned(), line: line as u32, column: column as u32 }
+    }
+
+    pub(super) fn complain(&mut self, at: usize, key: &str, message: impl Into<String>) {
+        let complaint = self.place(at).diagnostic(key, message);
+        self.complaints.push(complaint);
+    }
+
+    /// The byte of the text at which byte `within` of a string's value stands; the string's start where escapes stand between.
+    pub(super) fn inside(&self, string: &Range<usize>, value: &str, within: usize) -> usize {
+        let body = string.start + 1;
+        let is_plain = self.text.get(body..body + value.len()).is_some_and(|source| source == value);
+        if is_plain { body + within } else { string.start }
+    }
+
+    /// Remembers that a line names a device.
+    pub(super) fn names_device(&mut self, device: Option<&str>, at: usize) {
+        if let Some(device) = device.filter(|device| self.devices.iter().all(|(known, _)| known != device)) {
+            self.devices.push((device.to_owned(), at));
+        }
+    }
+
+    /// Complains where lines name different devices: a run has one, and what was meant for another would be lost in it.
+    pub(super) fn one_device(&mut self) {
+        let [(first, first_at), others @ ..] = self.devices.as_slice() else { return };
+        let line = self.place(*first_at).line;
+        let messages: Vec<_> = others
+            .iter()
+            .map(|(other, at)| (*at, format!("{other}: a run has one device, and line {line} calls it {first}; leave devices out, or name one")))
+            .collect();
+        for (at, message) in messages {
+            self.complain(at, "", message);
+        }
+    }
+}
+
+/// A key with its value.
+#[derive(Clone, Debug)]
+pub(super) struct Entry<'t> {
+    pub(super) name: &'t str,
+    /// A name made of several, where a dotted key was not quoted.
+    pub(super) dotted: Option<String>,
+    pub(super) key: Range<usize>,
+    pub(super) value: &'t DeValue<'t>,
+    pub(super) at: Range<usize>,
+}
+
+impl Entry<'_> {
+    /// The key, dotted where it was written so.
+    pub(super) fn full_name(&self) -> &str {
+        self.dotted.as_deref().unwrap_or(self.name)
+    }
+}
+
+/// The entries of a table, in the file's order.
+pub(super) fn entries<'t>(table: &'t DeTable<'t>) -> Vec<Entry<'t>> {
+    let mut all: Vec<Entry<'t>> = table
+        .iter()
+        .map(|(key, value): (&Spanned<_>, &Spanned<_>)| Entry {
+            name: key.get_ref(),
+            dotted: None,
+            key: key.span(),
+            value: value.get_ref(),
+            at: value.span(),
+        })
+        .collect();
+    all.sort_by_key(|entry| entry.key.start);
+    all
+}
+
+/// The entries with unquoted control files put together: `io.max = ...` is a table `io` to TOML.
+pub(super) fn flattened(entries: Vec<Entry<'_>>) -> Vec<Entry<'_>> {
+    let mut all = Vec::new();
+    let mut open = entries;
+    open.reverse();
+    while let Some(entry) = open.pop() {
+        let prefix = format!("{}.", entry.full_name());
+        match entry.value {
+            DeValue::Table(table) if FILES.iter().any(|file| file.name.starts_with(&prefix)) => {
+                let below = self::entries(table).into_iter().rev();
+                open.extend(below.map(|inner| Entry { dotted: Some(format!("{prefix}{}", inner.name)), ..inner }));
+            }
+            _ => all.push(entry),
+        }
+    }
+    all.sort_by_key(|entry| entry.key.start);
+    all
+}
+
+/// A key as TOML wants it: quoted unless it is bare.
+pub(super) fn quoted(name: &str) -> String {
+    let is_bare = !name.is_empty() && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'-');
+    if is_bare { name.to_owned() } else { string(name) }
+}
+
+/// A basic string of TOML.
+pub(super) fn string(text: &str) -> String {
+    let mut out = String::from("\"");
+    for c in text.chars() {
+        match c {
+            '"' => out.push_str("\\\""),
+            '\\' => out.push_str("\\\\"),
+            c if c.is_control() => out.push_str(&format!("\\u{:04X}", c as u32)),
+            c => out.push(c),
+        }
+    }
+    out.push('"');
+    out
+}

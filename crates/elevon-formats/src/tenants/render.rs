@@ -1,0 +1,56 @@
+//! A file of tenants as TOML.
+
+use std::fmt::Write;
+
+use super::TenantsFile;
+use super::reader::{quoted, string};
+use crate::cgroup::Setting;
+
+/// The TOML text that [`super::parse`] reads as the same, but for the order of lines with different keys.
+pub fn render(file: &TenantsFile) -> String {
+    let mut out = String::new();
+    let mut table = |head: String, settings: &[Setting]| {
+        let gap = if out.is_empty() { "" } else { "\n" };
+        let _ = writeln!(out, "{gap}{head}");
+        let mut done: Vec<&str> = Vec::new();
+        for setting in settings {
+            let name = setting.name();
+            if done.contains(&name) {
+                continue;
+            }
+            done.push(name);
+            let lines: Vec<String> = settings.iter().filter(|other| other.name() == name).map(value).collect();
+            let _ = match lines.as_slice() {
+                [line] => writeln!(out, "{} = {line}", quoted(name)),
+                lines => writeln!(out, "{} = [{}]", quoted(name), lines.join(", ")),
+            };
+        }
+    };
+    if !file.device.is_empty() {
+        table("[device]".to_owned(), &file.device);
+    }
+    for tenant in &file.tenants {
+        table(format!("[tenant.{}]", quoted(&tenant.path)), &tenant.settings);
+    }
+    for change in &file.changes {
+        let tenant = change.tenant.as_ref().map_or_else(String::new, |path| format!("\ntenant = {}", string(path)));
+        table(format!("[[change]]\nat = \"{}ns\"{tenant}", change.at.get()), &change.settings);
+    }
+    out
+}
+
+fn value(setting: &Setting) -> String {
+    match setting {
+        Setting::Weight(_) | Setting::Limit(_) => setting.text(None),
+        Setting::IoMax(_)
+        | Setting::Flat(..)
+        | Setting::IoWeight(_)
+        | Setting::BfqWeight(_)
+        | Setting::Class(_)
+        | Setting::Latency(_)
+        | Setting::CostQos(_)
+        | Setting::CostModel(_)
+        | Setting::Bandwidth(_)
+        | Setting::Iops(_) => string(&setting.text(None)),
+    }
+}

@@ -1,0 +1,28 @@
+//! What must hold for any bytes given as a file of tenants. The fuzz target and ordinary tests share it.
+
+use elevon_core::kernel::Kernel;
+use elevon_formats::tenants::{parse, render};
+
+/// Complains with a place and in one line each, or takes what is the same when it is written and read again.
+pub(crate) fn tenants(data: &[u8]) {
+    let text = String::from_utf8_lossy(data);
+    let rules = Kernel::V6_18.rules();
+    match parse("t.toml", &text, &rules) {
+        Err(errors) => {
+            assert!(!errors.is_empty());
+            for error in errors {
+                assert!(error.line > 0 && error.column > 0 && !error.message.is_empty(), "{error:?}");
+                assert!(!error.to_string().contains('\n'), "{error}");
+            }
+        }
+        Ok(file) => {
+            let written = render(&file);
+            let again = parse("t.toml", &written, &rules).unwrap_or_else(|errors| panic!("{written}: {errors:?}"));
+            let paths = |file: &elevon_formats::tenants::TenantsFile| {
+                file.tenants.iter().map(|t| (t.path.clone(), t.settings.len())).collect::<Vec<_>>()
+            };
+            assert_eq!((paths(&again), again.changes.len()), (paths(&file), file.changes.len()), "{written}");
+            assert_eq!(render(&again), written);
+        }
+    }
+}
