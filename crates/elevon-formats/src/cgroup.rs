@@ -8,6 +8,7 @@
 use std::fmt;
 use std::ops::Range;
 
+use elevon_core::control::io_throttle;
 use elevon_core::ioprio::PrioPolicy;
 use elevon_core::kernel::Rules;
 use elevon_core::nearest::did_you_mean;
@@ -24,7 +25,6 @@ mod weight;
 
 pub use cost::{CostControl, CostModel, CostQos};
 pub use max::{Cap, IoMax, LimitKey};
-pub use throttle::{Bucket, ThrottleRule};
 pub(crate) use weight::parse_class;
 pub use weight::{DEFAULT_WEIGHT, WeightFile, Weights};
 
@@ -95,9 +95,9 @@ pub enum Setting {
     /// `io.cost.model`, of the device.
     CostModel(CostModel),
     /// `blockio.bandwidth-max`: io-throttle's rule in bytes a second; `None` deletes it.
-    Bandwidth(Option<ThrottleRule>),
+    Bandwidth(Option<io_throttle::Limit>),
     /// `blockio.iops-max`: io-throttle's rule in I/Os a second; `None` deletes it.
-    Iops(Option<ThrottleRule>),
+    Iops(Option<io_throttle::Limit>),
     /// Our `weight`, 1 to 10000: under io.cost as it is, under BFQ at most 1000.
     Weight(u16),
     /// Our `limit`: exact limits without slices, with a burst.
@@ -119,19 +119,10 @@ pub struct Limit {
     pub wiops: Option<Cap>,
     /// I/Os a second of both together.
     pub iops: Option<Cap>,
-    /// How far the limits in bytes may be overdrawn after idling.
-    pub burst: Option<Burst>,
+    /// Bytes by which the limits in bytes may be overdrawn after idling.
+    pub burst: Option<u64>,
     /// I/Os by which the limits in I/Os may be overdrawn after idling.
     pub burst_ios: Option<u64>,
-}
-
-/// What a limit allows at once after idling.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Burst {
-    /// Bytes.
-    Bytes(u64),
-    /// What the rate gives in this time.
-    Time(Nanos),
 }
 
 /// A line that was taken.
@@ -227,7 +218,7 @@ pub const FILES: &[File] = &[
     File {
         place: Place::Device,
         syntax: "[DEV] ctrl=auto|user model=linear rbps=N rseqiops=N rrandiops=N wbps=N wseqiops=N wrandiops=N",
-        range: "bytes/s and I/Os a second, 1..=18446744073709551615",
+        range: "bytes/s and I/Os a second, 0..=18446744073709551615 (0: costs nothing)",
         default: "ctrl=auto, and by the device",
         help: "io.cost: what an I/O costs",
         ..tenant("io.cost.model", |line, _| cost::model(line))
@@ -409,10 +400,7 @@ impl Limit {
             Cap::At(n) => n.to_string(),
         };
         let rates = self.rates().into_iter().filter_map(|(key, cap)| Some(format!("{key} = {}", rate(cap?))));
-        let burst = self.burst.map(|burst| match burst {
-            Burst::Bytes(bytes) => format!("burst = \"{bytes}B\""),
-            Burst::Time(time) => format!("burst = \"{}ns\"", time.get()),
-        });
+        let burst = self.burst.map(|bytes| format!("burst = \"{bytes}B\""));
         let ios = self.burst_ios.map(|ios| format!("burst_ios = \"{ios}\""));
         let parts: Vec<String> = rates.chain(burst).chain(ios).collect();
         format!("{{ {} }}", parts.join(", "))

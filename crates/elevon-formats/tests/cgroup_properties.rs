@@ -5,12 +5,12 @@ mod cgroup;
 #[path = "../../../fuzz/checks/tenants.rs"]
 mod tenants;
 
+use elevon_core::control::io_throttle::{self, Policy};
 use elevon_core::ioprio::PrioPolicy;
 use elevon_core::kernel::Kernel;
 use elevon_core::units::Nanos;
 use elevon_formats::cgroup::{
-    Bucket, Burst, Cap, CostControl, CostModel, CostQos, FILES, IoMax, Limit, LimitKey, Setting, ThrottleRule,
-    WeightFile, parse,
+    Cap, CostControl, CostModel, CostQos, FILES, IoMax, Limit, LimitKey, Setting, WeightFile, parse,
 };
 use elevon_formats::fio::Span;
 use elevon_formats::tenants::{Change, TenantTable, TenantsFile, parse as parse_file, render};
@@ -19,7 +19,7 @@ use proptest::option::of;
 use proptest::prelude::*;
 
 fn numbers() -> impl Strategy<Value = u64> {
-    prop_oneof![2..100u64, 2..=u64::MAX]
+    prop_oneof![1..100u64, 1..=u64::MAX]
 }
 
 fn cap(largest: u64) -> impl Strategy<Value = Cap> {
@@ -79,16 +79,14 @@ fn model() -> impl Strategy<Value = CostModel> {
         .prop_filter("a line names something", |model| *model != CostModel::default())
 }
 
-fn rule() -> impl Strategy<Value = Option<ThrottleRule>> {
-    let bucket = prop_oneof![Just(Bucket::Leaky), numbers().prop_map(Bucket::Token)];
-    of((numbers(), bucket).prop_map(|(limit, bucket)| ThrottleRule { limit, bucket }))
+fn rule() -> impl Strategy<Value = Option<io_throttle::Limit>> {
+    let policy = prop_oneof![Just(Policy::Leaky), numbers().prop_map(|bucket| Policy::Token { bucket })];
+    of((numbers(), policy).prop_map(|(rate, policy)| io_throttle::Limit { rate, policy }))
 }
 
 fn limit() -> impl Strategy<Value = Limit> {
     let rate = || of(cap(u64::MAX));
-    let burst =
-        prop_oneof![any::<u64>().prop_map(Burst::Bytes), any::<u64>().prop_map(|ns| Burst::Time(Nanos::new(ns)))];
-    (rate(), rate(), rate(), rate(), rate(), rate(), of(burst), of(any::<u64>())).prop_map(
+    (rate(), rate(), rate(), rate(), rate(), rate(), of(any::<u64>()), of(any::<u64>())).prop_map(
         |(rbps, wbps, bps, riops, wiops, iops, burst, burst_ios)| Limit {
             rbps,
             wbps,

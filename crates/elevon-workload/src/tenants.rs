@@ -1,80 +1,320 @@
-//! Tenants of a job file: the cgroups that its jobs name, as a tree.
+//! Tenants of a run: the cgroups that its jobs name and those of a file of tenants, as one tree, with what is set for each.
 
-use elevon_core::units::TenantId;
+use std::collections::{BTreeMap, BTreeSet};
+
+use elevon_core::nearest::did_you_mean;
+use elevon_core::tenant::MAX_DEPTH;
+use elevon_core::units::{Nanos, TenantId};
+use elevon_formats::cgroup::{self, Setting, WeightFile, Weights};
+use elevon_formats::fio::Diagnostic;
 use elevon_formats::fio::spec::JobSpec;
+use elevon_formats::tenants::TenantsFile;
 
-/// Weight of a cgroup for which no job gives one, as in Linux.
-pub const DEFAULT_WEIGHT: u32 = 100;
+/// Weight of a cgroup for which nobody gives one, as in Linux.
+pub const DEFAULT_WEIGHT: u32 = cgroup::DEFAULT_WEIGHT as u32;
 
-/// A cgroup that a job names, or one on the way to it.
+/// The largest weight that BFQ knows.
+pub const BFQ_WEIGHT_MAX: u16 = 1000;
+
+/// A cgroup that a job or a file names, or one on the way to it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tenant {
     /// Path below the root, without slashes at its ends.
     pub path: String,
     /// The cgroup that it lies in; 0 for the root.
     pub parent: TenantId,
-    /// Weight in its parent, 1 to 1000: `cgroup_weight` of the last job that gives one.
+    /// Weight in its parent under BFQ at the start of a run, 1 to 1000: what its settings come to.
     pub weight: u32,
+    /// What is set for it before the run, in order.
+    pub settings: Vec<Setting>,
 }
 
-/// Every tenant of the jobs; the tenant at index n is [`TenantId`] n + 1, and a parent comes before its children. O(jobs · tenants).
-pub fn tenants(specs: &[JobSpec]) -> Vec<Tenant> {
-    let mut all: Vec<Tenant> = Vec::new();
-    for spec in specs {
+/// Something that changes during a run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TenantChange {
+    /// When, from the start of the run.
+    pub at: Nanos,
+    /// Whose setting; the root for the device's.
+    pub tenant: TenantId,
+    /// What is set.
+    pub setting: Setting,
+}
+
+/// The tenants of a run.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TenantPlan {
+    /// What is set for the device before the run, in order.
+    pub device: Vec<Setting>,
+    /// Every tenant; the one at index n is [`TenantId`] n + 1, and a parent comes before its children. Those of jobs come first, in
+    /// the order of [`tenants`].
+    pub tenants: Vec<Tenant>,
+    /// What changes during the run, by time; of two at one time the one that stands first in the file.
+    pub changes: Vec<TenantChange>,
+    /// What the user should know, a line each.
+    pub warnings: Vec<String>,
+}
+
+/// Tenants without a job of which each gets a line.
+const MOST_WARNINGS: usize = 3;
+
+/// The tree as it grows.
+#[derive(Default)]
+struct Tree {
+    tenants: Vec<Tenant>,
+    known: BTreeMap<String, TenantId>,
+}
+
+impl Tree {
+    /// The tenant of a path, made with all on the way to it where it is new; 0 for an empty path.
+    fn at<'a>(&mut self, names: impl Iterator<Item = &'a str>) -> TenantId {
         let mut parent = TenantId(0);
         let mut path = String::new();
-        for name in names(spec) {
+        for name in names {
             path += if path.is_empty() { "" } else { "/" };
             path += name;
-            parent = match find(&all, &path) {
-                TenantId(0) => {
-                    all.push(Tenant { path: path.clone(), parent, weight: DEFAULT_WEIGHT });
-                    TenantId(all.len() as u32)
-                }
-                known => known,
-            };
+            let next = TenantId(self.tenants.len() as u32 + 1);
+            let id = *self.known.entry(path.clone()).or_insert(next);
+            if id == next {
+                let settings = Vec::new();
+                self.tenants.push(Tenant { path: path.clone(), parent, weight: DEFAULT_WEIGHT, settings });
+            }
+            parent = id;
         }
-        if let (Some(at), Some(weight)) = (parent.index().checked_sub(1), spec.cgroup_weight) {
-            all[at].weight = weight;
-        }
+        parent
     }
-    all
+
+    fn of_jobs(specs: &[JobSpec]) -> Self {
+        let mut tree = Self::default();
+        for spec in specs {
+            let tenant = tree.at(names(spec));
+            if let (Some(at), Some(weight)) = (tenant.index().checked_sub(1), spec.cgroup_weight) {
+                let tenant = &mut tree.tenants[at];
+                // The last job that gives a weight decides, as the last write to a file does.
+                tenant.settings = vec![Setting::Weight(weight as u16)];
+                tenant.weight = weight;
+            }
+        }
+        tree
+    }
+}
+
+/// The cgroups that jobs name; the one at index n is [`TenantId`] n + 1, and a parent comes before its children.
+pub fn tenants(specs: &[JobSpec]) -> Vec<Tenant> {
+    Tree::of_jobs(specs).tenants
 }
 
 /// The tenant of a job; 0 for one without a cgroup.
 pub fn tenant_of(tenants: &[Tenant], spec: &JobSpec) -> TenantId {
-    find(tenants, &names(spec).collect::<Vec<_>>().join("/"))
+    let path = names(spec).collect::<Vec<_>>().join("/");
+    if path.is_empty() {
+        return TenantId(0);
+    }
+    TenantId(tenants.iter().position(|tenant| tenant.path == path).map_or(0, |at| at as u32 + 1))
 }
 
 fn names(spec: &JobSpec) -> impl Iterator<Item = &str> {
     spec.cgroup.as_deref().unwrap_or_default().split('/').filter(|name| !name.is_empty())
 }
 
-fn find(tenants: &[Tenant], path: &str) -> TenantId {
-    TenantId(tenants.iter().position(|tenant| tenant.path == path).map_or(0, |at| at as u32 + 1))
+/// Whether a setting is a weight of one kind or another.
+pub const fn is_weight(setting: &Setting) -> bool {
+    matches!(setting, Setting::Weight(_) | Setting::IoWeight(_) | Setting::BfqWeight(_))
+}
+
+/// The weight under BFQ that settings come to, in the order in which they are made.
+fn bfq_weight(settings: &[Setting]) -> u32 {
+    let mut weights = Weights::default();
+    for setting in settings {
+        match *setting {
+            Setting::Weight(weight) => weights.set(WeightFile::Default(weight.min(BFQ_WEIGHT_MAX))),
+            Setting::BfqWeight(file) => weights.set(file),
+            Setting::IoMax(_)
+            | Setting::Flat(..)
+            | Setting::IoWeight(_)
+            | Setting::Class(_)
+            | Setting::Latency(_)
+            | Setting::CostQos(_)
+            | Setting::CostModel(_)
+            | Setting::Bandwidth(_)
+            | Setting::Iops(_)
+            | Setting::Limit(_) => {}
+        }
+    }
+    weights.effective().into()
+}
+
+impl TenantPlan {
+    /// The tenants of jobs and of a file, where there is one. The file's weights win over those of jobs.
+    pub fn new(specs: &[JobSpec], file: Option<&TenantsFile>) -> Result<Self, Vec<Diagnostic>> {
+        let mut tree = Tree::of_jobs(specs);
+        if let Some(tenant) = tree.tenants.iter().find(|tenant| tenant.path.split('/').count() > usize::from(MAX_DEPTH))
+        {
+            let job = specs.iter().find(|spec| names(spec).count() > usize::from(MAX_DEPTH));
+            let place = job.and_then(|spec| spec.origin.rsplit_once(':')).map(|(file, line)| (file, line.parse().ok()));
+            let (file, line) = place.map_or((String::new(), 1), |(file, line)| (file.to_owned(), line.unwrap_or(1)));
+            let message = format!("{}: tenants nest at most {MAX_DEPTH} deep", tenant.path);
+            return Err(vec![Diagnostic { file, line, column: 1, key: "cgroup".to_owned(), message }]);
+        }
+        let of_jobs = tree.tenants.len();
+        let mut plan = Self::default();
+        let Some(file) = file else {
+            plan.tenants = tree.tenants;
+            return Ok(plan);
+        };
+        for table in &file.tenants {
+            let id = tree.at(table.path.split('/'));
+            let tenant = &mut tree.tenants[id.index() - 1];
+            if !tenant.settings.is_empty() && table.settings.iter().any(is_weight) {
+                tenant.settings.clear();
+                let place = format!("{}:{}", table.place.file, table.place.line);
+                plan.warnings.push(format!(
+                    "{place}: {}: the weight of this file holds, not cgroup_weight of the job",
+                    table.path
+                ));
+            }
+            tenant.settings.extend_from_slice(&table.settings);
+            tenant.weight = bfq_weight(&tenant.settings);
+        }
+        plan.changes = changes(&tree, file)?;
+        plan.warn_of_strangers(&tree.tenants[..of_jobs], file);
+        plan.device = file.device.clone();
+        plan.tenants = tree.tenants;
+        Ok(plan)
+    }
+
+    /// Warns of tables for tenants in which no job lies: a name that was misspelt limits nobody.
+    fn warn_of_strangers(&mut self, of_jobs: &[Tenant], file: &TenantsFile) {
+        let known: BTreeSet<&str> = of_jobs.iter().map(|tenant| tenant.path.as_str()).collect();
+        let strangers: Vec<_> = file.tenants.iter().filter(|table| !known.contains(table.path.as_str())).collect();
+        for table in strangers.iter().take(MOST_WARNINGS) {
+            let meant = did_you_mean(&table.path, known.iter().copied());
+            let (file, line, path) = (&table.place.file, table.place.line, &table.path);
+            self.warnings.push(format!(
+                "{file}:{line}: {path}: no job lies in this tenant{meant}; cgroup= of a job names its own"
+            ));
+        }
+        if strangers.len() > MOST_WARNINGS {
+            let more = strangers.len() - MOST_WARNINGS;
+            self.warnings.push(format!("{more} more tenants of the file have no job"));
+        }
+    }
+}
+
+/// The changes by time, or who is not there to be changed.
+fn changes(tree: &Tree, file: &TenantsFile) -> Result<Vec<TenantChange>, Vec<Diagnostic>> {
+    let (mut all, mut errors) = (Vec::new(), Vec::new());
+    for change in &file.changes {
+        let tenant = match &change.tenant {
+            None => Some(TenantId(0)),
+            Some(path) => tree.known.get(path).copied(),
+        };
+        match (tenant, &change.tenant) {
+            (Some(tenant), _) => {
+                all.extend(change.settings.iter().map(|&setting| TenantChange { at: change.at, tenant, setting }));
+            }
+            (None, path) => {
+                let path = path.as_deref().unwrap_or_default();
+                let meant = did_you_mean(path, tree.known.keys().map(String::as_str));
+                let message = format!("{path}: no such tenant{meant}; give it a table, or name it as cgroup= of a job");
+                errors.push(change.place.diagnostic("change.tenant", message));
+            }
+        }
+    }
+    all.sort_by_key(|change: &TenantChange| change.at);
+    if errors.is_empty() { Ok(all) } else { Err(errors) }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use elevon_core::kernel::Kernel;
+    use elevon_formats::cgroup::{Cap, IoMax};
+    use elevon_formats::tenants::parse;
+
+    fn job(cgroup: Option<&str>, weight: Option<u32>) -> JobSpec {
+        JobSpec { cgroup: cgroup.map(str::to_owned), cgroup_weight: weight, ..JobSpec::default_job("j") }
+    }
+
+    fn plan(jobs: &[JobSpec], text: &str) -> Result<TenantPlan, Vec<String>> {
+        let file = parse("t.toml", text, &Kernel::V6_18.rules()).expect("a good file");
+        TenantPlan::new(jobs, Some(&file)).map_err(|errors| errors.iter().map(ToString::to_string).collect())
+    }
+
+    fn shape(tenants: &[Tenant]) -> Vec<(&str, u32, u32)> {
+        tenants.iter().map(|t| (t.path.as_str(), t.parent.0, t.weight)).collect()
+    }
 
     #[test]
     fn cgroups_become_a_tree_with_the_weights_that_jobs_give() {
-        let job = |cgroup: Option<&str>, weight| JobSpec {
-            cgroup: cgroup.map(str::to_owned),
-            cgroup_weight: weight,
-            ..JobSpec::default_job("j")
-        };
         let jobs = [
             job(None, Some(7)),
             job(Some("/a/b"), Some(300)),
             job(Some("c"), None),
             job(Some("a"), Some(50)),
             job(Some("a/b/"), None),
+            job(Some("a"), Some(60)),
         ];
         let all = tenants(&jobs);
-        let found: Vec<_> = all.iter().map(|t| (t.path.as_str(), t.parent.0, t.weight)).collect();
-        assert_eq!(found, [("a", 0, 50), ("a/b", 1, 300), ("c", 0, DEFAULT_WEIGHT)]);
-        assert_eq!(jobs.map(|job| tenant_of(&all, &job).0), [0, 2, 3, 1, 2]);
+        assert_eq!(shape(&all), [("a", 0, 60), ("a/b", 1, 300), ("c", 0, DEFAULT_WEIGHT)]);
+        assert_eq!(all.iter().map(|t| t.settings.len()).collect::<Vec<_>>(), [1, 1, 0]);
+        assert_eq!(jobs.each_ref().map(|job| tenant_of(&all, job).0), [0, 2, 3, 1, 2, 1]);
+        assert_eq!(TenantPlan::new(&jobs, None).expect("a plan").tenants, all);
+    }
+
+    #[test]
+    fn a_file_joins_the_tree_of_the_jobs_and_its_weights_win() {
+        let jobs = [job(Some("a/b"), Some(300)), job(Some("x/y/z"), Some(700))];
+        let text = "[tenant.'q/r']\nweight = 5000\n[tenant.'a/b']\nio.max = 'rbps=5'\nweight = 20\n[tenant.x]\nio.bfq.weight = '8:0 30'\nweight = 7\n[tenant.'x/y/z']\nio.max = 'wbps=5'\n";
+        let plan = plan(&jobs, text).expect("a plan");
+        assert_eq!(
+            shape(&plan.tenants),
+            [
+                ("a", 0, 100),
+                ("a/b", 1, 20),
+                ("x", 0, 30),
+                ("x/y", 3, 100),
+                ("x/y/z", 4, 700),
+                ("q", 0, 100),
+                ("q/r", 6, 1000)
+            ]
+        );
+        let rbps = Setting::IoMax(IoMax { rbps: Some(Cap::At(5)), ..IoMax::default() });
+        assert_eq!(plan.tenants[1].settings, [rbps, Setting::Weight(20)]);
+        assert_eq!(plan.tenants[4].settings[0], Setting::Weight(700), "a file without a weight leaves the job's");
+        assert_eq!(plan.warnings.len(), 2, "{:?}", plan.warnings);
+        assert!(plan.warnings[0].starts_with("t.toml:3: a/b: the weight of this file holds"), "{:?}", plan.warnings);
+        assert!(plan.warnings[1].starts_with("t.toml:1: q/r: no job lies in this tenant;"), "{:?}", plan.warnings);
+        assert_eq!(tenants(&jobs).len(), 5, "tenants of jobs have the same ids with and without the file");
+    }
+
+    #[test]
+    fn changes_are_ordered_by_time_and_know_their_tenant() {
+        let jobs = [job(Some("a"), None)];
+        let text = "[[change]]\nat = '5s'\ntenant = 'a'\nweight = 1\nclass = 'idle'\n[[change]]\nat = '1s'\ntenant = '/a/'\nweight = 2\n[[change]]\nat = '5s'\n'io.cost.qos' = 'enable=1'\n";
+        let plan = plan(&jobs, text).expect("a plan");
+        let found: Vec<_> =
+            plan.changes.iter().map(|c| (c.at.get() / 1_000_000_000, c.tenant.0, c.setting.name())).collect();
+        assert_eq!(found, [(1, 1, "weight"), (5, 1, "weight"), (5, 1, "io.prio.class"), (5, 0, "io.cost.qos")]);
+    }
+
+    #[test]
+    fn nobody_is_changed_who_is_not_there() {
+        let text = "[[change]]\nat = '5s'\ntenant = 'bach'\nweight = 1\n";
+        let error = plan(&[job(Some("batch"), None)], text).expect_err("no such tenant");
+        assert_eq!(
+            error,
+            [
+                "t.toml:3:10: change.tenant: bach: no such tenant (did you mean `batch`?); give it a table, or name it as cgroup= of a job"
+            ]
+        );
+        let deep = vec!["x"; 65].join("/");
+        assert!(TenantPlan::new(&[job(Some(&deep), None)], None).is_err());
+    }
+
+    #[test]
+    fn a_hundred_thousand_tenants() {
+        let text: String = (0..100_000).map(|n| format!("tenant.t{n}.weight = 5\n")).collect();
+        let plan = plan(&[job(Some("t7"), None)], &text).expect("a plan");
+        assert_eq!((plan.tenants.len(), plan.warnings.len(), plan.tenants[0].path.as_str()), (100_000, 4, "t7"));
     }
 }

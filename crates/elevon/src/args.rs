@@ -37,6 +37,7 @@ Examples:
   elevon run job.fio --device hdd-7200 --scheduler mq-deadline:read_expire=100
   elevon run job.fio --device ./disk.img                 really reads and writes ./disk.img
   elevon run job.fio --kernel 6.1 --trace run.ftrace     what an old kernel would have done
+  elevon run job.fio --tenants limits.toml               with limits and weights for the cgroups of its jobs
   elevon run job.fio --output-format json | jq '.jobs[0].read.iops'
 
 Exit status: 0 done, 1 the run failed (I/O errors that the job does not ignore), 2 bad input, 130 interrupted
@@ -76,6 +77,10 @@ pub(crate) struct StackArgs {
     /// Fault of a simulated device, such as error:sectors=1000-2000,status=medium (repeatable)
     #[arg(long, value_name = "FAULT")]
     pub(crate) fault: Vec<String>,
+    /// Limits, weights and priority classes of tenants (the cgroups that jobs name with cgroup=), and changes of them during the
+    /// run: TOML, with the kernel's file names or knobs of our own; docs/tenants.md describes it
+    #[arg(long, value_name = "FILE")]
+    pub(crate) tenants: Option<PathBuf>,
 }
 
 #[derive(Args, Debug)]
@@ -178,6 +183,7 @@ impl StackArgs {
         if given("--seed") {
             all.seed = new.seed;
         }
+        all.tenants = new.tenants.or(all.tenants);
         all.set.extend(new.set);
         all.fault.extend(new.fault);
         Ok(all)
@@ -225,7 +231,11 @@ mod tests {
     fn a_variant_replaces_scalars_and_adds_settings() {
         let vs = base().with("--scheduler 'mq-deadline:fifo_batch=1' --set fill=trim").expect("good options");
         assert_eq!((vs.device.as_str(), vs.scheduler.as_str()), ("hdd-7200", "mq-deadline:fifo_batch=1"));
-        assert_eq!(vs.set, ["hz=1000", "fill=trim"]);
+        assert_eq!((vs.set, vs.tenants), (vec!["hz=1000".to_owned(), "fill=trim".to_owned()], None));
+        let limited = base().with("--tenants a.toml").expect("good options");
+        assert_eq!(limited.tenants.as_deref(), Some(std::path::Path::new("a.toml")));
+        assert_eq!(limited.with("--tenants b.toml").map(|vs| vs.tenants), Ok(Some("b.toml".into())));
+        assert_eq!(limited.with("--kernel 6.1").map(|vs| vs.tenants), Ok(Some("a.toml".into())));
     }
 
     #[test]

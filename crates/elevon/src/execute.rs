@@ -127,7 +127,7 @@ fn go<B: Backend>(
     if let Some(error) = memory_error {
         return Err(Failure::input(format!("--buffers: {error}; use --buffers contiguous or a larger size")));
     }
-    for (at, tenant) in jobs.tenants().iter().enumerate() {
+    for (at, tenant) in plan.tenants.tenants.iter().enumerate() {
         stack.set_group(TenantId(at as u32 + 1), tenant.parent, tenant.weight as u16);
     }
     stack.set_tracing(watch.wants_events());

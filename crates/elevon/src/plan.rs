@@ -6,13 +6,15 @@ use elevon_core::kernel::Kernel;
 use elevon_core::sched::SchedulerConfig;
 use elevon_core::stack::StackConfig;
 use elevon_core::units::Nanos;
+use elevon_formats::cgroup::Setting;
 use elevon_formats::fio::spec::JobSpec;
-use elevon_formats::fio::{HostSource, ParsedJobs, parse_all};
+use elevon_formats::fio::{Diagnostic, HostSource, ParsedJobs, parse_all};
 use elevon_sim::device::{AnyDevice, Device, fault::Fault};
 use elevon_sim::memory::MemoryModel;
 use elevon_sim::profiles;
 use elevon_workload::process::CpuCost;
 use elevon_workload::region::{self, Placement};
+use elevon_workload::tenants::{BFQ_WEIGHT_MAX, TenantPlan, is_weight};
 
 use crate::args::StackArgs;
 use crate::failure::Failure;
@@ -41,6 +43,8 @@ pub(crate) struct Plan {
     pub(crate) memory: MemoryModel,
     pub(crate) cpu: CpuCost,
     pub(crate) faults: Vec<String>,
+    /// The cgroups of jobs and of `--tenants`, with what is set for each.
+    pub(crate) tenants: TenantPlan,
     /// A command line that makes this run again.
     pub(crate) command: String,
     /// What the user should know before it runs.
@@ -76,8 +80,10 @@ impl Plan {
             let path = path.display();
             return Err(Failure::input(format!("--fault {fault}: only a simulated device has faults; {path} is real")));
         }
+        let tenants = tenants(&jobs.jobs, args.tenants.as_deref(), kernel)?;
         let mut plan = Self {
-            warnings: jobs.warnings.iter().map(ToString::to_string).collect(),
+            warnings: jobs.warnings.iter().map(ToString::to_string).chain(tenants.warnings.iter().cloned()).collect(),
+            tenants,
             jobs,
             target,
             kernel,
@@ -89,6 +95,10 @@ impl Plan {
             faults: args.fault.clone(),
             command: command(names, args),
         };
+        if args.tenants.is_some() {
+            plan.warnings.extend(weights_in_vain(&plan));
+            plan.warnings.extend(not_in_force(&plan.tenants));
+        }
         if let Target::Simulated(_) = plan.target {
             // Opened once to check it; a run opens its own.
             let device = plan.device()?;
@@ -160,6 +170,65 @@ fn surprises(jobs: &[JobSpec], device: &str, device_bytes: u64) -> Vec<String> {
         }
     }
     lines
+}
+
+/// Reads the file of tenants, if there is one, and joins it with the cgroups of the jobs.
+fn tenants(jobs: &[JobSpec], path: Option<&Path>, kernel: Kernel) -> Result<TenantPlan, Failure> {
+    let refused = |errors: Vec<Diagnostic>| Failure::Input(errors.iter().map(ToString::to_string).collect());
+    let file = path
+        .map(|path| {
+            let text = std::fs::read(path)
+                .map_err(|error| Failure::input(format!("--tenants {}: {error}", path.display())))?;
+            let not_text = || Failure::input(format!("--tenants {}: not a text in UTF-8", path.display()));
+            let text = String::from_utf8(text).map_err(|_| not_text())?;
+            elevon_formats::tenants::parse(&path.display().to_string(), &text, &kernel.rules()).map_err(refused)
+        })
+        .transpose()?;
+    TenantPlan::new(jobs, file.as_ref()).map_err(refused)
+}
+
+/// Weights that nothing looks at under this plan.
+fn weights_in_vain(plan: &Plan) -> Vec<String> {
+    let is_bfq = plan.scheduler.name == "bfq";
+    let changes = || plan.tenants.changes.iter().map(|change| &change.setting);
+    let has_cost = plan.tenants.device.iter().chain(changes()).any(|setting| match setting {
+        Setting::CostQos(qos) => qos.enable == Some(true),
+        _ => false,
+    });
+    let all = || plan.tenants.tenants.iter().flat_map(|tenant| &tenant.settings).chain(changes());
+    let mut lines = Vec::new();
+    if !is_bfq && !has_cost && all().any(is_weight) {
+        let how = "--scheduler bfq, or under [device] \"io.cost.qos\" = \"enable=1\"";
+        lines.push(format!("--tenants: nothing here divides the device by weights; what does is {how}"));
+    }
+    if is_bfq && all().any(|setting| matches!(setting, Setting::Weight(weight) if *weight > BFQ_WEIGHT_MAX)) {
+        lines.push(format!("--tenants: BFQ counts a weight above {BFQ_WEIGHT_MAX} as {BFQ_WEIGHT_MAX}"));
+    }
+    lines
+}
+
+/// What is read and checked, and that no stage acts on yet.
+fn not_in_force(tenants: &TenantPlan) -> Option<String> {
+    let is_waiting = |setting: &&Setting| match setting {
+        Setting::Weight(_) | Setting::BfqWeight(_) => false,
+        Setting::IoMax(_)
+        | Setting::Flat(..)
+        | Setting::IoWeight(_)
+        | Setting::Class(_)
+        | Setting::Latency(_)
+        | Setting::CostQos(_)
+        | Setting::CostModel(_)
+        | Setting::Bandwidth(_)
+        | Setting::Iops(_)
+        | Setting::Limit(_) => true,
+    };
+    let before = tenants.tenants.iter().flat_map(|tenant| &tenant.settings).chain(&tenants.device);
+    let mut names: Vec<&str> = before.filter(is_waiting).map(Setting::name).collect();
+    names.extend((!tenants.changes.is_empty()).then_some("[[change]]"));
+    names.sort_unstable();
+    names.dedup();
+    let list = names.join(", ");
+    (!names.is_empty()).then(|| format!("--tenants: checked, but not in force in this version: {list}"))
 }
 
 fn setting(text: &str) -> Result<(String, String), Failure> {
@@ -237,6 +306,7 @@ fn command(jobs: &str, args: &StackArgs) -> String {
             words.push(format!("{name} {value}"));
         }
     }
+    words.extend(args.tenants.iter().map(|path| format!("--tenants '{}'", path.display())));
     words.extend(args.set.iter().map(|set| format!("--set {set}")));
     words.extend(args.fault.iter().map(|fault| format!("--fault '{fault}'")));
     words.join(" ")

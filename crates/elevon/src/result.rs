@@ -18,7 +18,7 @@ use elevon_report::result::{
 };
 use elevon_sim::device::Description;
 use elevon_workload::run::{JobOutcome, Outcome};
-use elevon_workload::tenants::{Tenant, tenant_of, tenants};
+use elevon_workload::tenants::{Tenant, tenant_of};
 
 use crate::plan::Plan;
 
@@ -118,10 +118,10 @@ fn effective(facts: &Facts<'_>) -> Vec<(String, String)> {
 fn jobs(facts: &Facts<'_>, outcome: &Outcome) -> Vec<JobResult> {
     let mut results: Vec<JobResult> = Vec::new();
     let specs = &facts.plan.jobs.jobs;
-    let tenants = tenants(specs);
+    let tenants = &facts.plan.tenants.tenants;
     for (task, job) in outcome.jobs.iter().enumerate() {
         let spec = &specs[job.spec];
-        let claim = claim(spec, &tenants);
+        let claim = claim(spec, tenants);
         let device_time = facts.stack.accounting().device_time(TaskId(task as u32));
         let open = results.last_mut().filter(|last| spec.group_reporting && last.group == job.group);
         match open {
@@ -192,7 +192,7 @@ fn tenants_of(facts: &Facts<'_>, outcome: &Outcome) -> Vec<TenantResult> {
         ledger: control.ledger(),
         now: outcome.ended,
     };
-    let given = tenants(&facts.plan.jobs.jobs);
+    let given = &facts.plan.tenants.tenants;
     tenants::tenants(&sources, |id| {
         let at = id.index().checked_sub(1).and_then(|at| given.get(at));
         at.map_or_else(Named::default, |tenant| Named {

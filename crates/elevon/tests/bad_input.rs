@@ -40,6 +40,17 @@ fn bench() -> Bench {
     ] {
         bench.file(name, text);
     }
+    for (name, text) in [
+        ("range.toml", "[tenant.'a/b']\nweight = 20000\n"),
+        ("misread.toml", "[tenant.a]\n\"io.max\" = \"8:0 rbps=10M\"\n"),
+        ("unknown.toml", "[tenant.a]\nio.mx = 5\n"),
+        ("syntax.toml", "[tenant.a\nweight = 5\n"),
+        ("stranger.toml", "[[change]]\nat = '1s'\ntenant = 'a'\nweight = 5\n"),
+        ("new-word.toml", "[tenant.a]\nclass = 'promote-to-rt'\n"),
+    ] {
+        bench.file(name, text);
+    }
+    bench.file("binary.toml", [b'[', 255]);
     bench.file("binary.fio", [0, 159, 146, 150, b'\n', 255]);
     bench
 }
@@ -110,6 +121,20 @@ const CASES: &[Case] = &[
     (&["run", "good.fio", "--iostat", "0"], &["--iostat", "0.001"]),
     (&["run", "good.fio", "--iostat", "-1"], &["--iostat", "0.001"]),
     (&["run", "good.fio", "--iostat", "nan"], &["--iostat", "0.001"]),
+    // Tenants.
+    (&["run", "good.fio", "--tenants", "none.toml"], &["--tenants", "none.toml", "No such file"]),
+    (&["run", "good.fio", "--tenants", "folder"], &["--tenants", "folder", "directory"]),
+    (&["run", "good.fio", "--tenants", "binary.toml"], &["binary.toml", "UTF-8"]),
+    (
+        &["run", "good.fio", "--tenants", "range.toml"],
+        &["range.toml:2:10:", "tenant.\"a/b\".weight: 20000 is out of range 1 to 10000"],
+    ),
+    (&["run", "good.fio", "--tenants", "misread.toml"], &["misread.toml:2:17:", "reads 10 bytes/s", "rbps=10000000"]),
+    (&["run", "good.fio", "--tenants", "unknown.toml"], &["unknown.toml:2:4:", "io.mx", "io.max"]),
+    (&["run", "good.fio", "--tenants", "syntax.toml"], &["syntax.toml:1:", "`]`"]),
+    (&["run", "good.fio", "--tenants", "stranger.toml"], &["stranger.toml:3:10:", "no such tenant"]),
+    (&["run", "good.fio", "--kernel", "6.1", "--tenants", "new-word.toml"], &["new-word.toml:2:9:", "6.5"]),
+    (&["compare", "good.fio", "--vs", "--tenants range.toml"], &["--vs", "range.toml:2:10:"]),
     // What is written.
     (&["run", "good.fio", "--output-format", "xml"], &["xml", "normal, json"]),
     (&["run", "good.fio", "--trace", "run.pcap"], &["--trace", "run.pcap", ".ftrace"]),

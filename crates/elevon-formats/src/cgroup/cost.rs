@@ -1,5 +1,6 @@
 //! `io.cost.qos` and `io.cost.model`.
 
+use elevon_core::control::io_cost::{Coefficients, Qos};
 use elevon_core::units::Nanos;
 
 use super::latency::micros;
@@ -60,7 +61,7 @@ pub struct CostModel {
     pub ctrl: Option<CostControl>,
     /// Whether the line says `model=linear`, the only one there is.
     pub linear: bool,
-    /// Bytes a second of reads, never 0; as all that follow.
+    /// Bytes a second of reads; 0 leaves this part of the cost out, as with all that follow.
     pub rbps: Option<u64>,
     /// 4 KiB reads a second, sequential.
     pub rseqiops: Option<u64>,
@@ -119,6 +120,24 @@ impl CostQos {
         Ok(())
     }
 
+    /// These values over others. Whether the presets come first (`ctrl=auto`) is the caller's to see.
+    pub fn over(&self, qos: Qos) -> Qos {
+        Qos {
+            enable: self.enable.unwrap_or(qos.enable),
+            rpct: self.rpct.unwrap_or(qos.rpct),
+            rlat: self.rlat.unwrap_or(qos.rlat),
+            wpct: self.wpct.unwrap_or(qos.wpct),
+            wlat: self.wlat.unwrap_or(qos.wlat),
+            min: self.min.unwrap_or(qos.min),
+            max: self.max.unwrap_or(qos.max),
+        }
+    }
+
+    /// Whether it sets anything but `enable` and `ctrl`, which makes `ctrl` user.
+    pub fn is_of_user(&self) -> bool {
+        Self { enable: None, ctrl: None, ..*self } != Self::default()
+    }
+
     pub(super) fn text(&self) -> String {
         let share = |share: Option<u32>| share.map(percent_text);
         let time = |time: Option<Nanos>| time.map(|time| time.get().div_ceil(1_000).to_string());
@@ -147,10 +166,7 @@ pub(super) fn model(line: &str) -> Result<Line<'_>, FileError> {
 
 impl CostModel {
     fn set(&mut self, key: &str, value: &str) -> Result<(), (Refusal, String)> {
-        let coefficient = |counts| match kernel_number(&format!("{key}="), value, counts)? {
-            0 => Err((Refusal::Invalid, "a coefficient is at least 1".to_owned())),
-            n => Ok(Some(n)),
-        };
+        let coefficient = |counts| kernel_number(&format!("{key}="), value, counts).map(Some);
         let (bytes, ios) = (Counts::Bytes("bytes/s"), Counts::Ios("I/Os a second"));
         match key {
             "ctrl" => self.ctrl = Some(CostControl::parse(value)?),
@@ -165,6 +181,18 @@ impl CostModel {
             _ => unreachable!("only these keys pass"),
         }
         Ok(())
+    }
+
+    /// These coefficients over others. Whether the presets come first (`ctrl=auto`) is the caller's to see.
+    pub fn over(&self, model: Coefficients) -> Coefficients {
+        Coefficients {
+            rbps: self.rbps.unwrap_or(model.rbps),
+            rseqiops: self.rseqiops.unwrap_or(model.rseqiops),
+            rrandiops: self.rrandiops.unwrap_or(model.rrandiops),
+            wbps: self.wbps.unwrap_or(model.wbps),
+            wseqiops: self.wseqiops.unwrap_or(model.wseqiops),
+            wrandiops: self.wrandiops.unwrap_or(model.wrandiops),
+        }
     }
 
     pub(super) fn text(&self) -> String {

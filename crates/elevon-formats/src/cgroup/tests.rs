@@ -1,4 +1,6 @@
 use super::*;
+use elevon_core::control::io_cost::{Preset, Qos};
+use elevon_core::control::io_throttle::Policy;
 use elevon_core::kernel::Kernel;
 
 fn set(file: &str, line: &str) -> Setting {
@@ -177,6 +179,11 @@ fn cost_of_the_device() {
     };
     assert_eq!(set("io.cost.qos", line), Setting::CostQos(qos));
     assert_eq!(Setting::CostQos(qos).text(Some("8:0")), line);
+    let preset = Preset::Hdd.qos();
+    assert_eq!(CostQos::default().over(preset), preset);
+    assert_eq!(CostQos { rpct: Some(1), ..CostQos::default() }.over(preset), Qos { rpct: 1, ..preset });
+    let switch = CostQos { enable: Some(true), ctrl: Some(CostControl::Auto), ..CostQos::default() };
+    assert!(qos.is_of_user() && !switch.is_of_user());
     let clamped = CostQos { min: Some(100), max: Some(1_000_000), ..CostQos::default() };
     assert_eq!(set("io.cost.qos", "min=0.5 max=20000"), Setting::CostQos(clamped));
     for (line, words) in [
@@ -203,24 +210,25 @@ fn cost_of_the_device() {
     };
     assert_eq!(set("io.cost.model", line), Setting::CostModel(model));
     assert_eq!(Setting::CostModel(model).text(Some("8:0")), line);
-    for (line, words) in [("model=cubic", "linear"), ("rbps=0", "at least 1"), ("rbps=1G", "rbps=1000000000 for 1G")] {
+    for (line, words) in [("model=cubic", "linear"), ("rbps=-1", "whole number"), ("rbps=1G", "rbps=1000000000 for 1G")]
+    {
         assert!(refusal("io.cost.model", line).1.contains(words), "{line}: {}", refusal("io.cost.model", line).1);
     }
 }
 
 #[test]
 fn rules_of_io_throttle() {
-    let rule = |limit, bucket| Some(ThrottleRule { limit, bucket });
+    let rule = |rate, policy| Some(io_throttle::Limit { rate, policy });
     for (line, expected) in [
         ("/dev/sda:0", None),
         ("/dev/sda:0:0", None),
         ("/dev/sda:0:1:5", None),
         ("0", None),
-        ("/dev/sda:1048576:0", rule(1 << 20, Bucket::Leaky)),
-        ("1048576:0", rule(1 << 20, Bucket::Leaky)),
-        ("/dev/sda:1048576:1:4194304", rule(1 << 20, Bucket::Token(4 << 20))),
-        ("/dev/sda:1048576:1", rule(1 << 20, Bucket::Token(1 << 20))),
-        ("/dev/sda:10M:1:4Mi", rule(10_000_000, Bucket::Token(4 << 20))),
+        ("/dev/sda:1048576:0", rule(1 << 20, Policy::Leaky)),
+        ("1048576:0", rule(1 << 20, Policy::Leaky)),
+        ("/dev/sda:1048576:1:4194304", rule(1 << 20, Policy::Token { bucket: 4 << 20 })),
+        ("/dev/sda:1048576:1", rule(1 << 20, Policy::Token { bucket: 1 << 20 })),
+        ("/dev/sda:10M:1:4Mi", rule(10_000_000, Policy::Token { bucket: 4 << 20 })),
     ] {
         assert_eq!(set("blockio.bandwidth-max", line), Setting::Bandwidth(expected), "{line}");
         assert_eq!(set("blockio.iops-max", line), Setting::Iops(expected), "{line}");

@@ -1,28 +1,12 @@
 //! io-throttle's `blockio.bandwidth-max` and `blockio.iops-max`: `DEV:LIMIT:STRATEGY:BUCKET`.
 
+use elevon_core::control::io_throttle::{Limit, Policy};
+
 use super::tokens::{Token, refused};
 use super::{FileError, Line, Refusal, Setting, device, number};
 
-/// A rule of io-throttle, in bytes or in I/Os.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ThrottleRule {
-    /// Units a second, never 0.
-    pub limit: u64,
-    /// How bursts are met.
-    pub bucket: Bucket,
-}
-
-/// Strategy of a rule.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Bucket {
-    /// Policy 0: no credit for time that passed.
-    Leaky,
-    /// Policy 1: credit up to this many units, never 0.
-    Token(u64),
-}
-
 /// `[DEV:]0`, `[DEV:]LIMIT:0`, `[DEV:]LIMIT:1[:BUCKET]`. A first field that starts like a number is the limit.
-pub(super) fn parse(line: &str, setting: fn(Option<ThrottleRule>) -> Setting) -> Result<Line<'_>, FileError> {
+pub(super) fn parse(line: &str, setting: fn(Option<Limit>) -> Setting) -> Result<Line<'_>, FileError> {
     let body = line.trim_matches([' ', '\t']);
     let lead = line.len() - line.trim_start_matches([' ', '\t']).len();
     let mut at = lead;
@@ -63,18 +47,18 @@ pub(super) fn parse(line: &str, setting: fn(Option<ThrottleRule>) -> Setting) ->
             ));
         }
         (limit, Some(strategy), bucket) => {
-            let bucket = match (strategy.text, bucket) {
-                ("0", None) => Bucket::Leaky,
+            let policy = match (strategy.text, bucket) {
+                ("0", None) => Policy::Leaky,
                 ("0", Some(word)) => {
                     return Err(word.refused(Refusal::Invalid, "a leaky bucket (strategy 0) has no size; leave it out"));
                 }
-                ("1", None) => Bucket::Token(limit),
+                ("1", None) => Policy::Token { bucket: limit },
                 ("1", Some(word)) => match amount(word, "a bucket")? {
                     0 => {
                         return Err(word
                             .refused(Refusal::Invalid, "a bucket of 0 lets nothing pass; leave it out for the limit"));
                     }
-                    size => Bucket::Token(size),
+                    bucket => Policy::Token { bucket },
                 },
                 _ => {
                     return Err(
@@ -82,17 +66,17 @@ pub(super) fn parse(line: &str, setting: fn(Option<ThrottleRule>) -> Setting) ->
                     );
                 }
             };
-            Some(ThrottleRule { limit, bucket })
+            Some(Limit { rate: limit, policy })
         }
     };
     Ok(Line { device: device.map(|word| word.text), setting: setting(rule) })
 }
 
-pub(super) fn text(rule: Option<ThrottleRule>, device: Option<&str>) -> String {
+pub(super) fn text(rule: Option<Limit>, device: Option<&str>) -> String {
     let rule = match rule {
         None => "0".to_owned(),
-        Some(ThrottleRule { limit, bucket: Bucket::Leaky }) => format!("{limit}:0"),
-        Some(ThrottleRule { limit, bucket: Bucket::Token(size) }) => format!("{limit}:1:{size}"),
+        Some(Limit { rate, policy: Policy::Leaky }) => format!("{rate}:0"),
+        Some(Limit { rate, policy: Policy::Token { bucket } }) => format!("{rate}:1:{bucket}"),
     };
     device.map_or_else(|| rule.clone(), |device| format!("{device}:{rule}"))
 }

@@ -6,7 +6,7 @@ use elevon_core::units::Nanos;
 use toml::de::DeInteger;
 
 use super::reader::{Entry, Reader, Value, entries, quoted};
-use crate::cgroup::{self, Burst, Cap, FILES, File, Limit, Place, Setting, number, parse_class};
+use crate::cgroup::{self, Cap, FILES, File, Limit, Place, Setting, number, parse_class};
 
 /// A knob of our own.
 #[derive(Clone, Copy, Debug)]
@@ -76,8 +76,8 @@ pub const KNOBS: &[Knob] = &[
     rate("limit.iops", IOS, IOPS, "I/Os of both together"),
     Knob {
         name: "limit.burst",
-        takes: "\"1MiB\", 1048576 or \"500ms\"",
-        range: "bytes, or what the rate gives in a time",
+        takes: "\"1MiB\" or 1048576",
+        range: "bytes",
         default: "0",
         help: "what the limits in bytes let pass at once after idling, beside one I/O",
         same_as: "",
@@ -271,7 +271,10 @@ fn limit(reader: &mut Reader<'_>, scope: &str, entries: Vec<Entry<'_>>) -> Optio
             "riops" => set(&mut limit.riops, cap(value, number::count, IOS)),
             "wiops" => set(&mut limit.wiops, cap(value, number::count, IOS)),
             "iops" => set(&mut limit.iops, cap(value, number::count, IOS)),
-            "burst" => set(&mut limit.burst, burst(value)),
+            "burst" => {
+                let expected = || format!("{}: expected bytes, such as \"1MiB\"", shown(value));
+                set(&mut limit.burst, quantity(value, number::bytes).ok_or_else(expected))
+            }
             "burst_ios" => {
                 let expected = || format!("{}: expected a number of I/Os, such as 50 or \"1K\"", shown(value));
                 set(&mut limit.burst_ios, quantity(value, number::count).ok_or_else(expected))
@@ -311,17 +314,5 @@ fn cap(value: &Value<'_>, parse: fn(&str) -> Option<u64>, takes: &str) -> Result
         (_, Some(0)) => Err("0 lets nothing pass; write \"max\" to lift the limit".to_owned()),
         (_, Some(rate)) => Ok(Cap::At(rate)),
         (_, None) => Err(format!("{}: expected a rate: {takes}", shown(value))),
-    }
-}
-
-fn burst(value: &Value<'_>) -> Result<Burst, String> {
-    let time = match value {
-        Value::String(text) => number::span(text),
-        _ => None,
-    };
-    match (time, quantity(value, number::bytes)) {
-        (Some(time), _) => Ok(Burst::Time(time)),
-        (None, Some(bytes)) => Ok(Burst::Bytes(bytes)),
-        (None, None) => Err(format!("{}: expected bytes or a time, such as \"1MiB\" or \"500ms\"", shown(value))),
     }
 }

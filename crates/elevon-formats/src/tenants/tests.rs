@@ -1,5 +1,6 @@
 use super::*;
-use crate::cgroup::{Bucket, Burst, Cap, CostQos, IoMax, Limit, LimitKey, ThrottleRule, WeightFile};
+use crate::cgroup::{Cap, CostQos, IoMax, Limit, LimitKey, WeightFile};
+use elevon_core::control::io_throttle::{self, Policy};
 use elevon_core::ioprio::PrioPolicy;
 use elevon_core::kernel::Kernel;
 
@@ -48,7 +49,7 @@ target = "max"
         riops: at(500),
         wiops: at(10_000),
         iops: Some(Cap::Unlimited),
-        burst: Some(Burst::Bytes(1 << 20)),
+        burst: Some(1 << 20),
         burst_ios: Some(5),
     };
     assert_eq!(
@@ -62,8 +63,11 @@ target = "max"
             Setting::Limit(limit),
             Setting::IoWeight(WeightFile::Device(Some(300))),
             Setting::BfqWeight(WeightFile::Default(50)),
-            Setting::Bandwidth(Some(ThrottleRule { limit: 10_000_000, bucket: Bucket::Token(4 << 20) })),
-            Setting::Iops(Some(ThrottleRule { limit: 100, bucket: Bucket::Leaky })),
+            Setting::Bandwidth(Some(io_throttle::Limit {
+                rate: 10_000_000,
+                policy: Policy::Token { bucket: 4 << 20 }
+            })),
+            Setting::Iops(Some(io_throttle::Limit { rate: 100, policy: Policy::Leaky })),
             Setting::Flat(LimitKey::Rbps, Cap::At(7)),
         ]
     );
@@ -132,7 +136,7 @@ fn a_mistake_is_a_line_with_its_place() {
             "[tenant.a]\nlimit = { rbp = 1 }",
             "t.toml:2:11: tenant.a.limit.rbp: no such limit (did you mean `rbps`?); there are rbps",
         ),
-        ("[tenant.a]\nlimit = { burst = -1 }", "t.toml:2:19: tenant.a.limit.burst: -1: expected bytes or a time"),
+        ("[tenant.a]\nlimit = { burst = -1 }", "t.toml:2:19: tenant.a.limit.burst: -1: expected bytes, such as"),
         ("[tenant.a]\nlimit = 5", "t.toml:2:9: tenant.a.limit: expected a table, such as"),
         (
             "[tenant.a]\nreserve = 5",
