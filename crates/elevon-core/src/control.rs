@@ -25,6 +25,8 @@ pub mod limits;
 pub mod pressure;
 pub mod stat;
 
+use io_throttle::IoThrottle;
+
 pub use explain::{Cause, Ledger, Reason, Rule, Wait};
 
 /// Bytes that a discard counts as, whatever its length: it moves none. As in Linux.
@@ -90,8 +92,12 @@ pub trait Limiter {
     /// Puts what may go on now into `out`, in the order in which it goes, and charges every nanosecond between `admit` and now to
     /// the ledger, to the tenant that the bio is charged to.
     fn release(&mut self, now: Instant, tenants: &Tenants, ledger: &mut Ledger, out: &mut Vec<BioId>);
-    /// Rules in force, over all tenants. While there is none the stage is not asked at all.
+    /// Rules in force, over all tenants.
     fn live_rules(&self) -> u32;
+    /// Whether bios have to be shown to [`Self::admit`]: while there is no rule they are not.
+    fn must_be_asked(&self) -> bool {
+        self.live_rules() > 0
+    }
     /// Bios kept.
     fn held(&self) -> usize;
     /// A tenant was removed: its rules are gone, what it held is due at once.
@@ -153,6 +159,7 @@ pub(crate) enum Stage {
 
 impl Stage {
     pub(crate) const ALL: [Self; 4] = [Self::Throttle, Self::Max, Self::Cost, Self::Latency];
+    const LIMITERS: [Self; 2] = [Self::Throttle, Self::Max];
     pub(crate) const FIRST: Self = Self::Throttle;
     pub(crate) const FIRST_GATE: Self = Self::Cost;
 
@@ -170,13 +177,19 @@ impl Stage {
     }
 }
 
+/// Off in builds of benches only: with the feature `without-control` the compiler takes everything for tenants out of the path of
+/// a bio, with `without-throttle` the hook of the limits alone, so that it can be told what they cost.
+const HOOKED: bool = !cfg!(feature = "without-control");
+const LIMITED: bool = HOOKED && !cfg!(feature = "without-throttle");
+
 /// Everything that a stack keeps per tenant.
 #[derive(Default)]
 pub struct Control {
     tenants: Tenants,
     /// Policy of priority by tenant; empty while nobody has one.
     prio: Vec<PrioPolicy>,
-    limiters: [Option<Box<dyn Limiter>>; 2],
+    throttle: Option<Box<IoThrottle>>,
+    max: Option<Box<dyn Limiter>>,
     gates: [Option<Box<dyn Gate>>; 2],
     ledger: Ledger,
     /// Tenants are watched: statistics and the ledger are kept.
@@ -198,6 +211,35 @@ impl Control {
     /// Adds a tenant.
     pub fn add_tenant(&mut self, parent: TenantId) -> Result<TenantId, TenantError> {
         self.tenants.add(parent)
+    }
+
+    /// How io-throttle works from now on. Its rules are gone, and nothing of them may be held any more.
+    ///
+    /// # Panics
+    /// If it holds bios.
+    pub fn configure_io_throttle(&mut self, config: io_throttle::Config) {
+        assert!(self.throttle.as_ref().is_none_or(|throttle| throttle.held() == 0), "io-throttle holds bios");
+        self.throttle = Some(Box::new(IoThrottle::new(config)));
+        self.refresh();
+    }
+
+    /// Sets a limit of io-throttle, or takes it away: [`IoThrottle::set`].
+    pub fn set_io_throttle(
+        &mut self,
+        now: Instant,
+        tenant: TenantId,
+        kind: io_throttle::Kind,
+        limit: Option<io_throttle::Limit>,
+    ) -> Result<io_throttle::Change, io_throttle::RuleError> {
+        let throttle = self.throttle.get_or_insert_with(|| Box::new(IoThrottle::new(io_throttle::Config::default())));
+        let change = throttle.set(now, &self.tenants, tenant, kind, limit);
+        self.refresh();
+        change
+    }
+
+    /// io-throttle, where it was ever set: limits, statistics.
+    pub fn io_throttle(&self) -> Option<&IoThrottle> {
+        self.throttle.as_deref()
     }
 
     /// What I/O waited for, by tenant and cause.
@@ -222,10 +264,12 @@ impl Control {
 
     pub(crate) fn remove_tenant(&mut self, now: Instant, tenant: TenantId) -> Result<(), TenantError> {
         self.tenants.remove(tenant)?;
-        let Self { tenants, limiters, gates, .. } = self;
-        for limiter in limiters.iter_mut().flatten() {
-            limiter.on_tenant_removed(now, tenants, tenant);
+        for stage in Stage::LIMITERS {
+            if let (Some(limiter), tenants, _) = self.limiter_mut(stage) {
+                limiter.on_tenant_removed(now, tenants, tenant);
+            }
         }
+        let Self { tenants, gates, .. } = self;
         for gate in gates.iter_mut().flatten() {
             gate.on_tenant_removed(now, tenants, tenant);
         }
@@ -239,25 +283,46 @@ impl Control {
     /// Whether a bio has to be looked at.
     #[inline]
     pub(crate) const fn is_active(&self) -> bool {
-        self.active
+        HOOKED && self.active
+    }
+
+    /// Whether it meets limits: the hook before it is cut.
+    #[inline]
+    pub(crate) const fn has_limits(&self) -> bool {
+        LIMITED && self.active
     }
 
     /// Whether a fragment has to be.
     #[inline]
     pub(crate) const fn has_gates(&self) -> bool {
-        self.gated
+        HOOKED && self.gated
     }
 
     /// Whether what I/O waits for is written down.
     #[inline]
     pub(crate) const fn is_watched(&self) -> bool {
-        self.watched
+        HOOKED && self.watched
+    }
+
+    fn limiters(&self) -> impl Iterator<Item = &dyn Limiter> {
+        let throttle = self.throttle.as_deref().map(|throttle| throttle as &dyn Limiter);
+        [throttle, self.max.as_deref()].into_iter().flatten()
+    }
+
+    /// The limiter of a stage, with what its calls need.
+    fn limiter_mut(&mut self, stage: Stage) -> (Option<&mut dyn Limiter>, &Tenants, &mut Ledger) {
+        let limiter: Option<&mut dyn Limiter> = match stage {
+            Stage::Throttle => self.throttle.as_deref_mut().map(|throttle| throttle as _),
+            Stage::Max => self.max.as_deref_mut().map(|max| max as _),
+            Stage::Cost | Stage::Latency => None,
+        };
+        (limiter, &self.tenants, &mut self.ledger)
     }
 
     /// After every change of rules: whether bios have to look here.
     fn refresh(&mut self) {
         self.gated = self.gates.iter().flatten().any(|gate| gate.is_enabled() || gate.held() > 0);
-        let limited = self.limiters.iter().flatten().any(|limiter| limiter.live_rules() > 0 || limiter.held() > 0);
+        let limited = self.limiters().any(|limiter| limiter.must_be_asked() || limiter.held() > 0);
         self.active =
             self.watched || self.gated || limited || self.prio.iter().any(|&policy| policy != PrioPolicy::NoChange);
     }
@@ -274,10 +339,10 @@ impl Control {
     pub(crate) fn admit(&mut self, now: Instant, from: Stage, bio: BioId, charge: &Charge) -> (Stage, Verdict) {
         let (mut stage, mut verdict) = (from, Verdict::Pass);
         loop {
-            if let Some(limiter) = &mut self.limiters[stage as usize]
-                && limiter.live_rules() > 0
+            if let (Some(limiter), tenants, _) = self.limiter_mut(stage)
+                && limiter.must_be_asked()
             {
-                verdict = limiter.admit(now, &self.tenants, bio, charge);
+                verdict = limiter.admit(now, tenants, bio, charge);
             }
             match stage.next() {
                 Some(next) if verdict == Verdict::Pass => stage = next,
@@ -313,21 +378,24 @@ impl Control {
     /// When [`Self::release`] has something.
     #[inline]
     pub(crate) fn next_wakeup(&self) -> Option<Instant> {
-        if !self.active {
-            return None;
-        }
-        let limits = self.limiters.iter().flatten().filter_map(|limiter| limiter.next_wakeup());
+        if self.is_active() { self.earliest() } else { None }
+    }
+
+    #[inline(never)]
+    fn earliest(&self) -> Option<Instant> {
+        let limits = self.limiters().filter_map(|limiter| limiter.next_wakeup());
         limits.chain(self.gates.iter().flatten().filter_map(|gate| gate.next_wakeup())).min()
     }
 
     /// What a stage lets go now.
     pub(crate) fn release(&mut self, now: Instant, stage: Stage, out: &mut Vec<BioId>) {
-        let Self { tenants, limiters, gates, ledger, .. } = self;
-        let index = stage as usize;
-        if let Some(limiter) = limiters.get_mut(index).and_then(Option::as_mut) {
+        if stage.is_gate() {
+            let Self { tenants, gates, ledger, .. } = self;
+            if let Some(gate) = &mut gates[stage as usize - Stage::FIRST_GATE as usize] {
+                gate.release(now, tenants, ledger, out);
+            }
+        } else if let (Some(limiter), tenants, ledger) = self.limiter_mut(stage) {
             limiter.release(now, tenants, ledger, out);
-        } else if let Some(gate) = index.checked_sub(limiters.len()).and_then(|at| gates[at].as_mut()) {
-            gate.release(now, tenants, ledger, out);
         }
         self.refresh();
     }
@@ -352,7 +420,7 @@ impl Control {
 
     /// Costly invariants, for tests.
     pub(crate) fn self_check(&self) {
-        for limiter in self.limiters.iter().flatten() {
+        for limiter in self.limiters() {
             limiter.self_check(&self.tenants);
         }
         for gate in self.gates.iter().flatten() {

@@ -236,6 +236,8 @@ pub struct Stack {
     pulled: VecDeque<RequestId>,
     over: Vec<RequestId>,
     released: Vec<BioId>,
+    /// The bio that limits have let go just now.
+    admitted: Option<BioId>,
 }
 
 impl Stack {
@@ -295,6 +297,7 @@ impl Stack {
             pulled: VecDeque::new(),
             over: Vec::new(),
             released: Vec::new(),
+            admitted: None,
             config,
         })
     }

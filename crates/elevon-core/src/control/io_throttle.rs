@@ -277,12 +277,6 @@ impl IoThrottle {
         self.config
     }
 
-    /// Whether a bio has to be shown to [`Limiter::admit`] at all.
-    #[inline]
-    pub const fn must_be_asked(&self) -> bool {
-        self.live_rules > 0 || !self.config.counter
-    }
-
     /// What was done for all bios so far.
     pub const fn work(&self) -> Work {
         self.work
@@ -522,6 +516,11 @@ impl Limiter for IoThrottle {
     #[inline]
     fn live_rules(&self) -> u32 {
         self.live_rules
+    }
+
+    #[inline]
+    fn must_be_asked(&self) -> bool {
+        self.live_rules > 0 || !self.config.counter
     }
 
     fn held(&self) -> usize {

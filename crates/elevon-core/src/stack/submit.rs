@@ -38,20 +38,18 @@ pub(super) struct Rest {
     bio: BioId,
     /// What a split left over.
     is_cut: bool,
-    /// Limits have let it go.
-    admitted: bool,
 }
 
 impl Submission {
     /// One bio of a call that was held back on its own, while the call went on.
     pub(super) fn of_held(self, bio: BioId, bytes: Bytes, is_cut: bool) -> Self {
-        let rest = Some(Rest { bio, is_cut, admitted: true });
+        let rest = Some(Rest { bio, is_cut });
         Self { built: bytes.get(), flush_to_build: false, rest, plugged: false, in_worker: true, ..self }
     }
 
     /// The rest of a call, with the bio that a limit has let go first.
     pub(super) fn after_held(self, bio: BioId, is_cut: bool) -> Self {
-        Self { rest: Some(Rest { bio, is_cut, admitted: true }), ..self }
+        Self { rest: Some(Rest { bio, is_cut }), ..self }
     }
 
     /// The same, where the submitter must not sleep.
@@ -146,7 +144,7 @@ impl Stack {
                 Some(id) => id,
                 None => {
                     let Some(rest) = self.next_uncut(now, io, &mut submission) else { break };
-                    if self.control.is_active() && !rest.admitted {
+                    if self.control.has_limits() {
                         match self.admit_bio(now, io, &submission, rest.bio, rest.is_cut) {
                             Verdict::Pass => {}
                             Verdict::Hold => continue,
@@ -202,7 +200,7 @@ impl Stack {
             Some(rest) => Some(rest),
             None => {
                 let bio = self.next_bio(now, io, submission)?;
-                Some(Rest { bio, is_cut: false, admitted: false })
+                Some(Rest { bio, is_cut: false })
             }
         }
     }
@@ -235,7 +233,7 @@ impl Stack {
                 rest.data.offset += sectors.bytes().get();
                 rest.flags = rest.flags.without(Flags::POLLED);
                 let new_sector = rest.sector;
-                submission.rest = Some(Rest { bio: id, is_cut: true, admitted: false });
+                submission.rest = Some(Rest { bio: id, is_cut: true });
                 self.calls[bio.io].parts += 1;
                 self.counters.splits += 1;
                 self.trace_bio(now, EventKind::Split { new_sector }, &front);

@@ -73,6 +73,9 @@ impl Stack {
         id: BioId,
         is_cut: bool,
     ) -> Verdict {
+        if self.admitted.take() == Some(id) {
+            return Verdict::Pass;
+        }
         let bio = &mut self.bios[id.0];
         bio.tenant = self.control.tenants().charged(bio.tenant);
         bio.since = now;
@@ -184,11 +187,14 @@ impl Stack {
         match verdict {
             Verdict::Pass => {
                 self.issue_bio(now, id, &charge);
+                // What goes on begins with this bio, which is not to be asked again; what a split leaves of it is.
+                self.admitted = Some(id);
                 if asleep {
                     self.wake_submission(now, &io, submission.after_held(id, is_cut), None, driver);
                 } else {
                     self.run_submission(now, &io, submission, None, driver);
                 }
+                self.admitted = None;
             }
             Verdict::Hold if asleep => {
                 self.keep_alone(&io, submission, stage, id, is_cut);
