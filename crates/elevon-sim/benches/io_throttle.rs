@@ -32,6 +32,9 @@ use instructions::Case;
 /// Bios of a turn: enough that what a run costs once is no part of a bio.
 const BIOS: u64 = 64;
 
+/// So many turns in a mode.
+type Work = fn(Mode, u64);
+
 /// The modes of the seed's mail, and one that shows that any rule makes everybody pay.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Mode {
@@ -122,9 +125,9 @@ fn main() {
     let hookless = cfg!(any(feature = "without-throttle", feature = "without-control"));
     let modes = |keep: fn(&Mode) -> bool| Mode::ALL.into_iter().filter(keep);
     let stacks = modes(if hookless { |&mode| mode == Mode::NoHook } else { |&mode| mode != Mode::NoHook });
-    let rows: Vec<(&str, Mode, fn(Mode, u64))> = modes(|_| true)
-        .map(|mode| ("policy", mode, policy as fn(Mode, u64)))
-        .chain(stacks.map(|mode| ("stack", mode, stack as fn(Mode, u64))))
+    let rows: Vec<(&str, Mode, Work)> = modes(|_| true)
+        .map(|mode| ("policy", mode, policy as Work))
+        .chain(stacks.map(|mode| ("stack", mode, stack as Work)))
         .collect();
     let cases: Vec<Case> = rows
         .iter()

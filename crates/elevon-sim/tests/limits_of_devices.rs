@@ -35,6 +35,8 @@ fn every_kernel_takes_the_limits_of_every_device() {
                     io: 0,
                     next: None,
                     queued: Instant::ZERO,
+                    gated: false,
+                    since: Instant::ZERO,
                 };
                 let mut parts = 1;
                 while let Split::Cut { sectors, segments } = split(&bio, Some(&layout), &limits, &kernel.rules()) {
