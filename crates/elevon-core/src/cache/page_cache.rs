@@ -503,6 +503,9 @@ impl PageCache {
     /// Others use so much memory now.
     pub fn set_reserved(&mut self, now: Instant, reserved: Bytes) {
         self.resident.set_reserved(reserved.get() / PAGE_SIZE);
+        if self.resident.free() < self.marks.low {
+            self.wake_kswapd();
+        }
         self.settle(now);
     }
 

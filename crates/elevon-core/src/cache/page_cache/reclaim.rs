@@ -44,7 +44,7 @@ impl PageCache {
         Step::Memory
     }
 
-    fn wake_kswapd(&mut self) {
+    pub(super) fn wake_kswapd(&mut self) {
         if self.kswapd_rests.is_none() {
             self.kswapd.wake();
         }

@@ -352,3 +352,14 @@ fn writers_are_held_at_the_limit() {
     let pauses = cache.stats().waits(Cause::DirtyPause);
     assert!(pauses.count > 100 && pauses.iowait > Nanos::from_secs(20), "{} {}", pauses.count, pauses.iowait);
 }
+
+#[test]
+fn memory_that_others_take_is_given_up() {
+    let (mut cache, open) = cache(16, 4096, |_| {});
+    run(&mut cache, T0, call(open, CallKind::Fadvise(Advice::WillNeed), 0, 3000 * PAGE));
+    assert_eq!(cache.resident().pages().used(), 3000);
+    cache.set_reserved(ms(1), Bytes::new(8 * MIB));
+    assert_eq!((cache.resident().deficit(), cache.stats().direct_reclaims), (0, 0));
+    assert!(cache.resident().free() >= cache.watermarks().high);
+    cache.self_check();
+}
