@@ -171,6 +171,12 @@ pub struct Call {
 }
 
 impl Call {
+    /// How a call ends that did not sleep.
+    const fn done(&self, bytes: u64) -> CallDone {
+        let (task, token, zero) = (self.task, self.token, Nanos::ZERO);
+        CallDone { task, token, status: Status::Ok, bytes, waited: zero, device: zero, paused: zero, is_major: false }
+    }
+
     /// A call of a plain task.
     pub const fn new(task: TaskId, token: u64, open: OpenId, kind: CallKind, offset: u64, bytes: u64) -> Self {
         let submitter = Submitter::of_task(IoPrio::NONE, CpuPolicy::Normal, 0);
@@ -388,7 +394,20 @@ impl PageCache {
     }
 
     /// Begins a call.
+    #[inline]
     pub fn call(&mut self, now: Instant, call: Call) -> Called {
+        let hit = match call.kind {
+            CallKind::Read => self.read_hit(&call),
+            CallKind::Fault { write } => self.touch(&call, write),
+            _ => None,
+        };
+        match hit {
+            Some(done) => Called::Done(done),
+            None => self.begin_call(now, call),
+        }
+    }
+
+    fn begin_call(&mut self, now: Instant, call: Call) -> Called {
         let mut progress = self.begin(call);
         let step = self.step(now, &mut progress);
         let called = match step {

@@ -1,6 +1,6 @@
 //! Touches of memory through a mapping: page faults.
 
-use super::{Entry, Instant, PAGE_SIZE, PageCache, PageFlags, Phase, Progress, Slot, Status, Step};
+use super::{Call, CallDone, Entry, Instant, PAGE_SIZE, PageCache, PageFlags, Phase, Progress, Slot, Status, Step};
 use crate::cache::Context;
 use crate::cache::fault::{fault_around, hints_active, on_hit, on_miss};
 
@@ -16,9 +16,6 @@ impl PageCache {
                 return Step::Done(Status::Invalid);
             }
             at.pos = at.call.offset / PAGE_SIZE;
-            if self.touch(at, write) {
-                return Step::Done(Status::Ok);
-            }
         }
         loop {
             if at.pos * PAGE_SIZE >= self.files[at.file.0 as usize].size {
@@ -40,16 +37,17 @@ impl PageCache {
 
     /// The page is mapped so that the touch needs no fault: the processor sets its accessed bit, and that is all.
     #[inline]
-    fn touch(&mut self, at: &Progress, write: bool) -> bool {
-        let Some(slot) = self.resident.find(at.file, at.pos) else { return false };
+    pub(super) fn touch(&mut self, call: &Call, write: bool) -> Option<CallDone> {
+        let file = self.opens[call.open.0 as usize].file;
+        let slot = self.resident.find(file, call.offset / PAGE_SIZE)?;
         let pages = self.resident.pages();
         // A clean page is mapped read-only.
-        let is_mapped = pages.maps(slot) > 0 && (!write || pages.has(slot, PageFlags::DIRTY));
-        if is_mapped {
-            self.resident.access(slot, Context::Fault);
-            self.stats.touched();
+        if pages.maps(slot) == 0 || (write && !pages.has(slot, PageFlags::DIRTY)) {
+            return None;
         }
-        is_mapped
+        self.resident.access(slot, Context::Fault);
+        self.stats.touches += 1;
+        Some(call.done(0))
     }
 
     fn page_for_fault(&mut self, now: Instant, at: &mut Progress) -> Option<Slot> {

@@ -1,14 +1,41 @@
 //! Reads through a descriptor, and what all reads into the cache share.
 
 use super::{
-    Advice, ByteCopy, CallKind, Entry, FileId, Instant, PAGE_SIZE, PageCache, PageFlags, Phase, Progress, Slot, Status,
-    Step, Way,
+    Advice, ByteCopy, Call, CallDone, CallKind, Entry, FileId, Instant, Open, PAGE_SIZE, PageCache, PageFlags, Phase,
+    Progress, Slot, Status, Step, Way,
 };
 use crate::cache::Context;
 use crate::cache::readahead::{Ask, FORCED_PIECE_PAGES, Window};
 use crate::op::Flags;
 
 impl PageCache {
+    /// The usual read: within one page, which is there. `None`: not so.
+    #[inline]
+    pub(super) fn read_hit(&mut self, call: &Call) -> Option<CallDone> {
+        let &Open { file, ra, .. } = &self.opens[call.open.0 as usize];
+        let (index, end) = (call.offset / PAGE_SIZE, call.offset.saturating_add(call.bytes));
+        if call.bytes == 0 || end > self.files[file.0 as usize].size || (end - 1) / PAGE_SIZE != index {
+            return None;
+        }
+        let slot = self.resident.find(file, index)?;
+        let pages = self.resident.pages();
+        if !pages.has(slot, PageFlags::UPTODATE) || pages.has(slot, PageFlags::READAHEAD) {
+            return None;
+        }
+        if ra.prev() != Some(index) {
+            self.resident.access(slot, Context::Read);
+            self.opens[call.open.0 as usize].ra.read_ended(index);
+        }
+        if self.config.copies {
+            let (frame_offset, bytes) = ((call.offset % PAGE_SIZE) as u32, call.bytes as u32);
+            let &Call { task, token, .. } = call;
+            let way = Way::ToCall;
+            self.copies.push_back(ByteCopy { task, token, slot, frame_offset, bytes, call_offset: 0, way });
+        }
+        self.stats.read_hit();
+        Some(call.done(call.bytes))
+    }
+
     pub(super) fn step_read(&mut self, now: Instant, at: &mut Progress) -> Step {
         if at.phase == Phase::Start {
             let size = self.files[at.file.0 as usize].size;

@@ -111,10 +111,11 @@ impl CacheStats {
         }
     }
 
-    /// A touch was no fault.
-    pub(super) const fn touched(&mut self) {
-        self.waits[Cause::Fault as usize].count -= 1;
-        self.touches += 1;
+    /// A read found its one page.
+    #[inline]
+    pub(super) const fn read_hit(&mut self) {
+        self.waits[Cause::Read as usize].count += 1;
+        self.hits += 1;
     }
 
     pub(super) fn slept(&mut self, cause: Cause, span: Nanos) {

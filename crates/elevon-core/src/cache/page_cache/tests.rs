@@ -244,29 +244,12 @@ fn dont_need_writes_and_drops() {
 #[test]
 fn a_blocked_task_submits_nothing() {
     let (mut cache, open) = cache(64, 512, |_| {});
-    assert_eq!(cache.call(T0, call(open, CallKind::Fadvise(Advice::WillNeed), 0, 0)), cache.call_done_now());
+    let advice = call(open, CallKind::Fadvise(Advice::WillNeed), 0, 0);
+    assert_eq!(cache.call(T0, advice), Called::Done(advice.done(0)));
     cache.task_blocked(TaskId(0));
     assert_eq!(cache.poll_io(T0), None);
     cache.task_unblocked(TaskId(0));
     assert!(cache.poll_io(T0).is_some_and(|io| io.bytes.get() == 2 * MIB && io.vectors == 1));
-}
-
-impl PageCache {
-    /// What a call that needs no I/O answers, for comparisons.
-    fn call_done_now(&self) -> Called {
-        let (task, token, zero) = (TaskId(0), 7, Nanos::ZERO);
-        let status = Status::Ok;
-        Called::Done(CallDone {
-            task,
-            token,
-            status,
-            bytes: 0,
-            waited: zero,
-            device: zero,
-            paused: zero,
-            is_major: false,
-        })
-    }
 }
 
 #[test]
