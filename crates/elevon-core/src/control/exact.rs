@@ -11,7 +11,8 @@
 //! I/O goes at once and is owed.
 //!
 //! Cost: a tenant without a rule on its path O(1), once its path was walked after the last change of any rule; else O(depth) to
-//! pass, O(depth + log levels that hold something) to wait. [`NODE_BYTES`] a tenant below a rule.
+//! pass, O(depth + log levels that hold something) to wait. [`NODE_BYTES`] a tenant below a rule, and [`QUEUES_BYTES`] beside the
+//! entries once something has waited there.
 
 extern crate alloc;
 use alloc::boxed::Box;
@@ -30,8 +31,10 @@ mod tests;
 
 use bucket::Bucket;
 
-/// What a tenant takes in memory while nothing of it waits.
+/// What a tenant takes in memory before anything of it has waited.
 pub const NODE_BYTES: usize = size_of::<Node>();
+/// What its queues take beside that, without what stands in them.
+pub const QUEUES_BYTES: usize = size_of::<Queues>();
 
 const DIRECTIONS: [Direction; 2] = [Direction::Read, Direction::Write];
 const CLASSES: usize = 3;
@@ -60,6 +63,10 @@ struct Backlog {
 impl Backlog {
     fn is_empty(&self) -> bool {
         self.classes.iter().all(VecDeque::is_empty)
+    }
+
+    fn front(&mut self) -> Option<&mut Held> {
+        self.classes.iter_mut().find_map(VecDeque::front_mut)
     }
 
     fn pop(&mut self) -> Option<Held> {
@@ -148,8 +155,10 @@ impl Exact {
         self.nodes.get(tenant.index()).map_or_else(Limits::default, |node| node.limits)
     }
 
-    /// Sets a tenant's limits. What it owes it still owes, at the new rate; what waits is looked at anew.
+    /// Sets a tenant's limits. What it owes it still owes, at the new rate; what waits is looked at anew. Panics where a
+    /// limit is 0: it would never let anything go.
     pub fn set(&mut self, now: Instant, tenant: TenantId, limits: Limits) {
+        assert!(limits.is_valid(), "a limit of 0 for tenant {}", tenant.index());
         let node = self.node(tenant);
         let old = node.limits;
         let rates = |l: &Limits| [l.bps[0], l.bps[1], l.iops[0], l.iops[1], l.total_bps, l.total_iops];
@@ -261,6 +270,25 @@ impl Exact {
         }
     }
 
+    /// A tenant leaves the line that it stands in: what its next bio waited for until now is written down. From now on the bio
+    /// waits for something else, or goes.
+    fn settle(
+        &mut self,
+        now: Instant,
+        tenant: TenantId,
+        direction: Direction,
+        ledger: &mut Ledger,
+    ) -> (TenantId, Rule) {
+        let backlog = self.backlog(tenant, direction).expect("it stands in a line");
+        let (level, rule) = backlog.at.take().expect("it stands in a line");
+        let front_since = core::mem::replace(&mut backlog.front_since, now);
+        let held = backlog.front().expect("it stands in a line");
+        let since = core::mem::replace(&mut held.since, now);
+        ledger.add(tenant, Cause::LimitQueue { level: tenant }, front_since.max(since).since(since));
+        ledger.add(tenant, Cause::Limit { level, rule }, now.since(front_since.max(since)));
+        (level, rule)
+    }
+
     /// The next of a tenant goes.
     fn go(
         &mut self,
@@ -270,13 +298,10 @@ impl Exact {
         direction: Direction,
         ledger: &mut Ledger,
     ) -> BioId {
-        let backlog = self.backlog(tenant, direction).expect("something waits");
-        let held = backlog.pop().expect("something waits");
-        let (level, rule) = backlog.at.take().expect("it stands in a line");
-        let front_since = core::mem::replace(&mut backlog.front_since, now).max(held.since);
+        let (level, rule) = self.settle(now, tenant, direction, ledger);
+        let backlog = self.backlog(tenant, direction).expect("it stands in a line");
+        let held = backlog.pop().expect("it stands in a line");
         let has_more = !backlog.is_empty();
-        ledger.add(tenant, Cause::LimitQueue { level: tenant }, front_since.since(held.since));
-        ledger.add(tenant, Cause::Limit { level, rule }, now.since(front_since));
         self.held -= 1;
         self.pay(now, tenants, tenant, direction, held.bytes);
         if has_more {
@@ -298,11 +323,12 @@ const fn class_of(ioprio: IoPrio) -> usize {
 impl Limiter for Exact {
     fn admit(&mut self, now: Instant, tenants: &Tenants, bio: BioId, charge: &Charge) -> Verdict {
         let (tenant, direction) = (charge.tenant, charge.direction());
-        if !self.is_ruled(tenants, tenant, direction) {
+        // Where the last rule has just gone, what it held goes first.
+        let waits = self.backlog(tenant, direction).is_some_and(|backlog| !backlog.is_empty());
+        if !waits && !self.is_ruled(tenants, tenant, direction) {
             return Verdict::Pass;
         }
         let bytes = if charge.first { charge.bytes } else { 0 };
-        let waits = self.backlog(tenant, direction).is_some_and(|backlog| !backlog.is_empty());
         let blocked = match charge.must_issue || waits {
             true => None,
             false => self
@@ -338,7 +364,10 @@ impl Limiter for Exact {
                 let tenant = line.tenants.pop_front().expect("a level in the tree has a line");
                 match self.blocked_by(now.get(), tenants, tenant, direction) {
                     None => out.push(self.go(now, tenants, tenant, direction, ledger)),
-                    Some(other) => self.stand(tenant, direction, other),
+                    Some(other) => {
+                        self.settle(now, tenant, direction, ledger);
+                        self.stand(tenant, direction, other);
+                    }
                 }
             }
             self.rekey(level, direction);

@@ -13,7 +13,8 @@
 //! writes are held like any other, as there.
 //!
 //! Cost: a tenant without a rule on its path O(1), once its path was walked after the last change of any rule; else O(depth) to
-//! pass, O(log tenants that wait) to wait. [`NODE_BYTES`] a tenant below a rule, queues only while something waits.
+//! pass, O(depth + log tenants that wait) to wait, whatever the number of tenants. [`NODE_BYTES`] a tenant below a rule, and
+//! [`QUEUES_BYTES`] beside the entries once something has waited there.
 
 extern crate alloc;
 use alloc::boxed::Box;
@@ -32,8 +33,10 @@ mod tests;
 
 use slice::{Clock, Slice, Wait};
 
-/// What a tenant takes in memory while nothing of it waits.
+/// What a tenant takes in memory before anything of it has waited.
 pub const NODE_BYTES: usize = size_of::<Node>();
+/// What its queues take beside that, without what stands in them.
+pub const QUEUES_BYTES: usize = size_of::<Queues>();
 
 /// Reads and writes of a turn.
 const TURN: [u32; 2] = [6, 2];
@@ -73,6 +76,17 @@ struct Held {
     /// Its bytes are charged at this level.
     paid: bool,
     since: Instant,
+}
+
+/// A bio that the current run let through.
+#[derive(Clone, Copy, Debug)]
+struct Through {
+    /// How many of the same source went through before it in this run, and the place of the source among all.
+    turn: u32,
+    place: u32,
+    /// The last level that it passed.
+    source: TenantId,
+    bio: BioId,
 }
 
 /// What waits at a level, by direction.
@@ -126,8 +140,8 @@ pub struct IoMax {
     /// Tenants that hold something by (tick, order of arrival).
     waiting: BTreeSet<(u64, u64, TenantId)>,
     sequence: u64,
-    /// What the current run let through, by direction and then by the child of the root it came from.
-    through: [Vec<(TenantId, BioId)>; 2],
+    /// What the current run let through, by direction.
+    through: [Vec<Through>; 2],
 }
 
 impl IoMax {
@@ -154,8 +168,9 @@ impl IoMax {
     }
 
     /// Sets a tenant's limits. What was earned under the old ones is carried over while something waits, and what waits is
-    /// looked at anew; a limit that goes lets go at once.
+    /// looked at anew; a limit that goes lets go at once. Panics where a limit is 0: it would never let anything go.
     pub fn set(&mut self, now: Instant, tenant: TenantId, limits: Limits) {
+        assert!(limits.is_valid(), "a limit of 0 for tenant {}", tenant.index());
         let tick = self.tick_of(now);
         let clock = self.clock;
         let node = self.node(tenant);
@@ -303,7 +318,7 @@ impl IoMax {
     }
 
     /// Takes the front of a level and gives the turn on; writes down what it waited for here.
-    fn pop(&mut self, now: Instant, level: TenantId, direction: Direction, ledger: &mut Ledger) -> (TenantId, Held) {
+    fn pop(&mut self, now: Instant, level: TenantId, direction: Direction, ledger: &mut Ledger) -> Held {
         let d = direction as usize;
         let rule = self.nodes[level.index()].denied[d].unwrap_or(bytes_rule(direction));
         let queues = self.nodes[level.index()].queues.as_mut().expect("something waits");
@@ -322,7 +337,7 @@ impl IoMax {
         }
         ledger.add(held.tenant, Cause::LimitQueue { level }, since_front.since(held.since));
         ledger.add(held.tenant, Cause::Limit { level, rule }, now.since(since_front));
-        (source, held)
+        held
     }
 
     /// Puts a tenant that holds something where it belongs in the tree, behind its equals; takes one that does not out.
@@ -363,8 +378,8 @@ impl IoMax {
                 if wait.is_some() {
                     break;
                 }
-                let (source, held) = self.pop(now, level, direction, ledger);
-                self.pass_up(now, tenants, (level, source), direction, held);
+                let held = self.pop(now, level, direction, ledger);
+                self.pass_up(now, tenants, level, direction, held);
                 went += 1;
             }
         }
@@ -372,20 +387,18 @@ impl IoMax {
     }
 
     /// A bio leaves a level: it waits at the next, or is through.
-    fn pass_up(
-        &mut self,
-        now: Instant,
-        tenants: &Tenants,
-        (level, _source): (TenantId, TenantId),
-        direction: Direction,
-        held: Held,
-    ) {
+    fn pass_up(&mut self, now: Instant, tenants: &Tenants, level: TenantId, direction: Direction, held: Held) {
         let tick = self.tick_of(now);
         let d = direction as usize;
         self.pay(tick, level, direction, &held);
         let Some(parent) = self.above(tenants, level) else {
             self.held -= 1;
-            self.through[d].push((level, held.bio));
+            let list = &mut self.through[d];
+            let (turn, place) = match list.iter().rev().find(|other| other.source == level) {
+                Some(last) => (last.turn + 1, last.place),
+                None => (0, list.len() as u32),
+            };
+            list.push(Through { turn, place, source: level, bio: held.bio });
             return;
         };
         let child_start = self.nodes[level.index()].slices[d].start();
@@ -401,19 +414,8 @@ impl IoMax {
     /// Hands out what a run let through: reads before writes, by turns over the sources.
     fn hand_out(&mut self, out: &mut Vec<BioId>) {
         for list in &mut self.through {
-            let mut rounds: VecDeque<(TenantId, VecDeque<BioId>)> = VecDeque::new();
-            for (source, bio) in list.drain(..) {
-                match rounds.iter_mut().find(|(known, _)| *known == source) {
-                    Some((_, bios)) => bios.push_back(bio),
-                    None => rounds.push_back((source, VecDeque::from([bio]))),
-                }
-            }
-            while let Some((source, mut bios)) = rounds.pop_front() {
-                out.extend(bios.pop_front());
-                if !bios.is_empty() {
-                    rounds.push_back((source, bios));
-                }
-            }
+            list.sort_unstable_by_key(|bio| (bio.turn, bio.place));
+            out.extend(list.drain(..).map(|bio| bio.bio));
         }
     }
 }

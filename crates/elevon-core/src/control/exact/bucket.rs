@@ -2,7 +2,19 @@
 
 use super::super::limits::UNLIMITED;
 
-const SECOND: u128 = 1_000_000_000;
+const SECOND: u64 = 1_000_000_000;
+
+/// `units · 1 s + rest` divided by a rate, and what is left over. In 64 bits where it fits, which is many times as fast.
+fn nanos(units: u64, rest: u64, rate: u64) -> (u64, u64) {
+    match units.checked_mul(SECOND).and_then(|product| product.checked_add(rest)) {
+        Some(product) => (product / rate, product % rate),
+        None => {
+            let product = u128::from(units) * u128::from(SECOND) + u128::from(rest);
+            let rate = u128::from(rate);
+            (u64::try_from(product / rate).unwrap_or(u64::MAX), (product % rate) as u64)
+        }
+    }
+}
 
 /// One limit. `tat` (theoretical arrival time) is when all that went so far would have gone at the rate.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -19,8 +31,8 @@ impl Bucket {
         if rate == UNLIMITED {
             return 0;
         }
-        let burst = (u128::from(burst) * SECOND).div_ceil(u128::from(rate));
-        self.tat.saturating_sub(u64::try_from(burst).unwrap_or(u64::MAX))
+        let (burst, left) = nanos(burst, 0, rate);
+        self.tat.saturating_sub(burst.saturating_add(u64::from(left > 0)))
     }
 
     /// So many units go now.
@@ -31,9 +43,9 @@ impl Bucket {
         if self.tat < now {
             *self = Self { tat: now, left: 0 };
         }
-        let cost = u128::from(units) * SECOND + u128::from(self.left);
-        self.tat = self.tat.saturating_add(u64::try_from(cost / u128::from(rate)).unwrap_or(u64::MAX));
-        self.left = (cost % u128::from(rate)) as u64;
+        let (cost, left) = nanos(units, self.left, rate);
+        self.tat = self.tat.saturating_add(cost);
+        self.left = left;
     }
 
     /// The rate changes: what is owed stays owed, in units.

@@ -129,6 +129,36 @@ fn rt_does_not_wait_behind_be_nor_reads_behind_writes() {
 }
 
 #[test]
+fn each_level_and_rule_is_charged_what_it_held() {
+    let mut rig = Rig::new();
+    let riops = |rate| Limits { iops: [rate, UNLIMITED], ..Limits::default() };
+    let parent = rig.tenant(ROOT, riops(2));
+    let (slow, other) = (rig.tenant(parent, riops(1)), rig.tenant(parent, Limits::default()));
+    let start = rig.now;
+    rig.submit(charge(slow, Op::Read, KIB));
+    rig.submit(charge(slow, Op::Read, KIB));
+    rig.now = start + Nanos::from_millis(900);
+    rig.submit(charge(other, Op::Read, KIB));
+    rig.drain();
+    assert_eq!(rig.micros(start), [0, 1_400_000, 900_000]);
+    let rows: Vec<(Cause, Nanos)> = rig.ledger.of(slow).iter().map(|&(cause, wait)| (cause, wait.time)).collect();
+    let limit = |level| Cause::Limit { level, rule: Rule::ReadIops };
+    assert_eq!(rows, [(limit(parent), Nanos::from_millis(400)), (limit(slow), Nanos::from_millis(1000))]);
+}
+
+#[test]
+fn a_rule_that_goes_lets_what_it_held_go_first() {
+    let mut rig = Rig::new();
+    let tenant = rig.tenant(ROOT, bps(MIB));
+    let all: Vec<u32> = (0..3).map(|_| rig.submit(charge(tenant, Op::Read, MIB))).collect();
+    rig.stage.set(rig.now, tenant, Limits::default());
+    let late = rig.submit(charge(tenant, Op::Read, MIB));
+    let start = rig.now;
+    rig.drain();
+    assert_eq!((rig.now, &rig.order[..3], rig.order[3]), (start, &all[..], late));
+}
+
+#[test]
 fn journal_goes_at_once_and_is_owed() {
     let mut rig = Rig::new();
     let tenant = rig.tenant(ROOT, bps(MIB));
@@ -233,7 +263,7 @@ fn no_window_exceeds_a_limit_and_its_burst() {
             let of = limits(&mut below);
             alive.push(rig.tenant(parent, of));
         }
-        for _ in 0..300 {
+        for step in 0..300 {
             rig.now = rig.now + Nanos::new(below(30_000_000));
             match below(10) {
                 0 if changes => {
@@ -253,15 +283,73 @@ fn no_window_exceeds_a_limit_and_its_burst() {
                     let op = if below(2) == 0 { Op::Read } else { Op::Write };
                     let tenant = alive[below(alive.len() as u64) as usize];
                     let first = below(5) > 0;
-                    rig.submit(Charge { first, ..charge(tenant, op, (1 + below(64)) * 4 * KIB) });
+                    let class = [PrioClass::Rt, PrioClass::Be, PrioClass::Idle][below(3) as usize];
+                    let (ioprio, must_issue) = (IoPrio::new(class, 0), below(20) == 0);
+                    let bytes = (1 + below(64)) * 4 * KIB;
+                    rig.submit(Charge { first, ioprio, must_issue, ..charge(tenant, op, bytes) });
                 }
+            }
+            if step % 8 == 0 && !changes {
+                rig.release();
+                check_nothing_is_held_for_nothing(&rig, &alive);
             }
         }
         rig.drain();
+        check_order(&rig, &alive);
         let waits = rig.charges.iter().zip(&rig.went).map(|((came, _), went)| went.unwrap().since(*came).get());
         assert_eq!(rig.ledger.iter().map(|(.., time)| time.get()).sum::<u64>(), waits.sum::<u64>(), "seed {seed}");
         if !changes {
             check_windows(&rig, &alive);
+        }
+    }
+}
+
+/// What is behind others of its tenant, direction and class goes after them.
+fn check_order(rig: &Rig, tenants: &[TenantId]) {
+    for &tenant in tenants {
+        for (op, class) in [Op::Read, Op::Write].into_iter().flat_map(|op| (0..CLASSES).map(move |class| (op, class))) {
+            let mine = rig.order.iter().filter(|&&bio| {
+                let charge = &rig.charges[bio as usize].1;
+                (charge.tenant, charge.op, class_of(charge.ioprio)) == (tenant, op, class) && !charge.must_issue
+            });
+            assert!(mine.is_sorted(), "{tenant:?} {op:?} class {class}");
+        }
+    }
+}
+
+/// Of everybody who has something waiting, some limit on the path says so still; limits reckoned anew from all that went, in
+/// parts of a nanosecond.
+fn check_nothing_is_held_for_nothing(rig: &Rig, tenants: &[TenantId]) {
+    let mut gone: Vec<(u128, &Charge)> = vec![];
+    for &id in &rig.order {
+        gone.push((u128::from(rig.went[id as usize].unwrap().get()), &rig.charges[id as usize].1));
+    }
+    let now = u128::from(rig.now.get());
+    let holds = |level: TenantId, directions: &[Direction], rate: u64, burst: u64, counts_bytes: bool| {
+        let mut tat = 0;
+        let of_level =
+            |charge: &Charge| rig.tenants.is_below(charge.tenant, level) && directions.contains(&charge.direction());
+        for (at, charge) in gone.iter().filter(|(_, charge)| of_level(charge)) {
+            let bytes = if charge.first { charge.bytes } else { 0 };
+            let units = if counts_bytes { bytes } else { 1 };
+            tat = tat.max(at * u128::from(rate)) + u128::from(units) * 1_000_000_000;
+        }
+        rate != UNLIMITED && tat > now * u128::from(rate) + u128::from(burst) * 1_000_000_000
+    };
+    for &tenant in &tenants[1..] {
+        for direction in DIRECTIONS {
+            let waits = (0..rig.went.len()).any(|bio| {
+                let charge = &rig.charges[bio].1;
+                rig.went[bio].is_none() && charge.tenant == tenant && charge.direction() == direction
+            });
+            let held = |level: TenantId| {
+                let limits = rig.stage.limits(level);
+                holds(level, &[direction], limits.bps[direction as usize], limits.burst_bytes, true)
+                    || holds(level, &[direction], limits.iops[direction as usize], limits.burst_ios, false)
+                    || holds(level, &DIRECTIONS, limits.total_bps, limits.burst_bytes, true)
+                    || holds(level, &DIRECTIONS, limits.total_iops, limits.burst_ios, false)
+            };
+            assert!(!waits || rig.tenants.path(tenant).any(held), "{tenant:?} is held for nothing");
         }
     }
 }
@@ -278,22 +366,27 @@ fn check_windows(rig: &Rig, tenants: &[TenantId]) {
                 let charge = &rig.charges[**id as usize].1;
                 rig.tenants.is_below(charge.tenant, level) && directions.contains(&charge.direction())
             };
-            let gone: Vec<(u64, u64)> = rig
+            let gone: Vec<(bool, u64, u64)> = rig
                 .order
                 .iter()
                 .filter(counts)
                 .map(|&id| {
                     let charge = &rig.charges[id as usize].1;
-                    (rig.went[id as usize].unwrap().get(), if charge.first { charge.bytes } else { 0 })
+                    (
+                        charge.must_issue,
+                        rig.went[id as usize].unwrap().get(),
+                        if charge.first { charge.bytes } else { 0 },
+                    )
                 })
                 .collect();
             for from in 0..gone.len() {
                 let (mut bytes, mut ios) = (0u64, 0u64);
-                for &(at, size) in &gone[from..] {
-                    // What went before the last of the window; that one is the "one I/O".
-                    let window = u128::from(at - gone[from].0);
+                for &(must_issue, at, size) in &gone[from..] {
+                    // What went before the last of the window; that one is the "one I/O". A journal's is never asked.
+                    let window = u128::from(at - gone[from].1);
                     let within = |used: u64, rate: u64, burst: u64| {
                         rate == UNLIMITED
+                            || must_issue
                             || u128::from(used)
                                 <= (u128::from(rate) * window).div_ceil(1_000_000_000) + u128::from(burst) + 1
                     };

@@ -4,6 +4,9 @@ extern crate std;
 use std::vec;
 use std::vec::Vec;
 
+mod model;
+
+use self::model::Model;
 use super::*;
 use crate::control::limits::UNLIMITED;
 use crate::ioprio::IoPrio;
@@ -27,9 +30,10 @@ fn charge(tenant: TenantId, op: Op, bytes: u64) -> Charge {
     }
 }
 
-/// A stage with tenants and a virtual clock in ms.
+/// A stage with tenants and a virtual clock in ms, beside a naive model of it that has to agree in everything.
 struct Rig {
     stage: IoMax,
+    model: Model,
     tenants: Tenants,
     now: Instant,
     ledger: Ledger,
@@ -45,6 +49,7 @@ impl Rig {
         let config = Config { slice_ms, ..Config::of(&kernel.rules(), 1000, true) };
         Self {
             stage: IoMax::new(config),
+            model: Model::new(&config),
             tenants: Tenants::new(),
             now: Instant::ZERO,
             ledger: Ledger::default(),
@@ -60,8 +65,35 @@ impl Rig {
         // As though time had gone on long before the first I/O.
         rig.now = Instant::new(10_000_000_000);
         let tenant = rig.tenants.add(ROOT).unwrap();
-        rig.stage.set(rig.now, tenant, limits);
+        rig.set(tenant, limits);
         (rig, tenant)
+    }
+
+    fn ticks(&self) -> u64 {
+        self.now.get() / 1_000_000
+    }
+
+    fn check(&self) {
+        self.stage.self_check(&self.tenants);
+        assert_eq!(self.stage.held(), self.model.held());
+        let wakeup = self.stage.next_wakeup().map(|at| at.get() / 1_000_000);
+        assert_eq!(wakeup, self.model.next_wakeup(), "what is due next");
+    }
+
+    fn set(&mut self, tenant: TenantId, limits: Limits) {
+        self.stage.set(self.now, tenant, limits);
+        self.model.set(self.ticks(), tenant, limits);
+        self.check();
+    }
+
+    fn remove(&mut self, tenant: TenantId) -> bool {
+        let removed = self.tenants.remove(tenant).is_ok();
+        if removed {
+            self.stage.on_tenant_removed(self.now, &self.tenants, tenant);
+            self.model.set(self.ticks(), tenant, Limits::default());
+            self.check();
+        }
+        removed
     }
 
     fn submit(&mut self, charge: &Charge) -> u32 {
@@ -69,18 +101,20 @@ impl Rig {
         self.next += 1;
         self.came.push(self.now);
         let passed = self.stage.admit(self.now, &self.tenants, BioId(id), charge) == Verdict::Pass;
+        assert_eq!(passed, self.model.admit(self.ticks(), &self.tenants, id, charge), "bio {id} passes");
         self.went.push(passed.then_some(self.now));
         if passed {
             self.order.push(id);
         }
-        self.stage.self_check(&self.tenants);
+        self.check();
         id
     }
 
     fn release(&mut self) -> Vec<u32> {
         let mut out = vec![];
         self.stage.release(self.now, &self.tenants, &mut self.ledger, &mut out);
-        self.stage.self_check(&self.tenants);
+        assert!(out.iter().map(|bio| bio.0).eq(self.model.release(self.ticks(), &self.tenants)), "what goes, in order");
+        self.check();
         for bio in &out {
             assert!(self.went[bio.index()].replace(self.now).is_none(), "a bio goes once");
             self.order.push(bio.0);
@@ -96,6 +130,11 @@ impl Rig {
 
     /// One reader, the next I/O on dispatch of the last; times in ms since the start.
     fn back_to_back(&mut self, charge: &Charge, count: usize) -> Vec<u64> {
+        self.closed_loop(charge, count, Nanos::ZERO)
+    }
+
+    /// One reader, the next I/O so long after dispatch of the last; when each went, in ms since the start.
+    fn closed_loop(&mut self, charge: &Charge, count: usize, service: Nanos) -> Vec<u64> {
         let start = self.now;
         let mut times = vec![];
         while times.len() < count {
@@ -104,6 +143,7 @@ impl Rig {
                 self.step();
             }
             times.push(self.now.since(start).get() / 1_000_000);
+            self.now = self.now + service;
         }
         times
     }
@@ -139,6 +179,39 @@ fn bytes_go_as_slices_earn_them() {
         let (mut rig, tenant) = Rig::one(kernel, 100, bps(10 * MIB));
         let times = rig.back_to_back(&charge(tenant, Op::Read, 64 * KIB), 33);
         assert_eq!((times[15], times[16], times[31], times[32]), (0, 106, 106, 206), "{kernel:?}");
+    }
+}
+
+#[test]
+fn a_device_that_takes_its_time_moves_only_what_was_earned() {
+    for kernel in [Kernel::V6_1, Kernel::V6_18] {
+        let (mut rig, tenant) = Rig::one(kernel, 100, bps(MIB));
+        let times = rig.closed_loop(&charge(tenant, Op::Read, 64 * KIB), 9, Nanos::from_millis(10));
+        assert_eq!(times, [0, 125, 135, 250, 312, 322, 437, 501, 511], "{kernel:?}");
+    }
+}
+
+/// A slice earns whole I/Os, and what is left over is forgotten.
+#[test]
+fn limits_of_ios_are_met_in_steps() {
+    use Kernel::{V6_1, V6_18};
+    let cases = [
+        (V6_1, 100, &[(15, 10.0), (75, 70.0), (99, 90.0), (1, 0.53), (3, 1.67), (5, 3.33), (9, 5.0)][..]),
+        (
+            V6_18,
+            100,
+            &[(15, 10.0), (75, 70.0), (99, 90.0), (1, 1.0), (3, 3.0), (5, 4.98), (6, 4.0), (7, 11.0), (9, 16.8)],
+        ),
+        (V6_18, 20, &[(99, 50.0), (75, 50.0), (100, 100.0), (10, 10.0), (25, 25.0), (33, 17.7), (45, 80.0)]),
+    ];
+    for (kernel, slice, rates) in cases {
+        for &(limit, expected) in rates {
+            let (mut rig, tenant) = Rig::one(kernel, slice, iops(limit));
+            let count = 60 * expected as usize + 40;
+            let times = rig.back_to_back(&charge(tenant, Op::Read, KIB), count);
+            let rate = (count - 1) as f64 / (times[count - 1] as f64 / 1000.0);
+            assert!((rate / expected - 1.0).abs() < 0.04, "{kernel:?}, slice {slice}, riops {limit}: {rate:.2}");
+        }
     }
 }
 
@@ -205,14 +278,14 @@ fn a_change_of_limit_carries_what_was_earned() {
     let id = rig.submit(&charge(tenant, Op::Read, MIB));
     rig.now = start + Nanos::from_millis(500);
     rig.release();
-    rig.stage.set(rig.now, tenant, bps(2 * MIB));
+    rig.set(tenant, bps(2 * MIB));
     while rig.went[id as usize].is_none() {
         rig.step();
     }
     assert_eq!(rig.now.since(start), Nanos::from_millis(750));
     // A limit that goes lets go at once.
     let id = rig.submit(&charge(tenant, Op::Read, MIB));
-    rig.stage.set(rig.now, tenant, Limits::default());
+    rig.set(tenant, Limits::default());
     assert_eq!((rig.stage.live_rules(), rig.stage.next_wakeup().unwrap() <= rig.now), (0, true));
     assert_eq!(rig.release(), [id]);
 }
@@ -221,14 +294,14 @@ fn a_change_of_limit_carries_what_was_earned() {
 fn a_turn_is_six_reads_and_two_writes_and_reads_go_first() {
     let (mut rig, tenant) = Rig::one(Kernel::V6_1, 100, bps(MIB));
     let both = Limits { bps: [MIB, MIB], ..Limits::default() };
-    rig.stage.set(rig.now, tenant, both);
+    rig.set(tenant, both);
     let mut all = vec![];
     for op in [Op::Read, Op::Write] {
         for _ in 0..10 {
             all.push(rig.submit(&charge(tenant, op, MIB)));
         }
     }
-    rig.stage.set(rig.now, tenant, Limits::default());
+    rig.set(tenant, Limits::default());
     assert_eq!(rig.release(), all, "in one run: ten reads, then ten writes");
 }
 
@@ -239,9 +312,9 @@ fn a_parents_limit_is_shared_by_turns() {
         rig.now = Instant::new(10_000_000_000);
         let parent = rig.tenants.add(ROOT).unwrap();
         let children = [0; 2].map(|_| rig.tenants.add(parent).unwrap());
-        rig.stage.set(rig.now, parent, bps(2 * MIB));
+        rig.set(parent, bps(2 * MIB));
         if limited {
-            rig.stage.set(rig.now, children[0], bps(MIB));
+            rig.set(children[0], bps(MIB));
         }
         let end = rig.now + Nanos::from_millis(10_000);
         let mut done = [0u64; 2];
@@ -290,6 +363,28 @@ fn the_rest_of_a_split_bio_is_one_more_io_and_no_more_bytes() {
 }
 
 #[test]
+fn each_level_and_rule_is_charged_what_it_held() {
+    let (mut rig, parent) = Rig::one(Kernel::V6_1, 100, iops(1));
+    let child = rig.tenants.add(parent).unwrap();
+    rig.set(child, bps(MIB));
+    let start = rig.now;
+    let both = [0; 2].map(|_| rig.submit(&charge(child, Op::Read, MIB)));
+    while rig.stage.held() > 0 {
+        rig.step();
+    }
+    let [first, second] = both.map(|bio| rig.went[bio as usize].unwrap().since(start));
+    let charged =
+        |cause: Cause| rig.ledger.of(child).iter().find(|row| row.0 == cause).map_or(Nanos::ZERO, |row| row.1.time);
+    let at_child = charged(Cause::Limit { level: child, rule: Rule::ReadBps });
+    let at_parent = charged(Cause::Limit { level: parent, rule: Rule::ReadIops });
+    let behind = charged(Cause::LimitQueue { level: child }) + charged(Cause::LimitQueue { level: parent });
+    assert_eq!(at_child, Nanos::from_millis(2000), "a second each");
+    assert!(at_parent > Nanos::from_millis(500), "{at_parent:?}");
+    assert!(behind >= Nanos::from_millis(1000), "the second waits for the first to go: {behind:?}");
+    assert_eq!(at_child + at_parent + behind, first + second);
+}
+
+#[test]
 fn a_tenant_without_a_rule_on_its_path_is_let_alone() {
     let (mut rig, ruled) = Rig::one(Kernel::V6_18, 100, bps(MIB));
     let other = rig.tenants.add(ROOT).unwrap();
@@ -330,8 +425,7 @@ fn random_tenants_limits_and_removals() {
                 0 => alive.push(rig.tenants.add(alive[below(alive.len() as u64) as usize]).unwrap()),
                 1 if alive.len() > 1 && changes => {
                     let at = 1 + below(alive.len() as u64 - 1) as usize;
-                    if rig.tenants.remove(alive[at]).is_ok() {
-                        rig.stage.on_tenant_removed(rig.now, &rig.tenants, alive[at]);
+                    if rig.remove(alive[at]) {
                         alive.remove(at);
                     }
                 }
@@ -339,7 +433,7 @@ fn random_tenants_limits_and_removals() {
                     let mut any = |unit: u64| if changes && below(2) == 0 { UNLIMITED } else { (1 + below(50)) * unit };
                     let limits =
                         Limits { bps: [any(100 * KIB), any(100 * KIB)], iops: [any(5), any(5)], ..Limits::default() };
-                    rig.stage.set(rig.now, alive[1 + below(alive.len() as u64 - 1) as usize], limits);
+                    rig.set(alive[1 + below(alive.len() as u64 - 1) as usize], limits);
                 }
                 3 | 4 => {
                     rig.release();
