@@ -23,6 +23,9 @@ pub(crate) enum Command {
     /// Run one job file under several stacks and put them side by side
     #[command(after_help = COMPARE_EXAMPLES)]
     Compare(CompareArgs),
+    /// Measure a device, simulated or real, and print what io.cost.model wants to know of it
+    #[command(long_about = CALIBRATE_ABOUT, after_help = CALIBRATE_EXAMPLES)]
+    Calibrate(CalibrateArgs),
     /// Repeat a published experiment: the figures then and ours, and why they differ
     Reproduce(ReproduceArgs),
     /// List the simulated devices, or show one: parameters, sources, predictions beside what the model does
@@ -47,6 +50,26 @@ const COMPARE_EXAMPLES: &str = "\
 Examples:
   elevon compare job.fio --vs '--scheduler mq-deadline' --vs '--set fill=max-sectors'
   elevon compare job.fio --device ufs-4.0 --vs '--kernel 6.1' --html compare.html";
+
+const CALIBRATE_ABOUT: &str = "\
+Measure a device, simulated or real, and print what io.cost.model wants to know of it.
+
+io.cost shares a device by the time that I/Os take of it, which it computes from six figures: for reads and for writes
+the bandwidth of large sequential blocks (1 MiB, depth 32), and how many sequential and random blocks of 4 KiB the
+device does a second (depth 128). Six runs measure them, one after the other, without a scheduler and without merging,
+so that it is the device that is measured. A fast device is not well described by the figures of a slow one: without a
+model of its own, weights on it share out the wrong thing.";
+
+const CALIBRATE_EXAMPLES: &str = "\
+Examples:
+  elevon calibrate                                       the default simulated device
+  elevon calibrate --device hdd-7200 --seconds 10        slow devices need time to be measured well
+  elevon calibrate --device /dev/nvme0n1                 reads only; what it stores stays as it is
+  elevon calibrate --device /dev/nvme0n1 --overwrite-data    and writes: destroys what it stores
+  elevon calibrate --output-format json | jq -r .line
+
+Write the line to io.cost.model of the root cgroup, and 'MAJ:MIN enable=1' to io.cost.qos. Where the device was a file, or
+simulated, put the numbers of yours in place of MAJ:MIN (lsblk shows them).";
 
 /// What decides how I/O travels: device, kernel, scheduler, settings.
 #[derive(Args, Clone, Debug)]
@@ -121,6 +144,26 @@ pub(crate) struct CompareArgs {
 }
 
 #[derive(Args, Debug)]
+pub(crate) struct CalibrateArgs {
+    /// Device: a profile (`elevon devices` lists them), a model with parameters, or the path of a file or block device, which is
+    /// then really read
+    #[arg(long, value_name = "D", default_value = "nvme-datacenter")]
+    pub(crate) device: String,
+    /// How long each of the six runs lasts
+    #[arg(long, value_name = "N", default_value_t = 2.0, allow_negative_numbers = true)]
+    pub(crate) seconds: f64,
+    /// On a real path, measure writes too: they destroy the data that is stored there
+    #[arg(long)]
+    pub(crate) overwrite_data: bool,
+    /// Seed of every random choice
+    #[arg(long, value_name = "N", default_value_t = 1, allow_negative_numbers = true)]
+    pub(crate) seed: u64,
+    /// Report as text or as JSON
+    #[arg(long, value_name = "FORMAT", value_enum, default_value_t = OutputFormat::Normal)]
+    pub(crate) output_format: OutputFormat,
+}
+
+#[derive(Args, Debug)]
 pub(crate) struct ReproduceArgs {
     /// Which experiment; without a name they are listed
     pub(crate) name: Option<String>,
@@ -137,9 +180,9 @@ pub(crate) struct NameArgs {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum OutputFormat {
-    /// Text as fio and iostat print it
+    /// Text for people
     Normal,
-    /// fio's JSON schema
+    /// JSON for programs
     Json,
 }
 

@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 mod args;
+mod calibrate;
 mod catalogue;
 mod compare;
 mod console;
@@ -39,6 +40,7 @@ fn dispatch(cli: Cli) -> Result<Outcome, Failure> {
     match cli.command {
         Command::Run(args) => run::run(&args),
         Command::Compare(args) => compare::compare(&args),
+        Command::Calibrate(args) => calibrate::calibrate(&args),
         Command::Reproduce(args) => reproduce::reproduce(&args),
         Command::Devices(args) => catalogue::devices(args.name.as_deref()),
         Command::Schedulers(args) => catalogue::schedulers(args.name.as_deref()),

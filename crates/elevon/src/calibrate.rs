@@ -1,0 +1,267 @@
+//! `elevon calibrate`: what a device can do, as coefficients of io.cost's linear model.
+
+use std::fmt::Write;
+use std::path::Path;
+
+use elevon_core::control::io_cost::{Coefficients, Model};
+use elevon_formats::fio::{MemorySource, parse};
+use elevon_host::interrupt::Interrupt;
+use elevon_report::result::RunResult;
+use elevon_workload::run::NoObserver;
+
+use crate::args::{CalibrateArgs, OutputFormat, StackArgs};
+use crate::console::Console;
+use crate::execute::execute;
+use crate::failure::{Failure, Outcome, emit};
+use crate::plan::{Plan, Target};
+use crate::run::warn;
+
+/// One of the six runs.
+struct Probe {
+    name: &'static str,
+    /// As fio calls it.
+    rw: &'static str,
+    block: u64,
+    depth: u32,
+    /// The coefficient that it gives.
+    key: &'static str,
+}
+
+const SMALL: u64 = 4096;
+const LARGE: u64 = 1 << 20;
+
+const fn probe(name: &'static str, rw: &'static str, block: u64, key: &'static str) -> Probe {
+    Probe { name, rw, block, depth: if block == SMALL { 128 } else { 32 }, key }
+}
+
+/// In the order of the model's line; reads first, which harm nothing.
+const PROBES: [Probe; 6] = [
+    probe("sequential read", "read", LARGE, "rbps"),
+    probe("sequential read", "read", SMALL, "rseqiops"),
+    probe("random read", "randread", SMALL, "rrandiops"),
+    probe("sequential write", "write", LARGE, "wbps"),
+    probe("sequential write", "write", SMALL, "wseqiops"),
+    probe("random write", "randwrite", SMALL, "wrandiops"),
+];
+
+impl Probe {
+    const fn writes(&self) -> bool {
+        self.key.as_bytes()[0] == b'w'
+    }
+
+    const fn block_name(&self) -> &'static str {
+        if self.block == SMALL { "4 KiB" } else { "1 MiB" }
+    }
+
+    /// The job of the run.
+    fn job(&self, seconds: f64) -> String {
+        let (rw, block, depth, micros) = (self.rw, self.block, self.depth, (seconds * 1e6) as u64);
+        format!(
+            "[{}]\nioengine=io_uring\ndirect=1\nrw={rw}\nbs={block}\niodepth={depth}\nnorandommap=1\ntime_based=1\n\
+             runtime={micros}us\n",
+            self.key
+        )
+    }
+}
+
+/// What a run measured.
+struct Measured {
+    probe: &'static Probe,
+    ios: u64,
+    bytes: u64,
+    runtime_ns: u64,
+    mean_ns: u64,
+}
+
+impl Measured {
+    fn of(probe: &'static Probe, result: &RunResult) -> Self {
+        let stats = &result.jobs[0].stats.directions[usize::from(probe.writes())];
+        let mean_ns = stats.clat.sum.checked_div(stats.clat.count.into()).unwrap_or(0) as u64;
+        Self { probe, ios: stats.ios, bytes: stats.bytes, runtime_ns: stats.runtime_ns, mean_ns }
+    }
+
+    fn per_second(&self, amount: u64) -> u64 {
+        let scaled = u128::from(amount) * 1_000_000_000 + u128::from(self.runtime_ns) / 2;
+        scaled.checked_div(self.runtime_ns.into()).unwrap_or(0) as u64
+    }
+
+    fn iops(&self) -> u64 {
+        self.per_second(self.ios)
+    }
+
+    /// The coefficient: bytes a second of large blocks, I/Os a second of small ones.
+    fn coefficient(&self) -> u64 {
+        if self.probe.block == LARGE { self.per_second(self.bytes) } else { self.iops() }
+    }
+}
+
+pub(crate) fn calibrate(args: &CalibrateArgs) -> Result<Outcome, Failure> {
+    if !(0.01..=3600.0).contains(&args.seconds) {
+        return Err(Failure::input(format!("--seconds {}: expected seconds from 0.01 to 3600", args.seconds)));
+    }
+    let stack = stack_args(args)?;
+    // Checked before the first runs; on a real path nothing is written unless the user said so.
+    let mut plans = Vec::new();
+    for probe in &PROBES {
+        let plan = plan_of(probe, &probe.job(args.seconds), &stack)?;
+        if !probe.writes() || args.overwrite_data || matches!(plan.target, Target::Simulated(_)) {
+            plans.push((probe, plan));
+        }
+    }
+    let interrupt = Interrupt::on_signals().map_err(|e| Failure::Machine(format!("cannot watch for signals: {e}")))?;
+    check_that_time_passes(args, &stack, &interrupt)?;
+    let mut measured = Vec::new();
+    for (at, (probe, plan)) in plans.iter().enumerate() {
+        let label = format!("{}/{} {} {}", at + 1, plans.len(), probe.name, probe.block_name());
+        let mut console = Console::new(&label, None, false, None);
+        let (result, outcome) = execute(plan, &mut console, &interrupt)?;
+        console.finish()?;
+        warn(&result.warnings);
+        if outcome != Outcome::Done {
+            return Ok(outcome);
+        }
+        measured.push(Measured::of(probe, &result));
+    }
+    emit(&match args.output_format {
+        OutputFormat::Normal => text(args, &measured),
+        OutputFormat::Json => json(args, &measured),
+    })?;
+    Ok(Outcome::Done)
+}
+
+/// The stack that the device is measured through: nothing in the way. Merging would make a few large I/Os of many small ones;
+/// a process that needs time for each I/O would be measured instead of a fast device.
+fn stack_args(args: &CalibrateArgs) -> Result<StackArgs, Failure> {
+    let stack = StackArgs::of_text("--set nomerges=2 --buffers contiguous --cpu-cost submit=0,complete=0");
+    Ok(StackArgs { device: args.device.clone(), seed: args.seed, ..stack.map_err(Failure::input)? })
+}
+
+fn plan_of(probe: &Probe, job: &str, stack: &StackArgs) -> Result<Plan, Failure> {
+    let mut source = MemorySource::one(probe.key, job);
+    let jobs = parse(&mut source, probe.key)
+        .map_err(|errors| Failure::Input(errors.iter().map(ToString::to_string).collect()))?;
+    let mut plan = Plan::of_jobs(jobs, probe.key, stack)?;
+    // Of jobs that the user did not write.
+    plan.warnings.clear();
+    Ok(plan)
+}
+
+/// A device that takes no time would be run for ever: a thousand I/Os show it.
+fn check_that_time_passes(args: &CalibrateArgs, stack: &StackArgs, interrupt: &Interrupt) -> Result<(), Failure> {
+    let probe = &PROBES[0];
+    let job = probe.job(args.seconds).replace("time_based=1\n", "number_ios=1000\n");
+    let plan = plan_of(probe, &job, stack)?;
+    if let Target::Real(_) = plan.target {
+        return Ok(());
+    }
+    let (result, _) = execute(&plan, &mut NoObserver, interrupt)?;
+    if Measured::of(probe, &result).runtime_ns > 0 {
+        return Ok(());
+    }
+    let device = &args.device;
+    Err(Failure::input(format!(
+        "--device {device}: answers at once, so that nothing costs anything; give it a latency"
+    )))
+}
+
+/// `MAJ:MIN` of a block device that was named by its path; those letters for anything else.
+fn device_number(device: &str) -> String {
+    use std::os::unix::fs::{FileTypeExt, MetadataExt};
+    match std::fs::metadata(Path::new(device)) {
+        Ok(metadata) if metadata.file_type().is_block_device() => {
+            let dev = metadata.rdev();
+            let major = ((dev >> 8) & 0xfff) | ((dev >> 32) & 0xffff_f000);
+            let minor = (dev & 0xff) | ((dev >> 12) & 0xffff_ff00);
+            format!("{major}:{minor}")
+        }
+        Ok(_) | Err(_) => "MAJ:MIN".to_owned(),
+    }
+}
+
+/// The line to write to `io.cost.model`.
+fn line(args: &CalibrateArgs, measured: &[Measured]) -> String {
+    let mut line = format!("{} ctrl=user model=linear", device_number(&args.device));
+    for m in measured {
+        let _ = write!(line, " {}={}", m.probe.key, m.coefficient());
+    }
+    line
+}
+
+fn coefficients(measured: &[Measured]) -> Coefficients {
+    let of = |key| measured.iter().find(|m| m.probe.key == key).map_or(0, Measured::coefficient);
+    Coefficients {
+        rbps: of("rbps"),
+        rseqiops: of("rseqiops"),
+        rrandiops: of("rrandiops"),
+        wbps: of("wbps"),
+        wseqiops: of("wseqiops"),
+        wrandiops: of("wrandiops"),
+    }
+}
+
+fn text(args: &CalibrateArgs, measured: &[Measured]) -> String {
+    let (device, seconds) = (&args.device, args.seconds);
+    let mut out = format!("elevon calibrate: {device}, {seconds} s a run, scheduler none, no merges\n\n");
+    let _ = writeln!(out, "{:<26} depth {:>12} {:>12} {:>12}", "run", "MB/s", "IOPS", "latency us");
+    for m in measured {
+        let name = format!("{}, {}", m.probe.name, m.probe.block_name());
+        let megabytes = m.per_second(m.bytes) as f64 / 1e6;
+        let latency = m.mean_ns as f64 / 1e3;
+        let _ = writeln!(out, "{name:<26} {:>5} {megabytes:>12.1} {:>12} {latency:>12.1}", m.probe.depth, m.iops());
+    }
+    let model = Model::new(&coefficients(measured));
+    out.push_str("\nWhat an I/O then costs, in us of the device:\n");
+    let _ = writeln!(out, "{:<26} {:>12} {:>12} {:>12}", "", "sequential", "random", "merged");
+    for (name, is_write) in [("read", false), ("write", true)] {
+        if !measured.iter().any(|m| m.probe.writes() == is_write) {
+            continue;
+        }
+        for (block, bytes) in [("4 KiB", SMALL), ("64 KiB", 16 * SMALL), ("1 MiB", LARGE)] {
+            let us = |time: elevon_core::units::Nanos| time.get() as f64 / 1e3;
+            let costs = [model.request(is_write, bytes, false), model.request(is_write, bytes, true)];
+            let [sequential, random] = costs.map(us);
+            let merged = us(model.size(is_write, bytes));
+            let _ =
+                writeln!(out, "{:<26} {sequential:>12.2} {random:>12.2} {merged:>12.2}", format!("{name}, {block}"));
+        }
+    }
+    let _ = write!(out, "\nThe line for io.cost.model:\n{}\n", line(args, measured));
+    if measured.len() < PROBES.len() {
+        out.push_str(
+            "\nWrites were not measured, since that destroys what is stored there: --overwrite-data does it. A model without \
+             the\nthree write coefficients prices writes at nothing.\n",
+        );
+    }
+    out
+}
+
+fn json(args: &CalibrateArgs, measured: &[Measured]) -> String {
+    let runs: Vec<_> = measured
+        .iter()
+        .map(|m| {
+            serde_json::json!({
+                "coefficient": m.probe.key,
+                "rw": m.probe.rw,
+                "bs": m.probe.block,
+                "iodepth": m.probe.depth,
+                "total_ios": m.ios,
+                "io_bytes": m.bytes,
+                "runtime_ns": m.runtime_ns,
+                "iops": m.iops(),
+                "bw_bytes": m.per_second(m.bytes),
+                "clat_ns_mean": m.mean_ns,
+            })
+        })
+        .collect();
+    let model: serde_json::Map<_, _> =
+        measured.iter().map(|m| (m.probe.key.to_owned(), m.coefficient().into())).collect();
+    let all = serde_json::json!({
+        "device": args.device,
+        "seconds": args.seconds,
+        "seed": args.seed,
+        "runs": runs,
+        "io.cost.model": model,
+        "line": line(args, measured),
+    });
+    format!("{all:#}\n")
+}

@@ -1,0 +1,81 @@
+//! `elevon calibrate` against devices whose figures are known in closed form.
+
+mod common;
+
+use common::Bench;
+use serde_json::Value;
+
+const SLOTS: &str = "slots:slots=4,latency=1ms,bandwidth=400MB/s,size=1GiB";
+
+fn json(args: &[&str]) -> Value {
+    let all = [&["calibrate", "--output-format", "json"], args].concat();
+    serde_json::from_str(&Bench::new().stdout(&all)).expect("JSON")
+}
+
+#[test]
+fn slots_as_its_parameters_say() {
+    let found = json(&["--device", SLOTS, "--seconds", "0.25"]);
+    // 4 KiB take a server 1 ms and 10.24 us, 1 MiB 1 ms and 2621.44 us; there are four servers.
+    let iops = 4_000_000_000_u64 / 1_010_240;
+    let bps = ((4_u64 << 20) * 1_000_000_000 + 3_621_440 / 2) / 3_621_440;
+    for key in ["rseqiops", "rrandiops", "wseqiops", "wrandiops"] {
+        assert_eq!(found["io.cost.model"][key], iops, "{key}");
+    }
+    for key in ["rbps", "wbps"] {
+        assert_eq!(found["io.cost.model"][key], bps, "{key}");
+    }
+    let line = format!(
+        "MAJ:MIN ctrl=user model=linear rbps={bps} rseqiops={iops} rrandiops={iops} wbps={bps} wseqiops={iops} \
+         wrandiops={iops}"
+    );
+    assert_eq!(found["line"], line);
+    assert_eq!(found["runs"].as_array().expect("runs").len(), 6);
+}
+
+#[test]
+fn null_as_its_latency_and_depth_say() {
+    // 64 commands, or 32 of the large blocks, each 1 ms.
+    let found = json(&["--device", "null:latency=1ms", "--seconds", "0.1"]);
+    for (key, value) in
+        [("rrandiops", 64_000_u64), ("wseqiops", 64_000), ("rbps", 32_000 << 20), ("wbps", 32_000 << 20)]
+    {
+        assert_eq!(found["io.cost.model"][key], value, "{key}");
+    }
+}
+
+#[test]
+fn text_for_people() {
+    let bench = Bench::new();
+    insta::assert_snapshot!(bench.stdout(&["calibrate", "--device", SLOTS, "--seconds", "0.25"]));
+}
+
+#[test]
+fn a_real_file_is_only_read() {
+    let bench = Bench::new();
+    let content: Vec<u8> = (0..4_u32 << 20).map(|n| (n.wrapping_mul(2_654_435_761) >> 13) as u8).collect();
+    bench.file("disk.img", &content);
+    let text = bench.stdout(&["calibrate", "--device", "./disk.img", "--seconds", "0.02"]);
+    assert!(text.contains("rrandiops=") && !text.contains("wbps="), "{text}");
+    assert!(text.contains("--overwrite-data"), "{text}");
+    assert!(std::fs::read(bench.path("disk.img")).expect("the file") == content, "it was written to");
+    bench.stdout(&["calibrate", "--device", "./disk.img", "--seconds", "0.02", "--overwrite-data"]);
+    assert!(std::fs::read(bench.path("disk.img")).expect("the file") != content, "it was not written to");
+}
+
+#[test]
+fn bad_input_is_one_line() {
+    let bench = Bench::new();
+    for (args, words) in [
+        (&["--seconds", "0"][..], "from 0.01 to 3600"),
+        (&["--seconds", "-1"], "from 0.01 to 3600"),
+        (&["--device", "null:latency=0"], "give it a latency"),
+        (&["--device", "nvme-datacentre"], "nvme-datacenter"),
+        (&["--device", "./missing.img"], "missing.img"),
+        (&["--secs", "1"], "--secs"),
+    ] {
+        let output = bench.elevon(&[&["calibrate"], args].concat()).output().expect("the command ran");
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!((output.status.code(), said.lines().count()), (Some(2), 1), "{args:?}: {said}");
+        assert!(said.contains(words), "{args:?}: {said}");
+    }
+}
