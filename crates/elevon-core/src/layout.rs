@@ -34,18 +34,24 @@ impl Layout {
 
     /// A page-aligned buffer from its pages' physical page numbers; neighbours that follow one another become one run.
     pub fn from_pages(pages: impl IntoIterator<Item = u64>) -> Self {
-        let mut runs: Vec<Run> = Vec::new();
-        let mut len = 0;
+        let mut layout = Self { runs: Vec::new(), len: 0, first_physical: 0 };
+        layout.set_pages(pages);
+        layout
+    }
+
+    /// Becomes that buffer in the memory it has already: a layout that is used again allocates nothing.
+    pub fn set_pages(&mut self, pages: impl IntoIterator<Item = u64>) {
+        self.runs.clear();
+        self.len = 0;
         for page in pages {
             let physical = page * PAGE_SIZE;
-            match runs.last_mut() {
+            match self.runs.last_mut() {
                 Some(last) if last.physical + last.len == physical => last.len += PAGE_SIZE,
-                _ => runs.push(Run { start: len, len: PAGE_SIZE, physical }),
+                _ => self.runs.push(Run { start: self.len, len: PAGE_SIZE, physical }),
             }
-            len += PAGE_SIZE;
+            self.len += PAGE_SIZE;
         }
-        let first_physical = runs.first().map_or(0, |run| run.physical);
-        Self { runs, len, first_physical }
+        self.first_physical = self.runs.first().map_or(0, |run| run.physical);
     }
 
     /// A page-aligned buffer from the lengths of its runs in pages; the runs are placed so that none follows another.
@@ -122,6 +128,9 @@ mod tests {
         assert_eq!(lens, [3, 1, 2]);
         assert_eq!(layout.physical(4 * PAGE_SIZE + 5), 22 * PAGE_SIZE + 5);
         assert_eq!(Layout::from_run_pages([3, 1, 2]).runs().len(), 3);
+        let mut again = layout.clone();
+        again.set_pages([4, 5]);
+        assert_eq!(again, Layout::from_pages([4, 5]));
     }
 
     #[test]

@@ -33,7 +33,7 @@ use crate::request::{Request, Requests};
 use crate::sched::{AnyScheduler, Scheduler, SchedulerError, View};
 use crate::status::Status;
 use crate::tags::TagMap;
-use crate::units::{BioId, Bytes, HwQueue, Instant, LayoutId, RequestId, Sector, TaskId, TenantId};
+use crate::units::{BioId, Bytes, HwQueue, Instant, LayoutId, Nanos, RequestId, Sector, TaskId, TenantId};
 
 mod complete;
 pub mod config;
@@ -95,6 +95,8 @@ pub struct Done {
     pub token: u64,
     /// How it ended: the first error of its parts.
     pub status: Status,
+    /// How long the device had the last of its commands; zero where it never got one.
+    pub device: Nanos,
 }
 
 /// What the stack counts beside the kernel's statistics.
@@ -154,6 +156,8 @@ struct Call {
     task: TaskId,
     token: u64,
     status: Status,
+    /// How long the device had the command that ended last.
+    device: Nanos,
     /// Bios outstanding, and one more while the submission is under way.
     parts: u32,
 }
@@ -306,6 +310,11 @@ impl Stack {
     pub fn register_layout(&mut self, layout: Layout) -> LayoutId {
         self.layouts.push(layout);
         LayoutId((self.layouts.len() - 1) as u32)
+    }
+
+    /// Gives a layout to another buffer: pages with these physical page numbers. None of its I/O may be under way.
+    pub fn set_layout(&mut self, id: LayoutId, pages: impl IntoIterator<Item = u64>) {
+        self.layouts[id.index()].set_pages(pages);
     }
 
     /// The next I/O that is over, in order of completion.

@@ -14,7 +14,7 @@ mod source;
 pub mod spec;
 
 pub use diagnostic::{Diagnostic, Span};
-pub use engine::{Behaviour, ENGINES, EngineRow, find_engine};
+pub use engine::{Behaviour, ENGINES, EngineRow, WITHOUT_CACHE, find_engine};
 pub use parse::{ParsedJobs, parse, parse_all};
 pub use render::render;
 pub use source::{HostSource, JobSource, Machine, MemorySource};

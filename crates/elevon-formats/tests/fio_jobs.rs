@@ -5,8 +5,10 @@ mod common;
 use common::{errors, job, parsed, warnings};
 use elevon_core::ioprio::{IoPrio, PrioClass};
 use elevon_core::units::Nanos;
-use elevon_formats::fio::spec::{Amount, BlockSizes, Distribution, FileService, SyncMode, Unified, VerifyMethod};
-use elevon_formats::fio::{MemorySource, parse, parse_all};
+use elevon_formats::fio::spec::{
+    Amount, BlockSizes, Distribution, Fadvise, FileService, SyncMode, Unified, VerifyMethod,
+};
+use elevon_formats::fio::{MemorySource, ParsedJobs, parse, parse_all};
 
 fn fixed(bytes: u64) -> BlockSizes {
     BlockSizes::Range(bytes, bytes)
@@ -399,7 +401,29 @@ fn what_has_no_effect_is_said_once() {
     assert!(lines[1].starts_with("job.fio:5:1: nice: "));
     let buffered = parsed("[a]\n[b]\ndirect=0\n").unwrap().warnings;
     assert_eq!(buffered.len(), 1);
-    assert!(buffered[0].message.contains("runs as direct=1 until there is a page cache"));
+    assert!(buffered[0].message.contains("runs as direct=1 without a page cache"));
+}
+
+#[test]
+fn a_run_with_a_page_cache_hears_nothing_of_runs_without() {
+    let mut jobs = parsed("[a]\n[b]\ndirect=1\nioengine=mmap\nnice=1\n").unwrap();
+    let keys = |jobs: &ParsedJobs| jobs.warnings.iter().map(|warning| warning.key.clone()).collect::<Vec<_>>();
+    assert_eq!(keys(&jobs), ["direct", "ioengine", "nice"]);
+    assert!(jobs.with_cache());
+    assert_eq!(keys(&jobs), ["nice"]);
+    assert!(!parsed("[a]\ndirect=1\n").unwrap().with_cache());
+}
+
+#[test]
+fn what_a_job_tells_the_page_cache() {
+    let job = |text: &str| parsed(&format!("[a]\n{text}\n")).unwrap().jobs.remove(0);
+    let hints = ["0", "1", "random", "sequential"].map(|hint| job(&format!("fadvise_hint={hint}")).fadvise);
+    assert_eq!(hints, [Fadvise::None, Fadvise::ByWorkload, Fadvise::Random, Fadvise::Sequential]);
+    let plain = job("");
+    assert_eq!((plain.fadvise, plain.invalidate, plain.pre_read), (Fadvise::ByWorkload, true, false));
+    let other = job("invalidate=0\npre_read=1\nbuffered=0");
+    assert_eq!((other.invalidate, other.pre_read, other.is_buffered()), (false, true, false));
+    assert!(plain.is_buffered() && job("ioengine=mmap\ndirect=1").is_buffered());
 }
 
 #[test]

@@ -13,7 +13,7 @@ use crate::op::{Flags, Op};
 use crate::request::{Request, State};
 use crate::sched::{Scheduler, View};
 use crate::status::Status;
-use crate::units::{Bytes, HwQueue, Instant, RequestId, Sector, Sectors, TaskId};
+use crate::units::{Bytes, HwQueue, Instant, Nanos, RequestId, Sector, Sectors, TaskId};
 
 /// Where a flush is, by its completion event.
 const NO_SECTOR: Sector = Sector::MAX;
@@ -148,7 +148,7 @@ impl Stack {
                 if self.control.is_active() {
                     self.finish_bio(now, id, bio_id, true);
                 }
-                self.end_bio(bio_id, Status::Ok);
+                self.end_bio_in_device(bio_id, Status::Ok, now.since(request.issued));
             } else {
                 bio.sector = bio.sector + left;
                 bio.bytes -= left.bytes();
@@ -173,12 +173,13 @@ impl Stack {
         let mut next = request.bio_head;
         self.trace_part(now, EventKind::Complete { status }, id, sector, sectors.get() as u32);
         let watched = self.control.is_active();
+        let device = if state == State::InFlight { now.since(issued) } else { Nanos::ZERO };
         while let Some(bio) = next {
             next = self.bios[bio.0].next;
             if watched {
                 self.finish_bio(now, id, bio, state == State::InFlight);
             }
-            self.end_bio(bio, status);
+            self.end_bio_in_device(bio, status, device);
         }
         if accounted {
             self.accounting.on_sectors(group, sectors);

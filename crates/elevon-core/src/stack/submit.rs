@@ -14,7 +14,7 @@ use crate::sched::Scheduler;
 use crate::split::{Split, split};
 use crate::status::Status;
 use crate::tags::Shallow;
-use crate::units::{BioId, Bytes, HwQueue, Instant, PAGE_SIZE, RequestId, Sector, Tag, TaskId};
+use crate::units::{BioId, Bytes, HwQueue, Instant, Nanos, PAGE_SIZE, RequestId, Sector, Tag, TaskId};
 
 /// How far a call is between two bios: what is left to build, and the part of a bio that is still to be split.
 #[derive(Clone, Copy, Debug)]
@@ -28,6 +28,8 @@ pub(super) struct Submission {
     rest: Option<Rest>,
     /// The call holds a plug of its own.
     plugged: bool,
+    /// Who builds its bios.
+    source: Source,
     /// Goes on in a worker, because the task must not sleep: the task's plug is not its own.
     in_worker: bool,
 }
@@ -75,24 +77,36 @@ impl Stack {
     /// worker; NOWAIT calls fail with [`Status::Again`] instead.
     #[inline]
     pub fn submit<D: Driver>(&mut self, now: Instant, io: Io, driver: &mut D) -> Submitted {
-        self.start_submission(now, &io, driver)
+        self.start_submission(now, &io, Source::Direct, driver)
     }
 
-    fn start_submission<D: Driver>(&mut self, now: Instant, io: &Io, driver: &mut D) -> Submitted {
+    /// Takes an I/O of the page cache: one bio as it was built there, of at most 256 runs.
+    #[inline]
+    pub fn submit_buffered<D: Driver>(&mut self, now: Instant, io: Io, driver: &mut D) -> Submitted {
+        self.start_submission(now, &io, Source::Buffered, driver)
+    }
+
+    fn start_submission<D: Driver>(&mut self, now: Instant, io: &Io, source: Source, driver: &mut D) -> Submitted {
         self.advance(now);
         let blocked = self.task_mut(io.task).blocked;
         debug_assert!(!blocked, "a sleeping task submits");
-        let call = self.calls.insert(Call { task: io.task, token: io.token, status: Status::Ok, parts: 1 });
+        let call = self.calls.insert(Call {
+            task: io.task,
+            token: io.token,
+            status: Status::Ok,
+            device: Nanos::ZERO,
+            parts: 1,
+        });
         if let Some(status) = self.refuse(io) {
             self.end_part(call, status);
             return Submitted::Accepted;
         }
-        let plugged = self.call_takes_plug(io);
+        let plugged = source == Source::Direct && self.call_takes_plug(io);
         if plugged {
             self.task_mut(io.task).plug.begin();
         }
         let flush_to_build = io.op == Op::Flush;
-        let submission = Submission { call, built: 0, flush_to_build, rest: None, plugged, in_worker: false };
+        let submission = Submission { call, built: 0, flush_to_build, rest: None, plugged, source, in_worker: false };
         self.run_submission(now, io, submission, None, driver)
     }
 
@@ -261,7 +275,8 @@ impl Stack {
             Op::Read | Op::Write | Op::ZoneAppend => {
                 let layout = &self.layouts[io.layout.index()];
                 let fill = self.config.fill;
-                let bytes = build::next_bio_bytes(layout, submission.built, left, Source::Direct, fill, &self.limits);
+                let bytes =
+                    build::next_bio_bytes(layout, submission.built, left, submission.source, fill, &self.limits);
                 (io.op, io.flags, bytes)
             }
             Op::Discard | Op::SecureErase => {
@@ -271,7 +286,8 @@ impl Stack {
             }
             Op::WriteZeroes => (io.op, io.flags, build::next_zeroes_bytes(left, &self.limits)),
         };
-        if op == Op::Read && self.rules.iomap_reads_are_sync && self.config.direct_path == super::DirectPath::Iomap {
+        let is_iomap = submission.source == Source::Direct && self.config.direct_path == super::DirectPath::Iomap;
+        if op == Op::Read && self.rules.iomap_reads_are_sync && is_iomap {
             flags |= Flags::SYNC;
         }
         if !self.limits.write_cache {
@@ -529,6 +545,14 @@ impl Stack {
         self.end_part(call, status);
     }
 
+    /// The same for a bio that the device has had for so long.
+    #[inline]
+    pub(super) fn end_bio_in_device(&mut self, id: BioId, status: Status, device: Nanos) {
+        let call = self.bios.remove(id.0).io;
+        self.calls[call].device = device;
+        self.end_part(call, status);
+    }
+
     /// One part of a call is over; the last one ends it. The first error is the call's.
     #[inline]
     pub(super) fn end_part(&mut self, call: u32, status: Status) {
@@ -538,8 +562,8 @@ impl Stack {
         }
         entry.parts -= 1;
         if entry.parts == 0 {
-            let &Call { task, token, status, .. } = self.calls.remove(call);
-            self.done.push_back(Done { task, token, status });
+            let &Call { task, token, status, device, .. } = self.calls.remove(call);
+            self.done.push_back(Done { task, token, status, device });
         }
     }
 }

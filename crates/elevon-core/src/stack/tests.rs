@@ -11,7 +11,7 @@ use super::*;
 use crate::driver::{Accept, Completion, TimeoutAction};
 use crate::kernel::Kernel;
 use crate::op::Rwbs;
-use crate::units::{Nanos, Sectors};
+use crate::units::Sectors;
 
 mod dispatch;
 mod events;
@@ -651,6 +651,32 @@ fn a_call_on_the_device_takes_a_plug_where_its_pages_are_more_than_256() {
         rig.stack.submit(rig.now, io, &mut rig.driver);
         let seen = rig.events().iter().filter(|e| *e == "P").count();
         assert_eq!(seen > 0, plugs > 2, "skip {skip}, {sectors} sectors");
+    }
+}
+
+#[test]
+fn a_bio_of_the_page_cache_goes_as_it_was_built_and_says_how_long_the_device_had_it() {
+    let mut config = config(Kernel::V6_18);
+    config.limits.max_segments = 1024;
+    config.limits.max_hw_sectors = Sectors::new(1 << 16);
+    config.fill = crate::build::Fill::MaxSectors;
+    for (buffered, bios) in [(true, 1), (false, 2)] {
+        let mut rig = Rig::new(config.clone());
+        let layout = rig.stack.register_layout(Layout::contiguous(4096, 0));
+        // 255 single pages and a run of four: 256 vectors.
+        let singles = (0..255).map(|page| 2 * page);
+        rig.stack.set_layout(layout, singles.chain(1000..1004));
+        let io = Io { layout, ..rig.io(Op::Read, Flags::RAHEAD, 0, 259 * 8) };
+        if buffered {
+            rig.stack.submit_buffered(rig.now, io, &mut rig.driver);
+        } else {
+            rig.stack.submit(rig.now, io, &mut rig.driver);
+        }
+        assert_eq!(rig.stack.counters().bios, bios);
+        rig.now += Nanos::new(700);
+        rig.complete_all();
+        let done = rig.stack.poll_done().expect("the call is over");
+        assert_eq!((done.status, done.device), (Status::Ok, Nanos::new(700)));
     }
 }
 

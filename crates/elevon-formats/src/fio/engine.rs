@@ -30,6 +30,10 @@ const fn engine(name: &'static str, behaviour: Behaviour, note: &'static str) ->
     EngineRow { name, behaviour, note }
 }
 
+/// What a warning says that does not hold in a run with a page cache.
+pub const WITHOUT_CACHE: &str = "without a page cache (--memory)";
+const NO_MAPPING: &str = "runs as psync without a page cache (--memory)";
+
 const NETWORK: Behaviour = Behaviour::Refused("it does network I/O, no block I/O; use io_uring on a device");
 const OBJECTS: Behaviour = Behaviour::Refused("it talks to a storage service, not to a block device; use io_uring");
 const FILES: Behaviour = Behaviour::Refused("it works on files as such and moves no blocks; use psync");
@@ -43,7 +47,7 @@ pub const ENGINES: &[EngineRow] = &[
     engine("vsync", Behaviour::Synchronous, "adjacent I/Os are not coalesced before submission"),
     engine("pvsync", Behaviour::Synchronous, ""),
     engine("pvsync2", Behaviour::Synchronous, ""),
-    engine("mmap", Behaviour::Synchronous, "runs as psync: there is no page cache to map yet"),
+    engine("mmap", Behaviour::Synchronous, NO_MAPPING),
     engine("splice", Behaviour::Synchronous, "runs as psync"),
     engine("sg", Behaviour::Synchronous, "runs as psync: commands go through the block layer"),
     engine("libaio", Behaviour::Blocking, ""),

@@ -4,6 +4,7 @@
 
 use super::diagnostic::{Diagnostic, Span};
 use super::draft::{Draft, Given};
+use super::engine::WITHOUT_CACHE;
 use super::grammar;
 use super::lines::{Entry, Reader, Section};
 use super::number::{Scan, Unit, by_direction};
@@ -23,6 +24,12 @@ pub struct ParsedJobs {
 }
 
 impl ParsedJobs {
+    /// Drops what holds only in a run without a page cache, and says whether any job goes through it.
+    pub fn with_cache(&mut self) -> bool {
+        self.warnings.retain(|warning| !warning.message.contains(WITHOUT_CACHE));
+        self.jobs.iter().any(JobSpec::is_buffered)
+    }
+
     /// A complaint about an option of a job, for checks that need the device: at the option's last use, else at the
     /// head of the job's section.
     pub fn diagnostic(&self, job: usize, key: &str, message: impl Into<String>) -> Diagnostic {
@@ -184,8 +191,8 @@ impl Parser {
             self.error(place(&draft, key).diagnostic(key, message));
         }
         self.engine_options(&draft);
-        if !draft.spec.direct {
-            let message = "runs as direct=1 until there is a page cache; write direct=1 to say so";
+        if !draft.spec.direct && !draft.spec.engine.is_mapped() {
+            let message = format!("runs as direct=1 {WITHOUT_CACHE}; write direct=1 to say so");
             let warning = place(&draft, "direct")
                 .diagnostic("direct", format!("buffered I/O (direct=0, fio's default) {message}"));
             if !self.warnings.iter().any(|known| known.key == "direct") {

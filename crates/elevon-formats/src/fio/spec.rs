@@ -41,6 +41,12 @@ pub struct JobSpec {
     pub serialize_overlap: bool,
     /// `direct`.
     pub direct: bool,
+    /// `invalidate`: before its I/O the job's files leave the page cache; `pre_read` overrules it.
+    pub invalidate: bool,
+    /// `pre_read`: before its I/O the job's files are read into the page cache.
+    pub pre_read: bool,
+    /// `fadvise_hint`.
+    pub fadvise: Fadvise,
     /// `filename`, split at colons; empty where the job gives none.
     pub filenames: Vec<String>,
     /// `directory`.
@@ -219,6 +225,27 @@ pub struct Engine {
     pub submission_blocks: bool,
 }
 
+impl Engine {
+    /// Whether I/O is memory that is touched through a mapping (`ioengine=mmap`).
+    pub fn is_mapped(&self) -> bool {
+        self.name == "mmap"
+    }
+}
+
+/// `fadvise_hint`: what a job tells the page cache of its pattern (posix_fadvise, or posix_madvise for a mapping).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Fadvise {
+    /// Nothing.
+    None,
+    /// Random or sequential, as the job is.
+    #[default]
+    ByWorkload,
+    /// Random.
+    Random,
+    /// Sequential.
+    Sequential,
+}
+
 /// Bytes, or a share of what there is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Amount {
@@ -347,6 +374,11 @@ pub struct Logs {
 }
 
 impl JobSpec {
+    /// Whether it goes through the page cache, where there is one: buffered, or mapped.
+    pub fn is_buffered(&self) -> bool {
+        !self.direct || self.engine.is_mapped()
+    }
+
     /// A job with fio's defaults: sequential 4 KiB reads by a synchronous engine over the whole device.
     pub fn default_job(name: &str) -> Self {
         const NO_BYTES: Amount = Amount::Bytes(0);
@@ -369,6 +401,9 @@ impl JobSpec {
             iodepth_low: 1,
             serialize_overlap: false,
             direct: false,
+            invalidate: true,
+            pre_read: false,
+            fadvise: Fadvise::ByWorkload,
             filenames: Vec::new(),
             directory: None,
             nrfiles: 1,

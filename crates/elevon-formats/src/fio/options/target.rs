@@ -1,11 +1,12 @@
 //! Where a job does it: files, region, engine.
 
 use super::super::grammar;
-use super::super::spec::Amount;
+use super::super::spec::{Amount, Fadvise};
 use super::{ANY, BOOL, COUNT, Kind, LONG, Row, TEXT, row};
 
 const CREATION: &str = "files and devices are taken as they are; a simulated device has none to create";
-const CACHE: &str = "there is no page cache for it yet";
+const UNCACHED: &str = "what it reads and writes stays in the page cache";
+const RANGES: &str = "ranges are not written early; use fsync= or fdatasync=";
 const ZONES: &str = "it belongs to zonemode, and zoned devices are not supported";
 
 pub(super) const ROWS: &[Row] = &[
@@ -102,11 +103,23 @@ pub(super) const ROWS: &[Row] = &[
         .no_effect("what may be written to is what the command line names"),
     row("unlink", BOOL, "", "0", "remove files afterwards").no_effect("nothing is removed"),
     row("unlink_each_loop", BOOL, "", "0", "remove files after each loop").no_effect("nothing is removed"),
-    row("pre_read", BOOL, "", "0", "read files into the cache first").no_effect(CACHE),
-    row("invalidate", BOOL, "", "1", "drop the cache first").no_effect(CACHE),
-    row("fadvise_hint", Kind::Choice(&["0", "1", "random", "sequential"], |_, _| ()), "", "1", "advise the page cache")
-        .no_effect(CACHE),
-    row("uncached", COUNT, "", "0", "buffered I/O that leaves no cache behind").no_effect(CACHE).of(&[
+    row("pre_read", Kind::Bool(|d, on| d.spec.pre_read = on), "", "0", "read files into the page cache first"),
+    row("invalidate", Kind::Bool(|d, on| d.spec.invalidate = on), "", "1", "drop files from the page cache first"),
+    row(
+        "fadvise_hint",
+        Kind::Choice(&["0", "1", "random", "sequential"], |d, word| {
+            d.spec.fadvise = match word {
+                "0" => Fadvise::None,
+                "random" => Fadvise::Random,
+                "sequential" => Fadvise::Sequential,
+                _ => Fadvise::ByWorkload,
+            };
+        }),
+        "",
+        "1",
+        "what to tell the page cache of the pattern",
+    ),
+    row("uncached", COUNT, "", "0", "buffered I/O that leaves no cache behind").no_effect(UNCACHED).of(&[
         "pvsync2",
         "io_uring",
         "io_uring_cmd",
@@ -114,8 +127,8 @@ pub(super) const ROWS: &[Row] = &[
     row("filetype", Kind::Choice(&["file", "dir"], |_, _| ()), "", "file", "what the file engines create")
         .no_effect("the file engines are not supported")
         .of(&["filecreate", "filestat", "filedelete", "dircreate", "dirstat", "dirdelete"]),
-    row("thp", COUNT, "", "", "huge pages for mmap").no_effect("mmap runs as reads and writes").of(&["mmap"]),
-    row("sync_file_range", TEXT, "", "", "flush ranges of the page cache").no_effect(CACHE),
+    row("thp", COUNT, "", "", "huge pages for mmap").no_effect("mapped pages are 4 KiB").of(&["mmap"]),
+    row("sync_file_range", TEXT, "", "", "flush ranges of the page cache").no_effect(RANGES),
 ];
 
 const COUNT64: Kind = Kind::Int(0, LONG, |_, _| ());
