@@ -158,6 +158,64 @@ impl DirectionStats {
     }
 }
 
+/// Calls of the page cache of one kind, and how long they slept.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CallStats {
+    /// Calls. Of touches of mapped memory only those that were faults.
+    pub calls: u64,
+    /// Faults that did not find their page in memory, or not yet readable.
+    pub major: u64,
+    /// How long each call that slept did so for I/O (iowait), a fault that is tried again as one; nanoseconds. Its count is the
+    /// number of calls that slept.
+    pub iowait: LatencyStat,
+    /// Of all that sleep, the time that the device had the commands that ended it, in nanoseconds; the rest is queueing.
+    pub device_ns: u64,
+    /// How long each call that was stopped for dirtying too much slept for that, in nanoseconds.
+    pub paused: LatencyStat,
+}
+
+impl CallStats {
+    /// Adds another's.
+    pub fn merge(&mut self, other: &Self) {
+        self.calls += other.calls;
+        self.major += other.major;
+        self.iowait.merge(&other.iowait);
+        self.device_ns += other.device_ns;
+        self.paused.merge(&other.paused);
+    }
+}
+
+/// What one job had of the page cache.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CacheUse {
+    /// Touches of mapped memory that were no faults.
+    pub touches: u64,
+    /// Page faults.
+    pub fault: CallStats,
+    /// Reads through a descriptor.
+    pub read: CallStats,
+    /// Writes through a descriptor.
+    pub write: CallStats,
+    /// fsync, fdatasync, and what else waits for dirty pages.
+    pub fsync: CallStats,
+}
+
+impl CacheUse {
+    /// Each kind of call with the word for it in reports.
+    pub const fn kinds(&self) -> [(&'static str, &CallStats); 4] {
+        [("fault", &self.fault), ("read", &self.read), ("write", &self.write), ("fsync", &self.fsync)]
+    }
+
+    /// Adds another's.
+    pub fn merge(&mut self, other: &Self) {
+        self.touches += other.touches;
+        self.fault.merge(&other.fault);
+        self.read.merge(&other.read);
+        self.write.merge(&other.write);
+        self.fsync.merge(&other.fsync);
+    }
+}
+
 /// What one job did.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct JobStats {
@@ -183,6 +241,8 @@ pub struct JobStats {
     pub verified_bytes: u64,
     /// Blocks whose content was not what was written.
     pub verify_errors: u64,
+    /// What it had of the page cache, where it went through one.
+    pub cache: Option<alloc::boxed::Box<CacheUse>>,
 }
 
 impl JobStats {
@@ -209,6 +269,9 @@ impl JobStats {
         }
         self.verified_bytes += other.verified_bytes;
         self.verify_errors += other.verify_errors;
+        if let Some(cache) = &other.cache {
+            self.cache.get_or_insert_default().merge(cache);
+        }
     }
 }
 

@@ -7,7 +7,7 @@ use crate::WorkloadError;
 use crate::chance::{Purpose, Rng};
 use crate::pattern::Seeds;
 use crate::process::{CpuCost, Identity, Process};
-use crate::region::Placement;
+use crate::region::{Extent, Placement};
 use crate::tenants::{Tenant, tenant_of, tenants};
 
 /// What the jobs of a run have in common.
@@ -36,6 +36,8 @@ pub struct Member {
     pub group: u32,
     /// A number like a process id, from 1001.
     pub number: u32,
+    /// Where its files lie.
+    pub extent: Extent,
     /// Its stage: begins when every process of the stages before is over.
     stage: u32,
     /// Section that must be over first.
@@ -101,6 +103,7 @@ impl Jobs {
                     clone,
                     group,
                     number: FIRST_NUMBER + task.0,
+                    extent,
                     stage,
                     wait_for,
                     delay: delay(spec, seeds.stream(Purpose::StartDelay)),

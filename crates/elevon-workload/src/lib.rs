@@ -20,6 +20,7 @@ pub mod verify;
 
 // All of them, and the loop.
 pub mod backend;
+pub mod cached;
 pub mod jobs;
 pub mod run;
 pub mod series;

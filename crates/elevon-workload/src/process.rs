@@ -33,7 +33,7 @@ use std::collections::VecDeque;
 use elevon_core::ioprio::IoPrio;
 use elevon_core::op::{Flags, Op};
 use elevon_core::stack::Io;
-use elevon_core::stats::{Direction, JobStats};
+use elevon_core::stats::{CacheUse, Direction, JobStats};
 use elevon_core::status::Status;
 use elevon_core::units::{Bytes, Instant, LayoutId, Nanos, Sector, TaskId, TenantId};
 use elevon_formats::fio::spec::{JobSpec, SyncMode, VerifyMethod};
@@ -495,6 +495,37 @@ impl Process {
             Kind::Sync => Op::Flush,
         };
         (op, slot.len)
+    }
+
+    /// Who is charged.
+    pub(crate) const fn tenant(&self) -> TenantId {
+        self.identity.tenant
+    }
+
+    /// What [`Self::take`] gave last.
+    pub(crate) const fn taken(&self) -> u32 {
+        self.last_taken
+    }
+
+    /// The file of an I/O that is not over: its place among the regions of the process.
+    pub(crate) fn file(&self, token: u64) -> usize {
+        self.slots[token as usize].file as usize
+    }
+
+    /// What its I/O costs it.
+    pub(crate) const fn set_cpu(&mut self, cpu: CpuCost) {
+        self.cpu = cpu;
+    }
+
+    /// It is busy for so long before it goes on.
+    pub(crate) fn spend(&mut self, now: Instant, span: Nanos) {
+        self.measure.stats.cpu_ns += span.get();
+        self.busy_until = self.busy_until.max(now).saturating_add(span);
+    }
+
+    /// What it counts of its use of the page cache.
+    pub(crate) fn cache_use(&mut self) -> &mut CacheUse {
+        self.measure.stats.cache.get_or_insert_default()
     }
 
     /// Whether the content of this I/O, which is over, is to be checked by [`Self::check`] before [`Self::complete`].

@@ -28,11 +28,22 @@ pub struct Region {
     pub len: u64,
 }
 
+/// A file, or the device itself, as a place on the device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct File {
+    /// Where it lies. Another job may know the same file with another length, never with another start.
+    pub place: Region,
+    /// It is the device, or a part of it, rather than a file.
+    pub is_device: bool,
+}
+
 /// The regions of a process and how many bytes it moves in one loop.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Extent {
     /// One for each file.
     pub regions: Vec<Region>,
+    /// The files that they are parts of.
+    pub files: Vec<File>,
     /// `io_size`, or the length of all regions.
     pub bytes: u64,
 }
@@ -120,8 +131,10 @@ impl Placement {
         let sized = spec.size.is_some() || spec.file_size.is_some();
         let mut sizes = Rng::stream(rng_base, 0, clone, Purpose::FileSize);
         let mut regions = Vec::with_capacity(names.len());
+        let mut files = Vec::with_capacity(names.len());
         for (index, name) in names.iter().enumerate() {
-            let file = if all_device || !sized {
+            let is_device = all_device || !sized;
+            let file = if is_device {
                 match count {
                     1 => Region { start: 0, len: self.device_bytes },
                     _ => Region { start: share * index as u64, len: share },
@@ -138,10 +151,11 @@ impl Placement {
                 self.file(name, need)
             };
             regions.push(self.window(spec, clone, count, file)?);
+            files.push(File { place: file, is_device });
         }
         let bytes: u64 = regions.iter().map(|r| r.len).sum();
         let bytes = spec.io_size.map_or(bytes, |amount| of(amount, bytes));
-        Ok(Extent { regions, bytes })
+        Ok(Extent { regions, files, bytes })
     }
 
     /// Bytes that a file of the job must have.
@@ -228,7 +242,14 @@ mod tests {
     #[test]
     fn the_device_itself() {
         let whole = extent(&job(), 0);
-        assert_eq!(whole, Extent { regions: vec![region(0, 1024 * MIB)], bytes: 1024 * MIB });
+        assert_eq!(
+            whole,
+            Extent {
+                regions: vec![region(0, 1024 * MIB)],
+                files: vec![File { place: region(0, 1024 * MIB), is_device: true }],
+                bytes: 1024 * MIB
+            }
+        );
         let mut spec = job();
         spec.filenames = vec!["/dev/sda".into()];
         spec.size = Some(Amount::Bytes(512 * MIB));

@@ -14,11 +14,14 @@ use elevon_core::stats::JobStats;
 use elevon_core::units::{Instant, Nanos};
 
 use crate::backend::Backend;
+use crate::cached::Cached;
 use crate::jobs::Jobs;
 use crate::logs::Logger;
 use crate::process::Poll;
 use crate::series::Series;
 use crate::wakeups::Wakeups;
+
+mod through_cache;
 
 /// I/Os that one system call may carry without a plug: io_submit and io_uring plug from three on.
 const LARGEST_UNPLUGGED: usize = 2;
@@ -121,12 +124,24 @@ const STEPS_AT_ONE_INSTANT: u64 = 200_000_000;
 
 /// Runs all jobs to their end.
 pub fn run<B: Backend>(stack: &mut Stack, jobs: &mut Jobs, backend: &mut B, observer: &mut dyn Observer) -> Outcome {
-    Runner::new(stack, jobs, backend, observer).run()
+    Runner::new(stack, jobs, None, backend, observer).run()
+}
+
+/// The same with a page cache before the stack.
+pub fn run_cached<B: Backend>(
+    stack: &mut Stack,
+    jobs: &mut Jobs,
+    cached: &mut Cached,
+    backend: &mut B,
+    observer: &mut dyn Observer,
+) -> Outcome {
+    Runner::new(stack, jobs, Some(cached), backend, observer).run()
 }
 
 struct Runner<'a, B> {
     stack: &'a mut Stack,
     jobs: &'a mut Jobs,
+    cached: Option<&'a mut Cached>,
     backend: &'a mut B,
     observer: &'a mut dyn Observer,
     wakeups: Wakeups,
@@ -149,7 +164,13 @@ struct Runner<'a, B> {
 }
 
 impl<'a, B: Backend> Runner<'a, B> {
-    fn new(stack: &'a mut Stack, jobs: &'a mut Jobs, backend: &'a mut B, observer: &'a mut dyn Observer) -> Self {
+    fn new(
+        stack: &'a mut Stack,
+        jobs: &'a mut Jobs,
+        cached: Option<&'a mut Cached>,
+        backend: &'a mut B,
+        observer: &'a mut dyn Observer,
+    ) -> Self {
         let now = backend.now();
         let count = jobs.processes.len();
         let interval = observer.interval().filter(|i| !i.is_zero());
@@ -171,6 +192,7 @@ impl<'a, B: Backend> Runner<'a, B> {
             last_done: now,
             stack,
             jobs,
+            cached,
             backend,
             observer,
         }
@@ -215,6 +237,13 @@ impl<'a, B: Backend> Runner<'a, B> {
             moved = true;
         }
         moved |= self.drain(now);
+        if let Some(cached) = &mut self.cached {
+            if cached.next_timer().is_some_and(|at| at <= now) {
+                cached.handle_timers(now);
+                moved = true;
+            }
+            moved |= self.pump(now);
+        }
         while let Some(task) = self.wakeups.pop_due(now) {
             self.make_ready(task);
         }
@@ -251,6 +280,11 @@ impl<'a, B: Backend> Runner<'a, B> {
     fn drain(&mut self, now: Instant) -> bool {
         let mut any = false;
         while let Some(done) = self.stack.poll_done() {
+            self.last_done = now;
+            any = true;
+            if self.cached.is_some() && self.is_of_cache(now, &done) {
+                continue;
+            }
             let task = done.task.index();
             let process = &mut self.jobs.processes[task];
             if self.has_buffers[task]
@@ -265,13 +299,14 @@ impl<'a, B: Backend> Runner<'a, B> {
             }
             process.complete(done.token, done.status);
             self.make_ready(task);
-            self.last_done = now;
-            any = true;
         }
         while let Some(task) = self.stack.poll_unblocked() {
+            any = true;
+            if self.cached.is_some() && self.unblock_in_cache(now, task) {
+                continue;
+            }
             self.jobs.processes[task.index()].unblocked(now);
             self.make_ready(task.index());
-            any = true;
         }
         any
     }
@@ -279,6 +314,15 @@ impl<'a, B: Backend> Runner<'a, B> {
     /// Polls one process until it waits.
     fn run_process(&mut self, task: usize) {
         let mut now = self.backend.now();
+        if let Some(cached) = &mut self.cached
+            && self.jobs.start_of(task).is_some_and(|at| at <= now)
+        {
+            let is_prepared = cached.prepare(now, task);
+            self.pump(now);
+            if !is_prepared {
+                return;
+            }
+        }
         if !self.jobs.may_run(task, now) {
             if let Some(at) = self.jobs.start_of(task) {
                 self.wakeups.set(task, at);
@@ -313,6 +357,9 @@ impl<'a, B: Backend> Runner<'a, B> {
     /// Hands a batch to the stack; stops where the submitter falls asleep and goes on when it wakes.
     #[inline]
     fn submit(&mut self, task: usize, count: usize) {
+        if self.cached.is_some() && self.submit_cached(task) {
+            return;
+        }
         let id = self.jobs.processes[task].task();
         if count > LARGEST_UNPLUGGED && !self.in_batch[task] {
             self.in_batch[task] = true;
@@ -396,7 +443,8 @@ impl<'a, B: Backend> Runner<'a, B> {
             self.cut = self.cut.or(Some(Cut::Stuck));
             return false;
         }
-        let timer = self.stack.next_timer().unwrap_or(Instant::MAX);
+        let of_cache = self.cached.as_ref().and_then(|cached| cached.next_timer()).unwrap_or(Instant::MAX);
+        let timer = self.stack.next_timer().unwrap_or(Instant::MAX).min(of_cache);
         let until = self.wakeups.earliest().min(timer).min(self.next_interval);
         let until_any = (until < Instant::MAX).then_some(until);
         if self.backend.wait(until_any) {

@@ -673,7 +673,7 @@ fn a_bio_of_the_page_cache_goes_as_it_was_built_and_says_how_long_the_device_had
             rig.stack.submit(rig.now, io, &mut rig.driver);
         }
         assert_eq!(rig.stack.counters().bios, bios);
-        rig.now += Nanos::new(700);
+        rig.now = Instant::new(700);
         rig.complete_all();
         let done = rig.stack.poll_done().expect("the call is over");
         assert_eq!((done.status, done.device), (Status::Ok, Nanos::new(700)));

@@ -8,7 +8,7 @@ fn job(blocks: u64, random: bool) -> (JobSpec, Extent) {
     let mut spec = JobSpec::default_job("p");
     spec.rw.random = random;
     let len = blocks * BLOCK;
-    (spec, Extent { regions: vec![Region { start: BLOCK, len }], bytes: len })
+    (spec, Extent { regions: vec![Region { start: BLOCK, len }], files: Vec::new(), bytes: len })
 }
 fn pattern(spec: &JobSpec, extent: &Extent, clone: u32) -> Pattern {
     Pattern::new(spec, extent, &Seeds::new(spec, 1, 0, clone))
@@ -149,7 +149,8 @@ fn same_seed_same_sequence() {
 fn files_are_served_as_told() {
     let mut spec = JobSpec::default_job("p");
     let region = |i: u64, blocks: u64| Region { start: i * 100 * BLOCK, len: blocks * BLOCK };
-    let extent = Extent { regions: vec![region(0, 4), region(1, 4), region(2, 2)], bytes: 10 * BLOCK };
+    let extent =
+        Extent { regions: vec![region(0, 4), region(1, 4), region(2, 2)], files: Vec::new(), bytes: 10 * BLOCK };
     let files =
         |spec: &JobSpec, n| -> Vec<u32> { take(&mut pattern(spec, &extent, 0), n).iter().map(|a| a.file).collect() };
     assert_eq!(files(&spec, 12), [0, 1, 2, 0, 1, 2, 0, 1, 0, 1, 0, 1]);

@@ -70,7 +70,8 @@ impl Bench {
         };
         let identity = Identity { task: TaskId(0), tenant: TenantId(0), job: 0, clone, seed: 1 };
         let layouts = vec![LayoutId(0); Process::depth_of(spec)];
-        let process = Process::new(spec, &Extent { regions: vec![region], bytes }, identity, cpu, &layouts);
+        let process =
+            Process::new(spec, &Extent { regions: vec![region], files: Vec::new(), bytes }, identity, cpu, &layouts);
         let buffers = vec![vec![0; process.buffer_bytes() as usize]; layouts.len()];
         Self {
             process,

@@ -1,0 +1,627 @@
+//! The page cache between processes and stack, in simulation.
+//!
+//! A buffered or mapped I/O of a process becomes calls of the cache: one for a read or write (and a sync where it is `sync=`), one a
+//! page for a mapping, one a file for an fsync. What the cache wants of the device goes to the stack as it built it, under the
+//! task that asked or under the flusher's own, and comes back by a token with [`CACHE_TOKEN`] set. Direct I/O of a file that has
+//! pages cached writes them back first, and drops them where it writes.
+//!
+//! Time passes by [`CacheCost`]: a process is busy for what its calls cost after they are over, the calls of one I/O together. So
+//! within one I/O of many pages the copying of pages does not overlap with readahead; between I/Os it does. A call that slept costs
+//! a wake-up besides, each bio that a process had to build a submission, both as in direct I/O ([`CpuCost`]).
+//!
+//! What fio does before a job starts: `pre_read` reads its files (not timed), else `invalidate` drops them; then `fadvise_hint`.
+//! A queue of buffered I/O is one at a time where submission blocks (libaio), as in Linux; io_uring has as many as it wants.
+//!
+//! Cost: O(1) an I/O and a page beside the cache's own. Nothing is allocated per I/O once tables have grown.
+
+use std::collections::VecDeque;
+
+use elevon_core::activity::Submitter;
+use elevon_core::cache::FileId;
+use elevon_core::cache::page_cache::{CacheConfig, CacheIo, Call, CallDone, CallKind, Called, OpenId, PageCache};
+use elevon_core::cache::readahead::Advice;
+use elevon_core::ioprio::CpuPolicy;
+use elevon_core::op::{Flags, Op};
+use elevon_core::stack::{Io, Stack};
+use elevon_core::stats::{CacheUse, CallStats};
+use elevon_core::status::Status;
+use elevon_core::units::{Bytes, Instant, LayoutId, Nanos, PAGE_SIZE, Sector, TaskId, TenantId};
+use elevon_formats::fio::spec::{Fadvise, JobSpec};
+
+use crate::jobs::{Jobs, Member};
+use crate::process::{CpuCost, Process};
+use crate::region::{File, Region, largest_block};
+
+/// Tokens of the cache's bios in the stack have this bit; those of processes are small.
+pub const CACHE_TOKEN: u64 = 1 << 63;
+
+/// CPU time of I/O that goes through the page cache, spent by its process.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CacheCost {
+    /// A system call: read, write, fsync.
+    pub call: Nanos,
+    /// A page: finding and copying it.
+    pub hit: Nanos,
+    /// A page fault, besides.
+    pub fault: Nanos,
+}
+
+/// Where an I/O stands: the call it makes next, or is in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Step {
+    Read,
+    Write,
+    /// Makes a `sync=` write durable.
+    Durable,
+    /// Touches the page at `at`.
+    Touch,
+    /// Syncs the file `open`.
+    Sync,
+    /// Direct I/O: cached pages are written first,
+    Clean,
+    /// and dropped where it writes,
+    Drop,
+    /// then the device is asked,
+    Device,
+    /// and what was read into the cache meanwhile is dropped.
+    DropAgain,
+    Over,
+}
+
+/// An I/O of a process, by token; offsets are those of its file.
+#[derive(Clone, Copy, Debug)]
+struct Operation {
+    step: Step,
+    open: usize,
+    at: u64,
+    offset: u64,
+    bytes: u64,
+    is_write: bool,
+    cost: Nanos,
+    status: Status,
+    /// What goes to the device, of direct I/O.
+    io: Option<Io>,
+}
+
+const NOTHING: Operation = Operation {
+    step: Step::Over,
+    open: 0,
+    at: 0,
+    offset: 0,
+    bytes: 0,
+    is_write: false,
+    cost: Nanos::ZERO,
+    status: Status::Ok,
+    io: None,
+};
+
+/// A file that a process has open.
+#[derive(Clone, Copy, Debug)]
+struct Opened {
+    open: OpenId,
+    file: FileId,
+    /// Where the file begins on the device, in bytes.
+    start: u64,
+    /// The part that the process uses.
+    region: Region,
+}
+
+/// How far a process is with what comes before its I/O.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Prologue {
+    Due,
+    /// Reads this file, from there.
+    Reading(usize, u64),
+    Over,
+}
+
+/// What the layer keeps of a process.
+#[derive(Clone, Debug)]
+struct User {
+    opens: Vec<Opened>,
+    is_buffered: bool,
+    is_mapped: bool,
+    /// An asynchronous engine whose submission does the I/O (libaio).
+    submits_in_line: bool,
+    may_block: bool,
+    sync_writes: bool,
+    submitter: Submitter,
+    tenant: TenantId,
+    operations: Vec<Operation>,
+    prologue: Prologue,
+    pre_reads: u64,
+    invalidates: bool,
+    advice: Option<Advice>,
+    /// It sleeps in the stack for a tag; what is over then waits in `held`.
+    is_blocked: bool,
+    held: Vec<u32>,
+    /// CPU time of bios it built that no I/O has been charged with.
+    unpaid: Nanos,
+}
+
+/// What became of an I/O.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Event {
+    /// It is over; the process is busy for so long before it has it.
+    Over { task: usize, token: u32, status: Status, cost: Nanos },
+    /// It is to be submitted to the stack.
+    Submit(Io),
+    /// What comes before the process's first I/O is over.
+    Prepared { task: usize },
+}
+
+/// How an I/O goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Route {
+    /// To the stack at once.
+    Stack,
+    /// Through the cache; an event will tell.
+    Cache {
+        /// The process sleeps in the submission.
+        sleeps: bool,
+    },
+}
+
+/// A bio of the cache in the stack.
+#[derive(Clone, Copy, Debug, Default)]
+struct Plug {
+    /// A batch is open in the stack.
+    is_open: bool,
+    /// What the task had queued is submitted: the batch ends as it wakes.
+    ends: bool,
+}
+
+/// The layer. One for a run.
+#[derive(Debug)]
+pub struct Cached {
+    cache: PageCache,
+    cost: CacheCost,
+    cpu: CpuCost,
+    flusher: TaskId,
+    users: Vec<User>,
+    files: Vec<File>,
+    /// By token of the cache.
+    layouts: Vec<LayoutId>,
+    /// By task, the flusher's last.
+    plugs: Vec<Plug>,
+    device_end: Sector,
+    pub(crate) events: VecDeque<Event>,
+}
+
+impl Cached {
+    /// A cache for these jobs. Its flusher is a task behind theirs, whatever `config` says. `cpu`: as in
+    /// [`crate::jobs::JobsOptions`].
+    pub fn new(config: CacheConfig, cost: CacheCost, cpu: CpuCost, jobs: &mut Jobs, stack: &Stack) -> Self {
+        let flusher = TaskId(jobs.processes().len() as u32);
+        let mut cached = Self {
+            cache: PageCache::new(CacheConfig { flusher, ..config }),
+            cost,
+            cpu,
+            flusher,
+            users: Vec::new(),
+            files: Vec::new(),
+            layouts: Vec::new(),
+            plugs: vec![Plug::default(); flusher.index() + 1],
+            device_end: Sector::ZERO + stack.config().size,
+            events: VecDeque::new(),
+        };
+        cached.add_files(jobs);
+        for (member, process) in jobs.members.iter().zip(&mut jobs.processes) {
+            let spec = &jobs.specs[member.spec];
+            let user = cached.user(spec, member, process);
+            if user.is_buffered {
+                let submit = if user.is_mapped { Nanos::ZERO } else { cost.call };
+                process.set_cpu(CpuCost { submit, complete: Nanos::ZERO });
+                process.cache_use();
+            }
+            cached.users.push(user);
+        }
+        cached
+    }
+
+    /// The cache, for its statistics.
+    pub const fn cache(&self) -> &PageCache {
+        &self.cache
+    }
+
+    /// The task in whose name the flusher writes.
+    pub const fn flusher(&self) -> TaskId {
+        self.flusher
+    }
+
+    /// Every file that goes through the cache, once, as long as its longest user knows it.
+    fn add_files(&mut self, jobs: &Jobs) {
+        for member in jobs.members.iter().filter(|member| jobs.specs[member.spec].is_buffered()) {
+            for file in &member.extent.files {
+                match self.files.iter_mut().find(|known| is_same(known, file)) {
+                    Some(known) => known.place.len = known.place.len.max(file.place.len),
+                    None => self.files.push(*file),
+                }
+            }
+        }
+        for file in &self.files {
+            self.cache.add_file(Sector::new(file.place.start / 512), file.place.len, file.place.len);
+        }
+    }
+
+    fn user(&mut self, spec: &JobSpec, member: &Member, process: &Process) -> User {
+        let extent = &member.extent;
+        let mut opens = Vec::new();
+        for (file, region) in extent.files.iter().zip(&extent.regions) {
+            if let Some(at) = self.files.iter().position(|known| is_same(known, file)) {
+                let file = FileId(at as u32);
+                opens.push(Opened {
+                    open: self.cache.open(file),
+                    file,
+                    start: self.files[at].place.start,
+                    region: *region,
+                });
+            }
+        }
+        // Direct I/O of files of which some are cached and some are not: none are looked after.
+        if opens.len() < extent.files.len() {
+            opens.clear();
+        }
+        let advice = match spec.fadvise {
+            Fadvise::None => None,
+            Fadvise::ByWorkload if spec.rw.random => Some(Advice::Random),
+            Fadvise::ByWorkload | Fadvise::Sequential => Some(Advice::Sequential),
+            Fadvise::Random => Some(Advice::Random),
+        };
+        let is_buffered = spec.is_buffered();
+        User {
+            opens,
+            is_buffered,
+            is_mapped: spec.engine.is_mapped(),
+            submits_in_line: spec.engine.asynchronous && spec.engine.submission_blocks,
+            may_block: spec.engine.submission_blocks || !spec.engine.asynchronous,
+            sync_writes: spec.sync != elevon_formats::fio::spec::SyncMode::None,
+            submitter: Submitter::of_task(spec.ioprio, CpuPolicy::Normal, 0),
+            tenant: process.tenant(),
+            operations: vec![NOTHING; process.depth() + 1],
+            prologue: if is_buffered { Prologue::Due } else { Prologue::Over },
+            pre_reads: if spec.pre_read { largest_block(spec).max(PAGE_SIZE) } else { 0 },
+            invalidates: spec.invalidate && !spec.pre_read,
+            advice,
+            is_blocked: false,
+            held: Vec::new(),
+            unpaid: Nanos::ZERO,
+        }
+    }
+
+    /// Whether a process has to do with the cache.
+    #[inline]
+    pub(crate) fn is_user(&self, task: usize) -> bool {
+        !self.users[task].opens.is_empty()
+    }
+
+    /// What comes before a process's I/O; true when it is over, else an event will tell.
+    pub(crate) fn prepare(&mut self, now: Instant, task: usize) -> bool {
+        if self.users[task].prologue == Prologue::Due {
+            if self.users[task].pre_reads > 0 {
+                self.users[task].prologue = Prologue::Reading(0, 0);
+                self.pre_read(now, task);
+            } else {
+                self.advise(now, task);
+            }
+        }
+        self.users[task].prologue == Prologue::Over
+    }
+
+    /// Reads the files of a process block by block, until it has to wait.
+    fn pre_read(&mut self, now: Instant, task: usize) {
+        while let Prologue::Reading(index, offset) = self.users[task].prologue {
+            let user = &self.users[task];
+            let Some(opened) = user.opens.get(index) else {
+                self.advise(now, task);
+                return self.events.push_back(Event::Prepared { task });
+            };
+            let left = opened.region.len.saturating_sub(offset);
+            if left == 0 {
+                self.users[task].prologue = Prologue::Reading(index + 1, 0);
+                continue;
+            }
+            let bytes = left.min(user.pre_reads);
+            let from = opened.region.start - opened.start + offset;
+            self.users[task].prologue = Prologue::Reading(index, offset + bytes);
+            let call = self.call_of(task, self.prologue_token(task), index, CallKind::Read, from, bytes);
+            if self.cache.call(now, call) == Called::Wait {
+                return;
+            }
+        }
+    }
+
+    fn advise(&mut self, now: Instant, task: usize) {
+        self.users[task].prologue = Prologue::Over;
+        self.users[task].unpaid = Nanos::ZERO;
+        for index in 0..self.users[task].opens.len() {
+            let User { opens, invalidates, advice, .. } = &self.users[task];
+            let (Opened { start, region, .. }, advice) = (opens[index], *advice);
+            if *invalidates {
+                self.tell(now, task, index, Advice::DontNeed, region.start - start, region.len);
+            }
+            if let Some(advice) = advice {
+                self.tell(now, task, index, advice, 0, 0);
+            }
+        }
+    }
+
+    fn tell(&mut self, now: Instant, task: usize, index: usize, advice: Advice, offset: u64, bytes: u64) {
+        let call = self.call_of(task, self.prologue_token(task), index, CallKind::Fadvise(advice), offset, bytes);
+        let called = self.cache.call(now, call);
+        debug_assert!(called != Called::Wait, "advice does not sleep");
+    }
+
+    fn prologue_token(&self, task: usize) -> u64 {
+        (self.users[task].operations.len() - 1) as u64
+    }
+
+    fn call_of(&self, task: usize, token: u64, index: usize, kind: CallKind, offset: u64, bytes: u64) -> Call {
+        let User { opens, submitter, tenant, .. } = &self.users[task];
+        let (submitter, tenant) = (*submitter, *tenant);
+        Call { task: TaskId(task as u32), token, submitter, tenant, open: opens[index].open, kind, offset, bytes }
+    }
+
+    /// An I/O of a process; `process` has just given it.
+    #[inline]
+    pub(crate) fn begin(&mut self, now: Instant, process: &mut Process, io: Io) -> Route {
+        let task = io.task.index();
+        let user = &self.users[task];
+        if user.opens.is_empty() {
+            return Route::Stack;
+        }
+        let offset = io.sector.byte_offset();
+        let holds = |opened: &Opened| opened.region.start <= offset && offset - opened.region.start < opened.region.len;
+        let open = Some(process.file(io.token)).filter(|&at| user.opens.get(at).is_some_and(holds));
+        let open = open.or_else(|| user.opens.iter().position(holds)).unwrap_or(0);
+        let Opened { start, file, .. } = user.opens[open];
+        let (offset, bytes) = (offset.saturating_sub(start), io.bytes.get());
+        let goes_direct = !user.is_buffered || io.op == Op::Discard;
+        let is_cached = match io.op {
+            Op::Flush => user.opens.iter().any(|opened| self.cache.resident().pages().file_pages(opened.file) > 0),
+            _ => self.is_cached(file, offset, bytes),
+        };
+        if goes_direct && !is_cached {
+            return Route::Stack;
+        }
+        let step = match io.op {
+            Op::Flush => Step::Sync,
+            _ if goes_direct => Step::Clean,
+            _ if user.is_mapped => Step::Touch,
+            Op::Read => Step::Read,
+            _ => Step::Write,
+        };
+        let open = if step == Step::Sync { 0 } else { open };
+        let (is_write, status, cost) = (io.op != Op::Read, Status::Ok, Nanos::ZERO);
+        let io = goes_direct.then_some(io);
+        let sleeps = user.submits_in_line || goes_direct;
+        let token = process.taken();
+        self.users[task].operations[token as usize] =
+            Operation { step, open, at: offset, offset, bytes, is_write, cost, status, io };
+        self.drive(now, process, token);
+        let is_over = self.users[task].operations[token as usize].step == Step::Over && !self.users[task].is_blocked;
+        Route::Cache { sleeps: sleeps && !is_over }
+    }
+
+    fn is_cached(&self, file: FileId, offset: u64, bytes: u64) -> bool {
+        let next = self.cache.resident().pages().next(file, offset / PAGE_SIZE);
+        next.is_some_and(|(index, _)| index < (offset + bytes).div_ceil(PAGE_SIZE))
+    }
+
+    /// Makes the calls of an I/O until one sleeps, the device is to be asked, or it is over.
+    fn drive(&mut self, now: Instant, process: &mut Process, token: u32) {
+        let task = process.task().index();
+        loop {
+            let operation = self.users[task].operations[token as usize];
+            let (kind, offset, bytes) = match operation.step {
+                Step::Over => return self.end(task, token),
+                Step::Device => {
+                    if let Some(io) = operation.io {
+                        self.events.push_back(Event::Submit(io));
+                    }
+                    return;
+                }
+                Step::Read => (CallKind::Read, operation.offset, operation.bytes),
+                Step::Write => (CallKind::Write, operation.offset, operation.bytes),
+                Step::Durable => (CallKind::Fdatasync, operation.offset, operation.bytes),
+                Step::Touch => (CallKind::Fault { write: operation.is_write }, operation.at, 1),
+                Step::Sync => (CallKind::Fsync, 0, 0),
+                Step::Clean => (CallKind::SyncRange, operation.offset, operation.bytes),
+                Step::Drop | Step::DropAgain => {
+                    (CallKind::Fadvise(Advice::DontNeed), operation.offset, operation.bytes)
+                }
+            };
+            let call = self.call_of(task, token.into(), operation.open, kind, offset, bytes);
+            let touches = self.cache.stats().touches;
+            match self.cache.call(now, call) {
+                Called::Wait => return,
+                Called::Done(done) if self.cache.stats().touches > touches => {
+                    process.cache_use().touches += 1;
+                    self.advance(task, token, &done, self.cost.hit);
+                }
+                Called::Done(done) => self.on_called(process, token, &done),
+            }
+        }
+    }
+
+    /// A call that had slept is over.
+    pub(crate) fn on_done(&mut self, now: Instant, process: &mut Process, done: &CallDone) {
+        let task = done.task.index();
+        if done.token == self.prologue_token(task) {
+            return self.pre_read(now, task);
+        }
+        self.on_called(process, done.token as u32, done);
+        self.drive(now, process, done.token as u32);
+    }
+
+    /// Books a call, and moves its I/O on.
+    fn on_called(&mut self, process: &mut Process, token: u32, done: &CallDone) {
+        let task = done.task.index();
+        let Operation { step, bytes, offset, .. } = self.users[task].operations[token as usize];
+        let pages = (offset + bytes).div_ceil(PAGE_SIZE) - offset / PAGE_SIZE;
+        let of_all = Nanos::new(self.cost.hit.get() * pages);
+        let CacheUse { fault, read, write, fsync, .. } = process.cache_use();
+        let (counts, cost) = match step {
+            Step::Read => (read, of_all),
+            Step::Write => (write, of_all),
+            Step::Touch => (fault, self.cost.fault + self.cost.hit),
+            Step::Sync | Step::Durable | Step::Clean => (fsync, Nanos::ZERO),
+            Step::Drop | Step::DropAgain | Step::Device | Step::Over => {
+                return self.advance(task, token, done, Nanos::ZERO);
+            }
+        };
+        book(counts, done);
+        let wakeup = if done.waited.is_zero() && done.paused.is_zero() { Nanos::ZERO } else { self.cpu.complete };
+        self.advance(task, token, done, cost + wakeup);
+    }
+
+    fn advance(&mut self, task: usize, token: u32, done: &CallDone, cost: Nanos) {
+        let user = &mut self.users[task];
+        let operation = &mut user.operations[token as usize];
+        operation.cost += cost;
+        if !done.status.is_ok() {
+            operation.status = done.status;
+            operation.step = Step::Over;
+            return;
+        }
+        operation.step = match operation.step {
+            Step::Write if user.sync_writes => Step::Durable,
+            Step::Touch => {
+                operation.at = (operation.at / PAGE_SIZE + 1) * PAGE_SIZE;
+                if operation.at < operation.offset + operation.bytes { Step::Touch } else { Step::Over }
+            }
+            Step::Sync => {
+                operation.open += 1;
+                if operation.open < user.opens.len() { Step::Sync } else { Step::Over }
+            }
+            Step::Clean if operation.is_write => Step::Drop,
+            Step::Clean | Step::Drop => Step::Device,
+            Step::Read | Step::Write | Step::Durable | Step::DropAgain | Step::Device | Step::Over => Step::Over,
+        };
+    }
+
+    fn end(&mut self, task: usize, token: u32) {
+        let user = &mut self.users[task];
+        if user.is_blocked {
+            return user.held.push(token);
+        }
+        let Operation { status, cost, .. } = user.operations[token as usize];
+        let cost = cost + std::mem::take(&mut user.unpaid);
+        self.events.push_back(Event::Over { task, token, status, cost });
+    }
+
+    /// Direct I/O is back from the stack. False where this layer has nothing more to do with it.
+    pub(crate) fn on_device_done(&mut self, now: Instant, process: &mut Process, token: u64, status: Status) -> bool {
+        let task = process.task().index();
+        let operation = &mut self.users[task].operations[token as usize];
+        if operation.step != Step::Device {
+            return false;
+        }
+        operation.status = status;
+        operation.step = if operation.is_write { Step::DropAgain } else { Step::Over };
+        self.drive(now, process, token as u32);
+        true
+    }
+
+    /// A bio of the cache as an I/O of the stack, with the frames it goes to; `None` where there is none now.
+    pub(crate) fn next_io(&mut self, now: Instant, stack: &mut Stack) -> Option<(Io, bool)> {
+        let CacheIo { token, task, op, flags, sector, bytes, ioprio, tenant, ends_plug, .. } =
+            self.cache.poll_io(now)?;
+        while self.layouts.len() <= token as usize {
+            self.layouts.push(stack.register_layout(elevon_core::layout::Layout::contiguous(PAGE_SIZE, 0)));
+        }
+        let layout = self.layouts[token as usize];
+        if op != Op::Flush {
+            stack.set_layout(layout, self.cache.frames(token).iter().map(|slot| u64::from(slot.0)));
+        }
+        let may_block = match self.users.get_mut(task.index()) {
+            Some(user) => {
+                user.unpaid += self.cpu.submit;
+                user.may_block
+            }
+            None => true,
+        };
+        // The last page of a device need not be whole.
+        let bytes = Bytes::new(bytes.get().min((self.device_end - sector).bytes().get()));
+        let flags = if op == Op::Flush { Flags::PREFLUSH | flags } else { flags };
+        let token = token | CACHE_TOKEN;
+        let io = Io { task, token, op, flags, sector, bytes, ioprio, write_hint: 0, tenant, layout, may_block };
+        Some((io, ends_plug))
+    }
+
+    /// A bio is about to be submitted: whether its task begins a batch with it.
+    pub(crate) fn begins_batch(&mut self, task: TaskId, ends_plug: bool) -> bool {
+        let plug = &mut self.plugs[task.index()];
+        let begins = !plug.is_open && !ends_plug;
+        plug.is_open |= begins;
+        begins
+    }
+
+    /// A bio was submitted: whether the batch of its task ends here.
+    pub(crate) fn ends_batch(&mut self, task: TaskId, ends_plug: bool, is_blocked: bool) -> bool {
+        let plug = &mut self.plugs[task.index()];
+        let ends = plug.is_open && ends_plug;
+        plug.ends = ends && is_blocked;
+        plug.is_open &= !ends || is_blocked;
+        if is_blocked {
+            self.cache.task_blocked(task);
+            if let Some(user) = self.users.get_mut(task.index()) {
+                user.is_blocked = true;
+            }
+        }
+        ends && !is_blocked
+    }
+
+    /// A task has the tag it slept for. `None` where it did not sleep for a bio of the cache; else whether its batch ends.
+    pub(crate) fn unblocked(&mut self, task: TaskId) -> Option<bool> {
+        if let Some(user) = self.users.get_mut(task.index()) {
+            if !user.is_blocked {
+                return None;
+            }
+            user.is_blocked = false;
+            let held = std::mem::take(&mut user.held);
+            held.iter().for_each(|&token| self.end(task.index(), token));
+            self.users[task.index()].held = held;
+            self.users[task.index()].held.clear();
+        }
+        self.cache.task_unblocked(task);
+        let plug = &mut self.plugs[task.index()];
+        let ends = std::mem::take(&mut plug.ends);
+        plug.is_open &= !ends;
+        Some(ends)
+    }
+
+    /// A bio is back.
+    pub(crate) fn on_bio_done(&mut self, now: Instant, token: u64, status: Status, device: Nanos) {
+        self.cache.complete(now, token & !CACHE_TOKEN, status, device);
+    }
+
+    pub(crate) fn poll_done(&mut self) -> Option<CallDone> {
+        self.cache.poll_done()
+    }
+
+    pub(crate) fn next_timer(&self) -> Option<Instant> {
+        self.cache.next_timer()
+    }
+
+    pub(crate) fn handle_timers(&mut self, now: Instant) {
+        self.cache.handle_timers(now);
+    }
+}
+
+/// Whether two jobs mean the same file.
+const fn is_same(one: &File, other: &File) -> bool {
+    one.is_device == other.is_device && one.place.start == other.place.start
+}
+
+fn book(counts: &mut CallStats, done: &CallDone) {
+    counts.calls += 1;
+    counts.major += u64::from(done.is_major);
+    if !done.waited.is_zero() {
+        counts.iowait.add(done.waited.get());
+        counts.device_ns += done.device.get();
+    }
+    if !done.paused.is_zero() {
+        counts.paused.add(done.paused.get());
+    }
+}

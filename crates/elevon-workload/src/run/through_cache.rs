@@ -1,0 +1,122 @@
+//! The loop's part in a run with a page cache: what goes to and fro between processes, cache and stack.
+
+use elevon_core::stack::{Done, Submitted};
+use elevon_core::units::{Instant, TaskId};
+
+use super::Runner;
+use crate::backend::Backend;
+use crate::cached::{CACHE_TOKEN, Event, Route};
+
+impl<B: Backend> Runner<'_, B> {
+    /// Hands the batch of a process to the cache, or (direct I/O) to the stack one by one. False, and nothing done, where the
+    /// process has nothing to do with the cache.
+    pub(super) fn submit_cached(&mut self, task: usize) -> bool {
+        let Some(cached) = &mut self.cached else { return false };
+        if !cached.is_user(task) {
+            return false;
+        }
+        while let Some(io) = self.jobs.processes[task].take() {
+            let now = self.backend.now();
+            let Some(cached) = &mut self.cached else { return false };
+            let process = &mut self.jobs.processes[task];
+            let is_asleep = match cached.begin(now, process, io) {
+                Route::Stack => self.stack.submit(now, io, self.backend) == Submitted::Blocked,
+                Route::Cache { sleeps } => sleeps,
+            };
+            let now = self.backend.now();
+            self.jobs.processes[task].on_submitted(now, is_asleep);
+            self.pump(now);
+        }
+        true
+    }
+
+    /// Carries bios to the stack and what is over to the processes, until nothing moves. True where anything did.
+    pub(super) fn pump(&mut self, now: Instant) -> bool {
+        let mut moved = false;
+        loop {
+            let mut any = self.submit_bios(now);
+            while let Some(cached) = &mut self.cached
+                && let Some(done) = cached.poll_done()
+            {
+                cached.on_done(now, &mut self.jobs.processes[done.task.index()], &done);
+                any = true;
+            }
+            while let Some(cached) = &mut self.cached
+                && let Some(event) = cached.events.pop_front()
+            {
+                self.on_event(now, event);
+                any = true;
+            }
+            if !any {
+                return moved;
+            }
+            moved = true;
+        }
+    }
+
+    fn submit_bios(&mut self, now: Instant) -> bool {
+        let mut any = false;
+        while let Some(cached) = &mut self.cached
+            && let Some((io, ends_plug)) = cached.next_io(now, self.stack)
+        {
+            let task = io.task;
+            if cached.begins_batch(task, ends_plug) {
+                self.stack.begin_batch(now, task);
+            }
+            let is_blocked = self.stack.submit_buffered(now, io, self.backend) == Submitted::Blocked;
+            if cached.ends_batch(task, ends_plug, is_blocked) {
+                self.stack.end_batch(now, task, self.backend);
+            }
+            any = true;
+        }
+        any
+    }
+
+    fn on_event(&mut self, now: Instant, event: Event) {
+        match event {
+            Event::Over { task, token, status, cost } => {
+                let process = &mut self.jobs.processes[task];
+                if status.is_ok() {
+                    let (op, bytes) = process.operation(token.into());
+                    self.series.on_done(op, bytes);
+                }
+                process.spend(now, cost);
+                process.unblocked(now);
+                process.complete(token.into(), status);
+                self.last_done = now;
+                self.make_ready(task);
+            }
+            Event::Submit(io) => {
+                let is_blocked = self.stack.submit(now, io, self.backend) == Submitted::Blocked;
+                let task = io.task.index();
+                if !is_blocked {
+                    self.jobs.processes[task].unblocked(now);
+                    self.make_ready(task);
+                }
+            }
+            Event::Prepared { task } => self.make_ready(task),
+        }
+    }
+
+    /// Whether an I/O that is over was the cache's business.
+    #[cold]
+    pub(super) fn is_of_cache(&mut self, now: Instant, done: &Done) -> bool {
+        let Some(cached) = &mut self.cached else { return false };
+        if done.token & CACHE_TOKEN != 0 {
+            cached.on_bio_done(now, done.token, done.status, done.device);
+            return true;
+        }
+        let process = &mut self.jobs.processes[done.task.index()];
+        cached.is_user(done.task.index()) && cached.on_device_done(now, process, done.token, done.status)
+    }
+
+    /// Whether a task that has its tag had slept for a bio of the cache.
+    pub(super) fn unblock_in_cache(&mut self, now: Instant, task: TaskId) -> bool {
+        let Some(cached) = &mut self.cached else { return false };
+        let Some(ends_batch) = cached.unblocked(task) else { return false };
+        if ends_batch {
+            self.stack.end_batch(now, task, self.backend);
+        }
+        true
+    }
+}

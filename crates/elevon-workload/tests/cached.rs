@@ -1,0 +1,377 @@
+//! Buffered and mapped jobs through the page cache and the real stack, over a device with a fixed latency.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use elevon_core::activity::Activity;
+use elevon_core::cache::page_cache::CacheConfig;
+use elevon_core::driver::{Accept, Command, Completion, Driver, Pieces};
+use elevon_core::layout::Layout;
+use elevon_core::limits::QueueLimits;
+use elevon_core::op::{Flags, Op};
+use elevon_core::stack::{Stack, StackConfig};
+use elevon_core::stats::CacheUse;
+use elevon_core::status::Status;
+use elevon_core::units::{Bytes, Instant, LayoutId, Nanos, TaskId};
+use elevon_formats::fio::spec::{Amount, Fadvise, JobSpec, Rw, SyncMode};
+use elevon_workload::backend::Backend;
+use elevon_workload::cached::{CacheCost, Cached};
+use elevon_workload::jobs::{Jobs, JobsOptions};
+use elevon_workload::process::CpuCost;
+use elevon_workload::run::{NoObserver, Outcome, run, run_cached};
+
+const US: u64 = 1_000;
+const MIB: u64 = 1 << 20;
+const LATENCY: u64 = 100 * US;
+const COST: CacheCost = CacheCost { call: Nanos::new(600), hit: Nanos::new(500), fault: Nanos::new(1_400) };
+const CPU: CpuCost = CpuCost { submit: Nanos::new(4_000), complete: Nanos::new(1_000) };
+
+/// A device that answers each command after the same time, with its clock.
+#[derive(Default)]
+struct Fixed {
+    now: u64,
+    pending: BinaryHeap<Reverse<(u64, usize)>>,
+    commands: Vec<(u64, Command)>,
+}
+
+impl Driver for Fixed {
+    fn queue_command(&mut self, _now: Instant, command: &Command, _pieces: &dyn Pieces) -> Accept {
+        self.pending.push(Reverse((self.now + LATENCY, self.commands.len())));
+        self.commands.push((self.now, *command));
+        Accept::Ok
+    }
+}
+
+impl Backend for Fixed {
+    fn now(&mut self) -> Instant {
+        Instant::new(self.now)
+    }
+    fn poll_completion(&mut self) -> Option<Completion> {
+        let &Reverse((at, index)) = self.pending.peek()?;
+        if at > self.now {
+            return None;
+        }
+        self.pending.pop();
+        let command = &self.commands[index].1;
+        Some(Completion { request: command.request, status: Status::Ok, bytes: command.bytes })
+    }
+    fn wait(&mut self, until: Option<Instant>) -> bool {
+        let done = self.pending.peek().map(|Reverse((at, _))| *at);
+        let Some(next) = [done, until.map(Instant::get)].into_iter().flatten().min() else { return false };
+        self.now = next;
+        true
+    }
+}
+
+/// A run with everything it left.
+struct Ran {
+    outcome: Outcome,
+    device: Fixed,
+    cached: Cached,
+    stack: Stack,
+}
+
+impl Ran {
+    fn cache_use(&self, job: usize) -> &CacheUse {
+        self.outcome.jobs[job].stats.cache.as_ref().expect("a buffered job")
+    }
+    fn bytes(&self, op: Op) -> u64 {
+        self.device.commands.iter().filter(|(_, command)| command.op == op).map(|(_, c)| c.bytes.get()).sum()
+    }
+    fn commands(&self, op: Op) -> usize {
+        self.device.commands.iter().filter(|(_, command)| command.op == op).count()
+    }
+    fn nanos(&self, job: usize) -> u64 {
+        let job = &self.outcome.jobs[job];
+        job.end.expect("over").since(job.start.expect("started")).get()
+    }
+}
+
+fn job(name: &str, edit: impl FnOnce(&mut JobSpec)) -> JobSpec {
+    let mut spec = JobSpec::default_job(name);
+    spec.size = Some(Amount::Bytes(MIB));
+    spec.filenames = vec!["file".into()];
+    edit(&mut spec);
+    spec
+}
+fn writes(spec: &mut JobSpec) {
+    spec.rw = Rw { read: false, write: true, ..Rw::default() };
+}
+fn engine(spec: &mut JobSpec, name: &str, blocks: bool) {
+    spec.engine.name = name.into();
+    spec.engine.asynchronous = name != "mmap";
+    spec.engine.submission_blocks = blocks;
+}
+
+fn config(memory: u64) -> CacheConfig {
+    CacheConfig::new(Bytes::new(memory), TaskId(0))
+}
+
+fn stack(depth: u32) -> (Stack, JobsOptions) {
+    let limits = QueueLimits { write_cache: true, ..QueueLimits::default() };
+    let config = StackConfig::new(limits, Bytes::new(256 * MIB).sectors_floor(), 1, depth);
+    let options = JobsOptions { device_bytes: 256 * MIB, logical_block: 512, device_path: None, seed: 1, cpu: CPU };
+    (Stack::new(config).expect("a valid stack"), options)
+}
+
+fn go_with(specs: &[JobSpec], config: CacheConfig, depth: u32) -> Ran {
+    let (mut stack, options) = stack(depth);
+    let mut layout = |_: TaskId, _: u32, bytes: u64| -> LayoutId {
+        stack.register_layout(Layout::contiguous(bytes.max(4096), 1 << 20))
+    };
+    let mut jobs = Jobs::new(specs, &options, &mut layout).expect("jobs that fit");
+    let mut cached = Cached::new(config, COST, CPU, &mut jobs, &stack);
+    let mut device = Fixed::default();
+    let outcome = run_cached(&mut stack, &mut jobs, &mut cached, &mut device, &mut NoObserver);
+    assert_eq!(outcome.cut, None);
+    assert!(outcome.jobs.iter().all(|job| job.stats.error == 0));
+    cached.cache().self_check();
+    stack.self_check();
+    Ran { outcome, device, cached, stack }
+}
+
+fn go(specs: &[JobSpec]) -> Ran {
+    go_with(specs, config(64 * MIB), 64)
+}
+
+#[test]
+fn a_job_that_reads_twice_reads_the_device_once() {
+    let first = job("first", |_| {});
+    let second = job("second", |s| (s.invalidate, s.stonewall) = (false, true));
+    let third = job("third", |s| s.stonewall = true);
+    let ran = go(&[first, second, third]);
+    assert_eq!(ran.bytes(Op::Read), 2 * MIB, "the second finds everything, the third drops it first");
+    assert_eq!(ran.nanos(1), 256 * 1_100, "calls and copies alone");
+    let waits = |job: usize| ran.cache_use(job).read.iowait.count;
+    assert_eq!((waits(1), waits(0), waits(0) > 0), (0, waits(2), true));
+    assert_eq!((ran.cache_use(0).read.calls, ran.cached.cache().stats().hits > 256), (256, true));
+    assert_eq!(ran.cache_use(0).fault.calls, 0);
+}
+
+#[test]
+fn readahead_makes_a_sequential_reader_wait_seldom_and_for_large_requests() {
+    let read = |fadvise| {
+        let ran = go(&[job("a", |s| s.fadvise = fadvise)]);
+        (ran.commands(Op::Read), ran.cache_use(0).read.iowait.count, ran.nanos(0))
+    };
+    let (random, advised) = (read(Fadvise::Random), read(Fadvise::ByWorkload));
+    assert_eq!((random.0, random.1), (256, 256), "each page by itself");
+    // Submission and wake-up beside call and copy: 4 + 1 + 1.1 us.
+    assert_eq!(random.2, 256 * (LATENCY + 6_100));
+    let none = read(Fadvise::None);
+    assert!(advised.0 < none.0 && none.0 < 20 && none.2 < random.2 / 5, "{advised:?} {none:?}");
+}
+
+#[test]
+fn a_random_reader_among_eight_finds_what_the_others_read() {
+    let spec = job("r", |s| {
+        s.rw.random = true;
+        s.numjobs = 8;
+        s.size = Some(Amount::Bytes(4 * MIB));
+    });
+    let ran = go(&[spec]);
+    let bytes: u64 = ran.outcome.jobs.iter().map(|job| job.stats.directions[0].bytes).sum();
+    assert_eq!((bytes, ran.bytes(Op::Read)), (32 * MIB, 4 * MIB));
+    assert_eq!(ran.commands(Op::Read), 1024, "told that it is random: single pages");
+    let stats = ran.cached.cache().stats();
+    assert_eq!((stats.misses >= 1024, stats.hits + stats.misses), (true, 8192));
+}
+
+#[test]
+fn a_mapped_reader_faults_around() {
+    let ran = go(&[job("m", |s| {
+        engine(s, "mmap", true);
+        s.fadvise = Fadvise::None;
+    })]);
+    assert_eq!(ran.bytes(Op::Read), MIB);
+    let used = ran.cache_use(0);
+    assert_eq!(used.touches + used.fault.calls, 256);
+    // Read-around reads 32 pages and each fault maps 16 that are there.
+    assert!((17..=40).contains(&used.fault.calls) && used.fault.major >= 4, "{used:?}");
+    assert_eq!((used.read.calls, used.fault.iowait.count > 0), (0, true));
+    assert!(used.fault.iowait.max <= 2 * LATENCY && used.fault.device_ns >= LATENCY * used.fault.iowait.count / 2);
+    assert_eq!(ran.cached.cache().resident().pages().mapped(), 256);
+}
+
+#[test]
+fn a_mapped_writer_makes_pages_dirty_and_syncs_them() {
+    let ran = go(&[job("m", |s| {
+        engine(s, "mmap", true);
+        writes(s);
+        s.end_fsync = true;
+    })]);
+    assert_eq!((ran.bytes(Op::Read), ran.bytes(Op::Write)), (MIB, MIB), "a page is read before it is stored to");
+    assert_eq!(ran.cache_use(0).fsync.calls, 1);
+    assert_eq!(ran.outcome.jobs[0].stats.sync.count, 1);
+}
+
+#[test]
+fn a_buffered_write_is_over_before_it_is_written() {
+    let ran = go(&[job("w", writes)]);
+    assert_eq!(ran.nanos(0), 256 * 1_100);
+    assert_eq!((ran.device.commands.len(), ran.cached.cache().resident().pages().dirty()), (0, 256));
+
+    let ran = go(&[job("w", |s| {
+        writes(s);
+        s.end_fsync = true;
+    })]);
+    assert_eq!((ran.bytes(Op::Write), ran.cached.cache().resident().pages().dirty()), (MIB, 0));
+    assert_eq!(ran.commands(Op::Flush), 1);
+    assert!(ran.device.commands.iter().all(|(_, c)| c.op == Op::Flush || c.flags.contains(Flags::SYNC)));
+    let used = ran.cache_use(0);
+    assert_eq!((used.fsync.calls, used.fsync.iowait.count, used.write.calls), (1, 1, 256));
+    assert!(used.fsync.iowait.max >= 2 * LATENCY, "writes, then a flush");
+
+    let ran = go(&[job("w", |s| {
+        writes(s);
+        s.sync = SyncMode::Dsync;
+    })]);
+    assert_eq!((ran.commands(Op::Write), ran.commands(Op::Flush)), (256, 256), "each is durable by itself");
+}
+
+#[test]
+fn the_flusher_writes_what_is_old_and_writers_pause_when_much_is_dirty() {
+    let old = job("w", |s| {
+        writes(s);
+        s.size = Some(Amount::Bytes(64 << 10));
+        s.think_time = Nanos::from_secs(3);
+    });
+    let ran = go(&[old]);
+    let first = ran.device.commands.first().expect("the flusher wrote");
+    assert!((30_000_000_000..=35_000_000_000).contains(&first.0), "after {} ns", first.0);
+    assert!(!first.1.flags.contains(Flags::SYNC));
+
+    let ran = go_with(
+        &[job("w", |s| {
+            writes(s);
+            s.size = Some(Amount::Bytes(128 * MIB));
+            s.block_sizes = [(); 3].map(|()| elevon_formats::fio::spec::BlockSizes::Range(64 << 10, 64 << 10));
+        })],
+        config(64 * MIB),
+        1,
+    );
+    let used = ran.cache_use(0);
+    assert!(used.write.paused.count > 0 && ran.bytes(Op::Write) > 64 * MIB, "{:?}", used.write.paused.count);
+}
+
+#[test]
+fn memory_smaller_than_the_file_is_read_again() {
+    let ran = go_with(
+        &[job("a", |s| {
+            s.size = Some(Amount::Bytes(32 * MIB));
+            s.loops = 2;
+        })],
+        config(16 * MIB),
+        64,
+    );
+    assert!(ran.bytes(Op::Read) > 48 * MIB, "{}", ran.bytes(Op::Read));
+    let stats = ran.cached.cache().resident().stats();
+    assert!(stats.evicted > 4096 && ran.cached.cache().resident().pages().used() <= 4096);
+}
+
+#[test]
+fn direct_io_of_a_cached_file_meets_what_is_cached() {
+    let writer = job("w", writes);
+    let reader = job("direct", |s| {
+        s.direct = true;
+        s.stonewall = true;
+        s.invalidate = false;
+    });
+    let ran = go(&[writer.clone(), reader]);
+    assert_eq!((ran.bytes(Op::Write), ran.bytes(Op::Read)), (MIB, MIB), "dirty pages are written first");
+    assert_eq!(ran.cached.cache().resident().pages().used(), 256, "and stay");
+
+    let over = job("direct", |s| {
+        writes(s);
+        s.direct = true;
+        s.stonewall = true;
+    });
+    let ran = go(&[writer, over]);
+    assert_eq!((ran.bytes(Op::Write), ran.cached.cache().resident().pages().used()), (2 * MIB, 0));
+
+    let other = job("other", |s| {
+        s.direct = true;
+        s.filenames = vec!["another".into()];
+    });
+    let ran = go(&[other]);
+    assert_eq!(ran.nanos(0), 256 * (LATENCY + 5_000), "a file that nobody caches costs what it did");
+}
+
+#[test]
+fn a_queue_of_libaio_is_one_at_a_time_and_that_of_io_uring_is_not() {
+    let read = |name: &str, blocks| {
+        let ran = go(&[job("q", |s| {
+            engine(s, name, blocks);
+            (s.iodepth, s.iodepth_low, s.rw.random) = (8, 8, true);
+            (s.iodepth_batch_submit, s.iodepth_batch_complete_min) = (4, 1);
+        })]);
+        (ran.bytes(Op::Read), ran.nanos(0))
+    };
+    let (libaio, io_uring) = (read("libaio", true), read("io_uring", false));
+    assert_eq!((libaio.0, io_uring.0), (MIB, MIB));
+    assert!(libaio.1 >= 256 * LATENCY && io_uring.1 < 256 * LATENCY / 4, "{libaio:?} {io_uring:?}");
+}
+
+#[test]
+fn tags_that_run_out_hold_up_only_who_waits_for_them() {
+    let spec = job("r", |s| {
+        s.numjobs = 8;
+        s.filenames.clear();
+        s.size = Some(Amount::Bytes(2 * MIB));
+        s.rw.write = true;
+        s.rw.random = true;
+        s.end_fsync = true;
+    });
+    for depth in [1, 2] {
+        let ran = go_with(std::slice::from_ref(&spec), config(16 * MIB), depth);
+        let bytes: u64 = ran.outcome.jobs.iter().flat_map(|job| &job.stats.directions).map(|d| d.bytes).sum();
+        assert_eq!(bytes, 16 * MIB);
+        assert!(ran.stack.counters().tag_waits > 0);
+    }
+}
+
+#[test]
+fn files_that_are_read_first_cost_the_job_nothing() {
+    let ran = go(&[job("p", |s| s.pre_read = true)]);
+    assert_eq!((ran.bytes(Op::Read), ran.nanos(0)), (MIB, 256 * 1_100));
+    assert!(ran.outcome.jobs[0].start.expect("started").get() >= LATENCY);
+}
+
+#[test]
+fn the_same_run_leaves_the_same_commands() {
+    let specs = [
+        job("m", |s| {
+            engine(s, "mmap", true);
+            s.size = Some(Amount::Bytes(24 * MIB));
+            (s.rw.random, s.numjobs) = (true, 2);
+        }),
+        job("w", |s| {
+            writes(s);
+            s.size = Some(Amount::Bytes(48 * MIB));
+            s.filenames = vec!["other".into()];
+        }),
+    ];
+    for activity in Activity::ALL {
+        let ran = || go_with(&specs, CacheConfig { activity, ..config(16 * MIB) }, 4);
+        let (one, two) = (ran(), ran());
+        assert_eq!(format!("{:?}", one.device.commands), format!("{:?}", two.device.commands));
+        assert_eq!(one.cached.cache().stats(), two.cached.cache().stats());
+        let classes = |ran: &Ran| ran.device.commands.iter().filter(|(_, c)| c.ioprio.bits() >> 13 == 1).count();
+        if activity == Activity::Off {
+            assert_eq!(classes(&one), 0);
+        }
+    }
+}
+
+#[test]
+fn a_job_without_a_cache_runs_as_before() {
+    let specs = [job("d", |s| s.direct = true)];
+    let (mut stack, options) = stack(64);
+    let mut layout = |_: TaskId, _: u32, _: u64| LayoutId(0);
+    let mut jobs = Jobs::new(&specs, &options, &mut layout).expect("jobs that fit");
+    let mut device = Fixed::default();
+    let plain = run(&mut stack, &mut jobs, &mut device, &mut NoObserver);
+    let cached = go(&specs);
+    assert_eq!(plain.jobs[0].stats, cached.outcome.jobs[0].stats);
+    assert_eq!(format!("{:?}", device.commands), format!("{:?}", cached.device.commands));
+}
