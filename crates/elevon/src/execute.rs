@@ -24,6 +24,10 @@ pub(crate) trait Watch: Observer {
     fn wants_events(&self) -> bool {
         false
     }
+    /// The stack is built: what the plan cannot say of it is set here.
+    fn prepare(&mut self, _stack: &mut Stack) {}
+    /// The run is over, its stack still there.
+    fn on_end(&mut self, _stack: &Stack) {}
     /// The jobs are built and the run is about to start.
     fn on_start(&mut self, _device: &Description, _cpus: u16, _jobs: &Jobs) -> Result<(), Failure> {
         Ok(())
@@ -131,9 +135,11 @@ fn go<B: Backend>(
         stack.set_group(TenantId(at as u32 + 1), tenant.parent, tenant.weight as u16);
     }
     stack.set_tracing(watch.wants_events());
+    watch.prepare(&mut stack);
     watch.on_start(device, stack.config().cpus, &jobs)?;
     let before = elevon_host::cpu::used();
     let mut outcome = run::run(&mut stack, &mut jobs, backend, &mut WatchAsObserver(watch));
+    watch.on_end(&stack);
     if real {
         share_cpu(&mut outcome, before, elevon_host::cpu::used());
     }

@@ -5,6 +5,7 @@
 
 mod aligned_bio;
 mod bfq_injection;
+mod io_throttle;
 mod io_ticks;
 mod lab;
 mod parameters;
@@ -31,6 +32,11 @@ const EXPERIMENTS: &[Experiment] = &[
         name: "bfq-injection",
         summary: "seed 002: five weighted random readers under BFQ, 25 to 100 MB/s by serving others while one waits",
         run: bfq_injection::report,
+    },
+    Experiment {
+        name: "io-throttle",
+        summary: "seed 004: what throttle hooks cost who has no rule, a counter that spares it; RT and BE under a limit",
+        run: io_throttle::report,
     },
     Experiment {
         name: "io-ticks",

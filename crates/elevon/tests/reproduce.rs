@@ -13,7 +13,9 @@ fn without_a_name_it_lists_what_there_is() {
     let (code, out, err) = elevon(&["reproduce"]);
     assert_eq!((code, err.as_str()), (0, ""));
     assert!(
-        ["aligned-bio", "bfq-injection", "io-ticks"].iter().all(|name| out.contains(&format!("\n  {name} "))),
+        ["aligned-bio", "bfq-injection", "io-throttle", "io-ticks"]
+            .iter()
+            .all(|name| out.contains(&format!("\n  {name} "))),
         "{out}"
     );
     assert!(out.lines().all(|line| line.len() <= 120));
@@ -25,7 +27,7 @@ fn bad_input_is_one_line() {
         let (code, out, err) = elevon(args);
         assert_eq!((code, out.as_str(), err.lines().count()), (2, "", 1), "{err}");
     }
-    assert!(elevon(&["reproduce", "x"]).2.contains("aligned-bio, bfq-injection, io-ticks"));
+    assert!(elevon(&["reproduce", "x"]).2.contains("aligned-bio, bfq-injection, io-throttle, io-ticks"));
 }
 
 #[test]

@@ -68,6 +68,17 @@ impl Lab {
         Ok((result, tape.0))
     }
 
+    /// The same, watched.
+    pub(super) fn watch(
+        &self,
+        job: Job,
+        variables: &[(&str, &str)],
+        options: &str,
+        watch: &mut dyn Watch,
+    ) -> Result<RunResult, Failure> {
+        self.go(job, variables, options, watch)
+    }
+
     fn go(
         &self,
         job: Job,
