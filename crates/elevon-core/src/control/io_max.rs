@@ -21,7 +21,7 @@ use alloc::boxed::Box;
 use alloc::collections::{BTreeSet, VecDeque};
 use alloc::vec::Vec;
 
-use super::limits::{Limits, bytes_rule, ios_rule};
+use super::limits::{Limits, UNLIMITED, bytes_rule, ios_rule};
 use super::{Cause, Charge, Direction, Ledger, Limiter, Rule, Verdict};
 use crate::kernel::Rules;
 use crate::tenant::{ROOT, Tenants};
@@ -103,25 +103,55 @@ struct Queues {
     /// Since when the front of each source's queue is the front (own, above).
     own_front: [Instant; 2],
     above_front: [Instant; 2],
+    /// What denied the front last.
+    denied: [Option<Rule>; 2],
+    /// The key of this tenant in the tree of those who wait.
+    due: Option<(u64, u64)>,
 }
 
+/// A direction of a tenant.
+#[derive(Clone, Copy, Debug)]
+struct Lane {
+    bps: u64,
+    iops: u64,
+    slice: Slice,
+}
+
+impl Default for Lane {
+    fn default() -> Self {
+        Self { bps: UNLIMITED, iops: UNLIMITED, slice: Slice::default() }
+    }
+}
+
+impl Lane {
+    const fn is_limited(&self) -> bool {
+        self.bps != UNLIMITED || self.iops != UNLIMITED
+    }
+}
+
+/// Laid out so that a read that passes touches one cache line a level: with 100,000 tenants that is what it costs.
 #[derive(Clone, Debug, Default)]
+#[repr(C, align(64))]
 struct Node {
-    limits: Limits,
-    slices: [Slice; 2],
     /// Whether this level or one above limits a direction, as of `generation`.
     ruled: [bool; 2],
     generation: u32,
-    /// Its key in the tree of those who wait.
-    due: Option<(u64, u64)>,
-    /// What denied the front last.
-    denied: [Option<Rule>; 2],
     queues: Option<Box<Queues>>,
+    lanes: [Lane; 2],
 }
 
 impl Node {
     fn waiting(&self, direction: Direction) -> usize {
         self.queues.as_ref().map_or(0, |queues| queues.count[direction as usize])
+    }
+
+    /// Its key in the tree of those who wait.
+    fn due(&self) -> Option<(u64, u64)> {
+        self.queues.as_ref().and_then(|queues| queues.due)
+    }
+
+    fn is_limited(&self) -> bool {
+        self.lanes.iter().any(Lane::is_limited)
     }
 }
 
@@ -162,28 +192,32 @@ impl IoMax {
         }
     }
 
-    /// A tenant's limits.
+    /// A tenant's limits, as far as Linux knows them: no totals, no bursts.
     pub fn limits(&self, tenant: TenantId) -> Limits {
-        self.nodes.get(tenant.index()).map_or_else(Limits::default, |node| node.limits)
+        let lanes = self.nodes.get(tenant.index()).map_or([Lane::default(); 2], |node| node.lanes);
+        Limits { bps: lanes.map(|lane| lane.bps), iops: lanes.map(|lane| lane.iops), ..Limits::default() }
     }
 
-    /// Sets a tenant's limits. What was earned under the old ones is carried over while something waits, and what waits is
-    /// looked at anew; a limit that goes lets go at once. Panics where a limit is 0: it would never let anything go.
+    /// Sets a tenant's limits, those that Linux knows. What was earned under the old ones is carried over while something waits,
+    /// and what waits is looked at anew; a limit that goes lets go at once. Panics where a limit is 0: it would never let
+    /// anything go.
     pub fn set(&mut self, now: Instant, tenant: TenantId, limits: Limits) {
         assert!(limits.is_valid(), "a limit of 0 for tenant {}", tenant.index());
         let tick = self.tick_of(now);
         let clock = self.clock;
         let node = self.node(tenant);
-        let (old, was, is) = (node.limits, !node.limits.is_none(), !limits.is_none());
+        let was = node.is_limited();
         for direction in DIRECTIONS {
             let d = direction as usize;
             let waited_on = node.waiting(direction) > 0;
-            node.slices[d].carry(&clock, tick, old.bps[d], old.iops[d], waited_on);
+            let Lane { bps, iops, slice } = &mut node.lanes[d];
+            slice.carry(&clock, tick, *bps, *iops, waited_on);
+            (*bps, *iops) = (limits.bps[d], limits.iops[d]);
         }
-        node.limits = limits;
+        let (is, is_due) = (node.is_limited(), node.due().is_some());
         self.rules = self.rules + u32::from(is) - u32::from(was);
         self.generation += 1;
-        if self.nodes[tenant.index()].due.is_some() {
+        if is_due {
             self.rekey(tick, tenant);
         }
     }
@@ -213,7 +247,8 @@ impl IoMax {
         let node = self.node(tenant);
         if node.generation != generation {
             let ruled = DIRECTIONS.map(|direction| {
-                let limited = |at: TenantId| self.nodes.get(at.index()).is_some_and(|n| n.limits.limits(direction));
+                let limited =
+                    |at: TenantId| self.nodes.get(at.index()).is_some_and(|n| n.lanes[direction as usize].is_limited());
                 if self.flat { limited(tenant) } else { tenants.path(tenant).any(limited) }
             });
             let node = &mut self.nodes[tenant.index()];
@@ -228,11 +263,10 @@ impl IoMax {
         let clock = self.clock;
         let node = &mut self.nodes[level.index()];
         let d = direction as usize;
-        let waited_on = node.queues.as_ref().is_some_and(|queues| queues.count[d] > 0);
-        let (bps, iops) = (node.limits.bps[d], node.limits.iops[d]);
-        let slice = &mut node.slices[d];
+        let waited_on = node.waiting(direction) > 0;
+        let Lane { bps, iops, slice } = &mut node.lanes[d];
         slice.prepare(&clock, tick, waited_on);
-        let bytes = if held.paid { None } else { slice.wait_for_bytes(&clock, tick, bps, held.bytes) };
+        let bytes = if held.paid { None } else { slice.wait_for_bytes(&clock, tick, *bps, held.bytes) };
         let wait = match bytes {
             Some(wait) => Some(wait),
             None => {
@@ -240,15 +274,18 @@ impl IoMax {
                     slice.charge_bytes(held.bytes);
                     held.paid = true;
                 }
-                slice.wait_for_io(&clock, tick, iops)
+                slice.wait_for_io(&clock, tick, *iops)
             }
         };
         if let Some(wait) = wait {
             slice.extend(&clock, tick + wait.ticks());
-            node.denied[d] = Some(match wait {
-                Wait::Bytes(_) => bytes_rule(direction),
-                Wait::Ios(_) => ios_rule(direction),
-            });
+            // A bio that is denied on its way up is tested once more when it is first in the queue.
+            if let Some(queues) = &mut node.queues {
+                queues.denied[d] = Some(match wait {
+                    Wait::Bytes(_) => bytes_rule(direction),
+                    Wait::Ios(_) => ios_rule(direction),
+                });
+            }
         }
         wait
     }
@@ -256,13 +293,12 @@ impl IoMax {
     /// A bio passes a level.
     fn pay(&mut self, tick: u64, level: TenantId, direction: Direction, held: &Held) {
         let clock = self.clock;
-        let node = &mut self.nodes[level.index()];
-        let (d, limits) = (direction as usize, node.limits);
+        let Lane { bps, iops, slice } = &mut self.nodes[level.index()].lanes[direction as usize];
         if !held.paid {
-            node.slices[d].charge_bytes(held.bytes);
+            slice.charge_bytes(held.bytes);
         }
-        node.slices[d].charge_io();
-        node.slices[d].trim(&clock, tick, limits.bps[d], limits.iops[d]);
+        slice.charge_io();
+        slice.trim(&clock, tick, *bps, *iops);
     }
 
     /// Climbs from a level upwards until the bio is through (`None`) or has to wait somewhere: there, and from which source.
@@ -304,7 +340,7 @@ impl IoMax {
             queues.turns[d].push_back(source);
         }
         queues.count[d] += 1;
-        if queues.count[d] == 1 || self.nodes[level.index()].due.is_none() {
+        if queues.count[d] == 1 || queues.due.is_none() {
             self.rekey(tick, level);
         }
     }
@@ -320,8 +356,8 @@ impl IoMax {
     /// Takes the front of a level and gives the turn on; writes down what it waited for here.
     fn pop(&mut self, now: Instant, level: TenantId, direction: Direction, ledger: &mut Ledger) -> Held {
         let d = direction as usize;
-        let rule = self.nodes[level.index()].denied[d].unwrap_or(bytes_rule(direction));
         let queues = self.nodes[level.index()].queues.as_mut().expect("something waits");
+        let rule = queues.denied[d].unwrap_or(bytes_rule(direction));
         let source = queues.turns[d].pop_front().expect("something waits");
         queues.count[d] -= 1;
         let of_source = self.nodes[source.index()].queues.as_mut().expect("something waits");
@@ -342,7 +378,8 @@ impl IoMax {
 
     /// Puts a tenant that holds something where it belongs in the tree, behind its equals; takes one that does not out.
     fn rekey(&mut self, tick: u64, tenant: TenantId) {
-        if let Some((at, order)) = self.nodes[tenant.index()].due.take() {
+        let Some(queues) = &mut self.nodes[tenant.index()].queues else { return };
+        if let Some((at, order)) = queues.due.take() {
             self.waiting.remove(&(at, order, tenant));
         }
         let mut earliest: Option<u64> = None;
@@ -358,7 +395,7 @@ impl IoMax {
         if let Some(wait) = earliest {
             let key = (tick + wait, self.sequence);
             self.sequence += 1;
-            self.nodes[tenant.index()].due = Some(key);
+            self.nodes[tenant.index()].queues.as_mut().expect("something waits").due = Some(key);
             self.waiting.insert((key.0, key.1, tenant));
         }
     }
@@ -401,11 +438,11 @@ impl IoMax {
             list.push(Through { turn, place, source: level, bio: held.bio });
             return;
         };
-        let child_start = self.nodes[level.index()].slices[d].start();
+        let child_start = self.nodes[level.index()].lanes[d].slice.start();
         let clock = self.clock;
         let above = self.node(parent);
-        if above.slices[d].is_over(tick) && above.waiting(direction) == 0 {
-            above.slices[d].begin_with_credit(&clock, tick, child_start);
+        if above.lanes[d].slice.is_over(tick) && above.waiting(direction) == 0 {
+            above.lanes[d].slice.begin_with_credit(&clock, tick, child_start);
         }
         let held = Held { paid: held.bytes == 0, since: now, ..held };
         self.push(tick, (parent, level), direction, held);
@@ -480,11 +517,11 @@ impl Limiter for IoMax {
             let tenant = TenantId(index as u32);
             let count = |d: usize| node.queues.as_ref().map_or(0, |queues| queues.count[d]);
             assert_eq!(
-                node.due.is_some(),
+                node.due().is_some(),
                 count(0) + count(1) > 0,
                 "tenant {index}: in the tree while it holds something"
             );
-            if let Some((at, order)) = node.due {
+            if let Some((at, order)) = node.due() {
                 assert!(self.waiting.contains(&(at, order, tenant)));
             }
             let Some(queues) = &node.queues else { continue };
@@ -500,7 +537,7 @@ impl Limiter for IoMax {
             }
         }
         assert_eq!(held, self.held, "bios in the queues");
-        assert_eq!(self.nodes.iter().filter(|node| !node.limits.is_none()).count(), self.rules as usize);
-        assert_eq!(self.waiting.len(), self.nodes.iter().filter(|node| node.due.is_some()).count());
+        assert_eq!(self.nodes.iter().filter(|node| node.is_limited()).count(), self.rules as usize);
+        assert_eq!(self.waiting.len(), self.nodes.iter().filter(|node| node.due().is_some()).count());
     }
 }
