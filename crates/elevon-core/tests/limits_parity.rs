@@ -1,8 +1,9 @@
 //! `io.max` against what Linux 6.18.44 did: when each of a synchronous reader's I/Os was over, on a device known exactly.
 //!
 //! The machine had HZ=250. The device takes 200 us, and what lies in between about 150 us more. What the records do not say is
-//! how long before the first I/O the limit had been written; its slice begins there. From when the first I/Os
-//! beyond the first slice went, that seems to have been between 4 and 12 ms; it is 8 ms here for all.
+//! how long before the first I/O the limit had been written; its slice begins there. Four of the six fit 4 ms to within a
+//! millisecond or so, the one of 64 KiB reads fits 12 ms; at 0 three of its 48 I/Os would be 12 ms late. All are held against
+//! every millisecond from 2 to 13, so nothing hangs on a value that was chosen well.
 
 use elevon_core::control::exact::Exact;
 use elevon_core::control::io_max::{Config, IoMax};
@@ -17,7 +18,8 @@ use elevon_core::units::{BioId, Instant, Nanos, Sector, TenantId};
 const RECORDS: &str = include_str!("../../../tests/data/kernel-truth/throttle.jsonl");
 const HZ: u32 = 250;
 const SERVICE: Nanos = Nanos::from_micros(200 + 150);
-const BEFORE: Nanos = Nanos::from_millis(8);
+/// Milliseconds between the limit and the first I/O.
+const BEFORE: std::ops::RangeInclusive<u64> = 2..=13;
 
 /// A line of the records.
 struct Record<'a> {
@@ -80,25 +82,20 @@ impl<'a> Record<'a> {
 
 #[test]
 fn each_io_is_over_when_the_kernel_said() {
-    let mut records = 0;
-    for record in RECORDS.lines().map(Record::parse) {
+    let records: Vec<Record<'_>> = RECORDS.lines().map(Record::parse).collect();
+    assert_eq!(records.len(), 6);
+    for (record, before) in records.iter().flat_map(|record| BEFORE.map(move |ms| (record, Nanos::from_millis(ms)))) {
         let mut tenants = Tenants::new();
         let tenant = tenants.add(ROOT).unwrap();
         let mut stage = IoMax::new(Config { flat: true, ..Config::of(&Kernel::V6_18.rules(), HZ, false) });
         let written = Instant::new(60_000_000_000);
         stage.set(written, tenant, record.limits);
-        let ours = record.run(&mut stage, &tenants, tenant, written + BEFORE);
+        let ours = record.run(&mut stage, &tenants, tenant, written + before);
         for (nth, (&ours, &kernel)) in ours.iter().zip(&record.completions).enumerate() {
-            let off = ours.abs_diff(kernel);
-            assert!(
-                off <= (kernel / 20).max(10_000),
-                "{}: I/O {nth} at {ours} us, in the kernel {kernel}",
-                record.name
-            );
+            let near = ours.abs_diff(kernel) <= (kernel / 20).max(10_000);
+            assert!(near, "{}, {before:?}: I/O {nth} at {ours} us, in the kernel {kernel}", record.name);
         }
-        records += 1;
     }
-    assert_eq!(records, 6);
 }
 
 /// No slices: the last I/O of each record is over where the limit itself puts it, to a nanosecond an I/O.
