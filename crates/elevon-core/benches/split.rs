@@ -68,6 +68,7 @@ fn bio(offset: u64, bytes: u64) -> Bio {
         next: None,
         queued: Instant::ZERO,
         gated: false,
+        in_scheduler: false,
         since: Instant::ZERO,
     }
 }

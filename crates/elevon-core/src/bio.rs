@@ -48,6 +48,8 @@ pub struct Bio {
     pub next: Option<BioId>,
     /// When it was issued: it entered the queue, or a limit let it go.
     pub queued: Instant,
+    /// It waits for the scheduler, and that is being counted.
+    pub in_scheduler: bool,
     /// Since when it waits for what it waits for now (see [`crate::control::explain`]); kept only where tenants are watched.
     pub since: Instant,
 }

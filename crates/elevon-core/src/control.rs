@@ -4,16 +4,18 @@
 //! built and never looks at completions. A [`Gate`] stands before a request is allocated (io.cost, io.latency), after a merge
 //! was tried: it sees fragments and learns of completions. Both keep the [`BioId`]s that they hold, tell when they want to be
 //! asked again, and charge to the [`Ledger`] what they made a bio wait.
+//!
+//! [`Control`] has them all, with the tree, and what is counted per tenant. A bio that no rule and no watcher concerns pays for one
+//! comparison: whether anything here is active at all. Rules change at any time; what a change lets go goes with the next release.
 
 extern crate alloc;
-use alloc::boxed::Box;
 use alloc::vec::Vec;
 
 use crate::ioprio::{IoPrio, PrioPolicy};
 use crate::kernel::Rules;
-use crate::op::Op;
+use crate::op::StatGroup;
 use crate::tenant::{TenantError, Tenants};
-use crate::units::{BioId, Instant, Nanos, Sector, TenantId};
+use crate::units::{BioId, Bytes, Instant, Nanos, TaskId, TenantId};
 
 pub mod exact;
 pub mod explain;
@@ -23,158 +25,43 @@ pub mod io_max;
 pub mod io_throttle;
 pub mod limits;
 pub mod pressure;
+mod stage;
 pub mod stat;
 
-use io_throttle::IoThrottle;
-
 pub use explain::{Cause, Ledger, Reason, Rule, Wait};
+pub(crate) use stage::Stage;
+pub use stage::{Charge, DISCARD_BYTES, Direction, Finished, Gate, Limiter, Verdict};
 
-/// Bytes that a discard counts as, whatever its length: it moves none. As in Linux.
-pub const DISCARD_BYTES: u64 = 512;
+use exact::Exact;
+use explain::Served;
+use io_cost::IoCost;
+use io_cost::Preset;
+use io_latency::IoLatency;
+use io_max::IoMax;
+use io_throttle::IoThrottle;
+use limits::Limits;
+use pressure::{ContextState, Pressure};
+use stat::Statistics;
 
-/// What limits and weights tell apart: everything that is not a read is a write.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[repr(u8)]
-pub enum Direction {
-    /// Reads.
-    Read = 0,
-    /// Writes of any kind, discards and flushes among them.
-    Write = 1,
-}
-
-/// A bio as those who may hold it see it.
+/// What the stages are made for.
 #[derive(Clone, Copy, Debug)]
-pub struct Charge {
-    /// Who pays: a living tenant (see [`Tenants::charged`]).
-    pub tenant: TenantId,
-    /// What it does.
-    pub op: Op,
-    /// Its priority, tenant's policy applied.
-    pub ioprio: IoPrio,
-    /// First sector.
-    pub sector: Sector,
-    /// Length as it is charged: [`DISCARD_BYTES`] for a discard, 0 for an empty flush.
-    pub bytes: u64,
-    /// False for what is left of a split bio: its bytes were charged with the whole, it is one more I/O only.
-    pub first: bool,
-    /// Journal, metadata, memory release: goes at once and is charged later where a policy knows debt (META, SWAP flags).
-    pub must_issue: bool,
-    /// The submitter is a task that can be put to sleep; false for asynchronous submission and writeback.
-    pub may_sleep: bool,
-}
-
-impl Charge {
-    /// Which limits apply.
-    #[inline]
-    pub const fn direction(&self) -> Direction {
-        if self.op.is_write() { Direction::Write } else { Direction::Read }
-    }
-}
-
-/// What became of a bio.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
-    /// It goes on, and was charged.
-    Pass,
-    /// It is kept; its submitter goes on (the kernel's io.max: the bio waits, the task only where it waits for the bio).
-    Hold,
-    /// It is kept, and its submitter sleeps until it is released (io-throttle's synchronous path, io.cost, io.latency). A
-    /// submitter that may not sleep goes on in a worker.
-    Sleep,
-}
-
-/// A stage before the split. Calls come with `now` never going back.
-pub trait Limiter {
-    /// Passes a bio and charges it, or keeps it.
-    fn admit(&mut self, now: Instant, tenants: &Tenants, bio: BioId, charge: &Charge) -> Verdict;
-    /// When [`Self::release`] wants to be called; a time that has passed where something is due already.
-    fn next_wakeup(&self) -> Option<Instant>;
-    /// Puts what may go on now into `out`, in the order in which it goes, and charges every nanosecond between `admit` and now to
-    /// the ledger, to the tenant that the bio is charged to.
-    fn release(&mut self, now: Instant, tenants: &Tenants, ledger: &mut Ledger, out: &mut Vec<BioId>);
-    /// Rules in force, over all tenants.
-    fn live_rules(&self) -> u32;
-    /// Whether bios have to be shown to [`Self::admit`]: while there is no rule they are not.
-    fn must_be_asked(&self) -> bool {
-        self.live_rules() > 0
-    }
-    /// Bios kept.
-    fn held(&self) -> usize;
-    /// A tenant was removed: its rules are gone, what it held is due at once.
-    fn on_tenant_removed(&mut self, now: Instant, tenants: &Tenants, tenant: TenantId);
-    /// Costly invariants, for tests. Panics where one does not hold.
-    fn self_check(&self, tenants: &Tenants);
-}
-
-/// An I/O that passed a [`Gate`] and is over.
-#[derive(Clone, Copy, Debug)]
-pub struct Finished {
-    /// Who was charged.
-    pub tenant: TenantId,
-    /// What it did.
-    pub op: Op,
-    /// Length in bytes.
-    pub bytes: u64,
-    /// As in its [`Charge`].
-    pub must_issue: bool,
-    /// When it was issued to the stack: limits had let it go, no gate had seen it (io.latency's clock).
-    pub issued: Instant,
-    /// When its request was allocated (io.cost's clock).
-    pub allocated: Instant,
-    /// When it was over.
-    pub end: Instant,
-}
-
-/// A stage before a request is allocated.
-pub trait Gate {
-    /// Passes a fragment and charges it, or keeps it: [`Verdict::Sleep`].
-    fn admit(&mut self, now: Instant, tenants: &Tenants, bio: BioId, charge: &Charge) -> Verdict;
-    /// A fragment joined a request that had passed: charged, never held.
-    fn on_merge(&mut self, now: Instant, tenants: &Tenants, charge: &Charge);
-    /// A fragment that passed (not one that merged) is over.
-    fn on_finish(&mut self, now: Instant, tenants: &Tenants, io: &Finished);
-    /// As [`Limiter::next_wakeup`].
-    fn next_wakeup(&self) -> Option<Instant>;
-    /// As [`Limiter::release`].
-    fn release(&mut self, now: Instant, tenants: &Tenants, ledger: &mut Ledger, out: &mut Vec<BioId>);
-    /// Whether it has to be asked at all.
-    fn is_enabled(&self) -> bool;
-    /// Fragments kept.
-    fn held(&self) -> usize;
-    /// A tenant was removed: what it held is due at once.
-    fn on_tenant_removed(&mut self, now: Instant, tenants: &Tenants, tenant: TenantId);
-    /// Costly invariants, for tests.
-    fn self_check(&self, tenants: &Tenants);
-}
-
-/// A stage that may hold a bio, in the order in which a bio meets them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u8)]
-pub(crate) enum Stage {
-    Throttle,
-    Max,
-    Cost,
-    Latency,
-}
-
-impl Stage {
-    pub(crate) const ALL: [Self; 4] = [Self::Throttle, Self::Max, Self::Cost, Self::Latency];
-    const LIMITERS: [Self; 2] = [Self::Throttle, Self::Max];
-    pub(crate) const FIRST: Self = Self::Throttle;
-    pub(crate) const FIRST_GATE: Self = Self::Cost;
-
-    /// The next of its kind.
-    pub(crate) const fn next(self) -> Option<Self> {
-        match self {
-            Self::Throttle => Some(Self::Max),
-            Self::Cost => Some(Self::Latency),
-            Self::Max | Self::Latency => None,
-        }
-    }
-
-    pub(crate) const fn is_gate(self) -> bool {
-        matches!(self, Self::Cost | Self::Latency)
-    }
+pub struct ControlConfig {
+    /// The version whose rules are followed.
+    pub rules: Rules,
+    /// Ticks a second.
+    pub hz: u32,
+    /// Whether the device rotates.
+    pub rotational: bool,
+    /// Commands that the device takes.
+    pub queue_depth: u32,
+    /// Requests that a queue has.
+    pub nr_requests: u32,
+    /// CPUs that tasks run on.
+    pub cpus: u32,
+    /// io-throttle: its live-rule counter, its quirks.
+    pub io_throttle: io_throttle::Config,
+    /// `io.max` is met to the nanosecond (see [`exact`]) rather than in slices.
+    pub exact_io_max: bool,
 }
 
 /// Off in builds of benches only: with the feature `without-control` the compiler takes everything for tenants out of the path of
@@ -183,15 +70,24 @@ const HOOKED: bool = !cfg!(feature = "without-control");
 const LIMITED: bool = HOOKED && !cfg!(feature = "without-throttle");
 
 /// Everything that a stack keeps per tenant.
-#[derive(Default)]
 pub struct Control {
+    rules: Rules,
+    exact_io_max: bool,
     tenants: Tenants,
     /// Policy of priority by tenant; empty while nobody has one.
     prio: Vec<PrioPolicy>,
-    throttle: Option<Box<IoThrottle>>,
-    max: Option<Box<dyn Limiter>>,
-    gates: [Option<Box<dyn Gate>>; 2],
+    throttle: IoThrottle,
+    flat: IoMax,
+    max: IoMax,
+    exact: Exact,
+    cost: IoCost,
+    latency: IoLatency,
     ledger: Ledger,
+    served: Served,
+    statistics: Statistics,
+    pressure: Pressure,
+    /// What every task does, and whose it is.
+    contexts: Vec<(TenantId, ContextState)>,
     /// Tenants are watched: statistics and the ledger are kept.
     watched: bool,
     /// Whether a bio has to look here at all; the one thing that a bio without tenants pays for.
@@ -203,8 +99,36 @@ pub struct Control {
 }
 
 impl Control {
+    /// Nobody but the root, and no rules.
+    pub fn new(config: &ControlConfig) -> Self {
+        let max = io_max::Config::of(&config.rules, config.hz, config.rotational);
+        let mut control = Self {
+            rules: config.rules,
+            exact_io_max: config.exact_io_max,
+            tenants: Tenants::new(),
+            prio: Vec::new(),
+            throttle: IoThrottle::new(config.io_throttle),
+            flat: IoMax::new(io_max::Config { flat: true, ..max }),
+            max: IoMax::new(max),
+            exact: Exact::new(),
+            cost: IoCost::new(Preset::of(config.rotational, config.queue_depth)),
+            latency: IoLatency::new(config.nr_requests, config.rotational),
+            ledger: Ledger::default(),
+            served: Served::default(),
+            statistics: Statistics::default(),
+            pressure: Pressure::new(config.cpus),
+            contexts: Vec::new(),
+            watched: false,
+            active: false,
+            gated: false,
+            asleep: None,
+        };
+        control.refresh();
+        control
+    }
+
     /// The tree.
-    pub fn tenants(&self) -> &Tenants {
+    pub const fn tenants(&self) -> &Tenants {
         &self.tenants
     }
 
@@ -213,17 +137,66 @@ impl Control {
         self.tenants.add(parent)
     }
 
+    pub(crate) fn remove_tenant(&mut self, now: Instant, tenant: TenantId) -> Result<(), TenantError> {
+        self.tenants.remove(tenant)?;
+        for stage in Stage::ALL {
+            let (tenants, stage) = self.stage(stage);
+            match stage {
+                AnyStage::Limiter(limiter) => limiter.on_tenant_removed(now, tenants, tenant),
+                AnyStage::Gate(gate) => gate.on_tenant_removed(now, tenants, tenant),
+            }
+        }
+        if let Some(policy) = self.prio.get_mut(tenant.index()) {
+            *policy = PrioPolicy::NoChange;
+        }
+        self.refresh();
+        Ok(())
+    }
+
+    /// Turns statistics and the ledger on, for good; before the first I/O.
+    pub fn watch(&mut self) {
+        self.watched = true;
+        self.refresh();
+    }
+
+    /// Changes a tenant's `io.max`.
+    pub fn set_io_max(&mut self, now: Instant, tenant: TenantId, change: impl FnOnce(&mut Limits)) {
+        if self.exact_io_max {
+            return self.set_limit(now, tenant, change);
+        }
+        let mut limits = self.max.limits(tenant);
+        change(&mut limits);
+        self.max.set(now, tenant, limits);
+        self.refresh();
+    }
+
+    /// Changes what v1's `blkio.throttle.*` say of a tenant.
+    pub fn set_flat(&mut self, now: Instant, tenant: TenantId, change: impl FnOnce(&mut Limits)) {
+        let mut limits = self.flat.limits(tenant);
+        change(&mut limits);
+        self.flat.set(now, tenant, limits);
+        self.refresh();
+    }
+
+    /// Changes a tenant's limits that are met to the nanosecond (ours).
+    pub fn set_limit(&mut self, now: Instant, tenant: TenantId, change: impl FnOnce(&mut Limits)) {
+        let mut limits = self.exact.limits(tenant);
+        change(&mut limits);
+        self.exact.set(now, tenant, limits);
+        self.refresh();
+    }
+
     /// How io-throttle works from now on. Its rules are gone, and nothing of them may be held any more.
     ///
     /// # Panics
     /// If it holds bios.
     pub fn configure_io_throttle(&mut self, config: io_throttle::Config) {
-        assert!(self.throttle.as_ref().is_none_or(|throttle| throttle.held() == 0), "io-throttle holds bios");
-        self.throttle = Some(Box::new(IoThrottle::new(config)));
+        assert_eq!(self.throttle.held(), 0, "io-throttle holds bios");
+        self.throttle = IoThrottle::new(config);
         self.refresh();
     }
 
-    /// Sets a limit of io-throttle, or takes it away: [`IoThrottle::set`].
+    /// Sets or takes away a rule of io-throttle.
     pub fn set_io_throttle(
         &mut self,
         now: Instant,
@@ -231,26 +204,9 @@ impl Control {
         kind: io_throttle::Kind,
         limit: Option<io_throttle::Limit>,
     ) -> Result<io_throttle::Change, io_throttle::RuleError> {
-        let throttle = self.throttle.get_or_insert_with(|| Box::new(IoThrottle::new(io_throttle::Config::default())));
-        let change = throttle.set(now, &self.tenants, tenant, kind, limit);
+        let change = self.throttle.set(now, &self.tenants, tenant, kind, limit);
         self.refresh();
         change
-    }
-
-    /// io-throttle, where it was ever set: limits, statistics.
-    pub fn io_throttle(&self) -> Option<&IoThrottle> {
-        self.throttle.as_deref()
-    }
-
-    /// What I/O waited for, by tenant and cause.
-    pub fn ledger(&self) -> &Ledger {
-        &self.ledger
-    }
-
-    /// Turns statistics and the ledger on or off (off at first).
-    pub fn set_watched(&mut self, on: bool) {
-        self.watched = on;
-        self.refresh();
     }
 
     /// Sets a tenant's policy of priority.
@@ -262,22 +218,92 @@ impl Control {
         self.refresh();
     }
 
-    pub(crate) fn remove_tenant(&mut self, now: Instant, tenant: TenantId) -> Result<(), TenantError> {
-        self.tenants.remove(tenant)?;
-        for stage in Stage::LIMITERS {
-            if let (Some(limiter), tenants, _) = self.limiter_mut(stage) {
-                limiter.on_tenant_removed(now, tenants, tenant);
-            }
-        }
-        let Self { tenants, gates, .. } = self;
-        for gate in gates.iter_mut().flatten() {
-            gate.on_tenant_removed(now, tenants, tenant);
-        }
-        if let Some(policy) = self.prio.get_mut(tenant.index()) {
-            *policy = PrioPolicy::NoChange;
-        }
+    /// Sets a tenant's target of latency; `None` for none.
+    pub fn set_latency(&mut self, now: Instant, tenant: TenantId, target: Option<Nanos>) {
+        self.latency.set(now, &self.tenants, tenant, target);
         self.refresh();
-        Ok(())
+    }
+
+    /// Sets a tenant's weight under io.cost, 1 to 10000.
+    pub fn set_weight(&mut self, now: Instant, tenant: TenantId, weight: u16) -> Result<(), io_cost::WeightError> {
+        self.cost.set_weight(now, &self.tenants, tenant, weight)
+    }
+
+    /// Changes io.cost: its model, its quality of service, whether it controls the device.
+    pub fn change_cost<R>(&mut self, change: impl FnOnce(&mut IoCost) -> R) -> R {
+        let answer = change(&mut self.cost);
+        self.refresh();
+        answer
+    }
+
+    /// io-throttle, to be read.
+    pub const fn io_throttle(&self) -> &IoThrottle {
+        &self.throttle
+    }
+
+    /// io.cost, to be read.
+    pub const fn io_cost(&self) -> &IoCost {
+        &self.cost
+    }
+
+    /// io.latency, to be read.
+    pub const fn io_latency(&self) -> &IoLatency {
+        &self.latency
+    }
+
+    /// What a tenant is limited to, by `io.max` and by our limits.
+    pub fn limits(&self, tenant: TenantId) -> [Limits; 2] {
+        [self.max.limits(tenant), self.exact.limits(tenant)]
+    }
+
+    /// A tenant's policy of priority.
+    pub fn prio_policy(&self, tenant: TenantId) -> PrioPolicy {
+        self.prio.get(tenant.index()).copied().unwrap_or(PrioPolicy::NoChange)
+    }
+
+    /// What I/O waited for, by tenant and cause; waits for the scheduler up to the last [`Self::settle`].
+    pub const fn ledger(&self) -> &Ledger {
+        &self.ledger
+    }
+
+    /// Divides what was waited for the scheduler up to now by whom it served; before the ledger is read.
+    pub fn settle(&mut self, now: Instant) {
+        self.served.settle(now, &mut self.ledger);
+    }
+
+    /// What tenants did.
+    pub const fn statistics(&self) -> &Statistics {
+        &self.statistics
+    }
+
+    /// How long their tasks stood still for I/O.
+    pub const fn pressure(&self) -> &Pressure {
+        &self.pressure
+    }
+
+    /// What a task does now, for the pressure of its tenant.
+    pub fn set_context(&mut self, now: Instant, task: TaskId, tenant: TenantId, state: ContextState) {
+        if task.index() >= self.contexts.len() {
+            self.contexts.resize(task.index() + 1, (tenant, ContextState::Idle));
+        }
+        let (of, from) = core::mem::replace(&mut self.contexts[task.index()], (tenant, state));
+        if of != tenant {
+            self.pressure.on_change(now, &self.tenants, of, from, ContextState::Idle);
+            self.pressure.on_change(now, &self.tenants, tenant, ContextState::Idle, state);
+        } else {
+            self.pressure.on_change(now, &self.tenants, tenant, from, state);
+        }
+    }
+
+    /// How long a task of this tenant is delayed before it goes on, for what its tenant owes (io.cost) or did to its neighbours
+    /// (io.latency).
+    pub fn delay_of(&mut self, now: Instant, tenant: TenantId) -> Nanos {
+        if !self.gated {
+            return Nanos::ZERO;
+        }
+        let tenant = self.tenants.charged(tenant);
+        let Self { tenants, cost, latency, .. } = self;
+        cost.delay_of(now, tenants, tenant).max(latency.delay_of(now, tenants, tenant))
     }
 
     /// Whether a bio has to be looked at.
@@ -298,68 +324,56 @@ impl Control {
         HOOKED && self.gated
     }
 
-    /// Whether what I/O waits for is written down.
+    /// Whether statistics and the ledger are kept.
     #[inline]
-    pub(crate) const fn is_watched(&self) -> bool {
+    pub const fn is_watched(&self) -> bool {
         HOOKED && self.watched
     }
 
-    fn limiters(&self) -> impl Iterator<Item = &dyn Limiter> {
-        let throttle = self.throttle.as_deref().map(|throttle| throttle as &dyn Limiter);
-        [throttle, self.max.as_deref()].into_iter().flatten()
+    fn stage(&mut self, stage: Stage) -> (&Tenants, AnyStage<'_>) {
+        let stage = match stage {
+            Stage::Throttle => AnyStage::Limiter(&mut self.throttle),
+            Stage::Flat => AnyStage::Limiter(&mut self.flat),
+            Stage::Max => AnyStage::Limiter(&mut self.max),
+            Stage::Exact => AnyStage::Limiter(&mut self.exact),
+            Stage::Cost => AnyStage::Gate(&mut self.cost),
+            Stage::Latency => AnyStage::Gate(&mut self.latency),
+        };
+        (&self.tenants, stage)
     }
 
-    /// The limiter of a stage, with what its calls need.
-    fn limiter_mut(&mut self, stage: Stage) -> (Option<&mut dyn Limiter>, &Tenants, &mut Ledger) {
-        let limiter: Option<&mut dyn Limiter> = match stage {
-            Stage::Throttle => self.throttle.as_deref_mut().map(|throttle| throttle as _),
-            Stage::Max => self.max.as_deref_mut().map(|max| max as _),
-            Stage::Cost | Stage::Latency => None,
-        };
-        (limiter, &self.tenants, &mut self.ledger)
+    fn limiters(&self) -> [&dyn Limiter; 4] {
+        [&self.throttle, &self.flat, &self.max, &self.exact]
+    }
+
+    fn gates(&self) -> [&dyn Gate; 2] {
+        [&self.cost, &self.latency]
     }
 
     /// After every change of rules: whether bios have to look here.
     fn refresh(&mut self) {
-        self.gated = self.gates.iter().flatten().any(|gate| gate.is_enabled() || gate.held() > 0);
-        let limited = self.limiters().any(|limiter| limiter.must_be_asked() || limiter.held() > 0);
+        self.gated = self.gates().iter().any(|gate| gate.is_enabled() || gate.held() > 0);
+        let limited = self.limiters().iter().any(|limiter| limiter.must_be_asked() || limiter.held() > 0);
         self.active =
             self.watched || self.gated || limited || self.prio.iter().any(|&policy| policy != PrioPolicy::NoChange);
     }
 
     /// A bio's priority under its tenant's policy.
-    pub(crate) fn ioprio(&self, tenant: TenantId, ioprio: IoPrio, rules: &Rules) -> IoPrio {
-        match self.prio.get(tenant.index()) {
-            Some(policy) => policy.apply(ioprio, rules),
-            None => ioprio,
-        }
+    pub(crate) fn ioprio(&self, tenant: TenantId, ioprio: IoPrio) -> IoPrio {
+        self.prio_policy(tenant).apply(ioprio, &self.rules)
     }
 
-    /// Asks the limits from a stage on; gives back the last one asked.
+    /// Asks the stages of a kind from one on; gives back the last one asked.
     pub(crate) fn admit(&mut self, now: Instant, from: Stage, bio: BioId, charge: &Charge) -> (Stage, Verdict) {
-        let (mut stage, mut verdict) = (from, Verdict::Pass);
+        let mut stage = from;
         loop {
-            if let (Some(limiter), tenants, _) = self.limiter_mut(stage)
-                && limiter.must_be_asked()
-            {
-                verdict = limiter.admit(now, tenants, bio, charge);
-            }
-            match stage.next() {
-                Some(next) if verdict == Verdict::Pass => stage = next,
-                _ => return (stage, verdict),
-            }
-        }
-    }
-
-    /// Asks the gates from a stage on; gives back the last one asked.
-    pub(crate) fn pass_gates(&mut self, now: Instant, from: Stage, bio: BioId, charge: &Charge) -> (Stage, Verdict) {
-        let (mut stage, mut verdict) = (from, Verdict::Pass);
-        loop {
-            if let Some(gate) = &mut self.gates[stage as usize - Stage::FIRST_GATE as usize]
-                && gate.is_enabled()
-            {
-                verdict = gate.admit(now, &self.tenants, bio, charge);
-            }
+            let verdict = match self.stage(stage) {
+                (tenants, AnyStage::Limiter(limiter)) if limiter.must_be_asked() => {
+                    limiter.admit(now, tenants, bio, charge)
+                }
+                (tenants, AnyStage::Gate(gate)) if gate.is_enabled() => gate.admit(now, tenants, bio, charge),
+                _ => Verdict::Pass,
+            };
             match stage.next() {
                 Some(next) if verdict == Verdict::Pass => stage = next,
                 _ => return (stage, verdict),
@@ -369,8 +383,8 @@ impl Control {
 
     /// A fragment joined a request.
     pub(crate) fn on_merge(&mut self, now: Instant, charge: &Charge) {
-        let Self { tenants, gates, .. } = self;
-        for gate in gates.iter_mut().flatten().filter(|gate| gate.is_enabled()) {
+        let Self { tenants, cost, latency, .. } = self;
+        for gate in [cost as &mut dyn Gate, latency].into_iter().filter(|gate| gate.is_enabled()) {
             gate.on_merge(now, tenants, charge);
         }
     }
@@ -383,48 +397,99 @@ impl Control {
 
     #[inline(never)]
     fn earliest(&self) -> Option<Instant> {
-        let limits = self.limiters().filter_map(|limiter| limiter.next_wakeup());
-        limits.chain(self.gates.iter().flatten().filter_map(|gate| gate.next_wakeup())).min()
+        let limits = self.limiters().into_iter().filter_map(|limiter| limiter.next_wakeup());
+        limits.chain(self.gates().into_iter().filter_map(|gate| gate.next_wakeup())).min()
     }
 
     /// What a stage lets go now.
     pub(crate) fn release(&mut self, now: Instant, stage: Stage, out: &mut Vec<BioId>) {
-        if stage.is_gate() {
-            let Self { tenants, gates, ledger, .. } = self;
-            if let Some(gate) = &mut gates[stage as usize - Stage::FIRST_GATE as usize] {
-                gate.release(now, tenants, ledger, out);
-            }
-        } else if let (Some(limiter), tenants, ledger) = self.limiter_mut(stage) {
-            limiter.release(now, tenants, ledger, out);
+        let mut ledger = core::mem::take(&mut self.ledger);
+        match self.stage(stage) {
+            (tenants, AnyStage::Limiter(limiter)) => limiter.release(now, tenants, &mut ledger, out),
+            (tenants, AnyStage::Gate(gate)) => gate.release(now, tenants, &mut ledger, out),
         }
+        self.ledger = ledger;
         self.refresh();
     }
 
     /// A bio passed its limits.
-    pub(crate) fn on_issue(&mut self, _charge: &Charge) {}
+    pub(crate) fn on_issue(&mut self, tenant: TenantId, group: StatGroup, bytes: Bytes, first: bool) {
+        if self.watched {
+            self.statistics.on_issue(tenant, group, bytes, first);
+        }
+    }
+
+    /// It is another tenant's now: its own was removed.
+    pub(crate) fn on_move(&mut self, from: TenantId, to: TenantId) {
+        if self.watched && from != to {
+            self.statistics.on_move(from, to);
+        }
+    }
+
+    /// It ended without having become a request.
+    pub(crate) fn on_drop(&mut self, tenant: TenantId) {
+        if self.watched {
+            self.statistics.on_drop(tenant);
+        }
+    }
 
     /// A tenant's bio waited for something.
     pub(crate) fn charge(&mut self, tenant: TenantId, cause: Cause, time: Nanos) {
         if self.watched {
             self.ledger.add(tenant, cause, time);
         }
+        if cause == Cause::Tag && self.gated {
+            self.cost.on_alloc_wait(Instant::ZERO, time);
+        }
+    }
+
+    /// A tenant's bio begins to wait for the scheduler.
+    pub(crate) fn begin_scheduler_wait(&mut self, now: Instant, tenant: TenantId) {
+        self.served.begin_wait(now, tenant);
+    }
+
+    /// It waits no more.
+    pub(crate) fn end_scheduler_wait(&mut self, now: Instant, tenant: TenantId) {
+        self.served.end_wait(now, tenant);
+    }
+
+    /// The device was given a request of this tenant.
+    pub(crate) fn on_dispatch(&mut self, now: Instant, tenant: TenantId) {
+        self.served.on_dispatch(now, tenant, &mut self.ledger);
+    }
+
+    /// The device has nothing to do.
+    pub(crate) fn on_device_idle(&mut self, now: Instant) {
+        self.served.on_idle(now);
     }
 
     /// A bio is over. `passed`: it passed the gates, and did not join a request that had.
     pub(crate) fn on_finish(&mut self, now: Instant, io: &Finished, passed: bool) {
-        let Self { tenants, gates, .. } = self;
-        for gate in gates.iter_mut().flatten().filter(|gate| passed && gate.is_enabled()) {
-            gate.on_finish(now, tenants, io);
+        if self.watched {
+            self.statistics.on_finish(io.tenant, io.end.since(io.issued));
+        }
+        if passed && self.gated {
+            let Self { tenants, cost, latency, .. } = self;
+            for gate in [cost as &mut dyn Gate, latency].into_iter().filter(|gate| gate.is_enabled()) {
+                gate.on_finish(now, tenants, io);
+            }
         }
     }
 
     /// Costly invariants, for tests.
     pub(crate) fn self_check(&self) {
-        for limiter in self.limiters() {
-            limiter.self_check(&self.tenants);
-        }
-        for gate in self.gates.iter().flatten() {
-            gate.self_check(&self.tenants);
-        }
+        self.limiters().iter().for_each(|limiter| limiter.self_check(&self.tenants));
+        self.gates().iter().for_each(|gate| gate.self_check(&self.tenants));
     }
+
+    /// Bios that stages keep.
+    pub fn held(&self) -> usize {
+        let limits: usize = self.limiters().iter().map(|limiter| limiter.held()).sum();
+        limits + self.gates().iter().map(|gate| gate.held()).sum::<usize>()
+    }
+}
+
+enum AnyStage<'a> {
+    Limiter(&'a mut dyn Limiter),
+    Gate(&'a mut dyn Gate),
 }

@@ -19,7 +19,7 @@ use alloc::vec::Vec;
 
 use crate::account::{Accounting, DiskStats};
 use crate::bio::Bio;
-use crate::control::Control;
+use crate::control::{Control, ControlConfig};
 use crate::driver::{Command, Driver, Piece, Pieces};
 use crate::event::{Event, EventKind};
 use crate::flush::FlushMachine;
@@ -259,6 +259,16 @@ impl Stack {
         scheduler.on_queue_info(limits.rotational);
         scheduler.on_depth_updated(nr_requests);
         scheduler.set_discard_ranges(limits.max_discard_segments);
+        let control = Control::new(&ControlConfig {
+            rules,
+            hz: config.hz,
+            rotational: limits.rotational,
+            queue_depth: config.queue_depth,
+            nr_requests,
+            cpus: u32::from(config.cpus),
+            io_throttle: config.io_throttle,
+            exact_io_max: config.exact_io_max,
+        });
         let queue = Queue {
             tags: TagMap::new(if has_scheduler { config.queue_depth } else { nr_requests }),
             sched_tags: has_scheduler.then(|| TagMap::new(nr_requests)),
@@ -285,7 +295,7 @@ impl Stack {
             requests: Requests::new(requests),
             queues: alloc::vec![queue; usize::from(config.hw_queues)],
             scheduler,
-            control: Control::default(),
+            control,
             held: Vec::new(),
             accounting: Accounting::new(form, config.hz, config.hw_queues, rules.in_flight_from_allocation),
             counters: Counters { sizes: [(); 2].map(|()| alloc::vec![0; largest + 1]), ..Counters::default() },
@@ -392,9 +402,11 @@ impl Stack {
         self.config.io_ticks.unwrap_or(self.rules.io_ticks)
     }
 
-    /// Gives a tenant a weight in its parent, for schedulers that share by groups (see [`AnyScheduler::set_group`]).
-    pub fn set_group(&mut self, tenant: TenantId, parent: TenantId, weight: u16) {
-        self.scheduler.set_group(tenant, parent, weight);
+    /// Gives a tenant a weight from 1 to 1000 in its parent, for schedulers that share by groups (see [`AnyScheduler::set_group`]).
+    pub fn set_group(&mut self, tenant: TenantId, weight: u16) {
+        if let Some(parent) = self.control.tenants().parent(tenant) {
+            self.scheduler.set_group(tenant, parent, weight);
+        }
     }
 
     /// A task that submitted I/O is gone. What it has under way still completes.
@@ -413,6 +425,7 @@ impl Stack {
         use crate::request::State;
         self.scheduler.self_check(self.view());
         self.control.self_check();
+        assert_eq!(self.held.iter().flatten().count(), self.control.held(), "bios that stages keep");
         for (index, queue) in self.queues.iter().enumerate() {
             let first = index * self.requests_per_queue as usize;
             let mine = || self.requests.iter().skip(first).take(self.requests_per_queue as usize);

@@ -1,6 +1,6 @@
 //! io-throttle in the whole stack, in virtual time.
 
-use elevon_core::control::io_throttle::{Change, Config, Kind, Limit, Policy, Work};
+use elevon_core::control::io_throttle::{Change, Config, Kind, Limit, Policy};
 use elevon_core::control::{Cause, Limiter, Rule};
 use elevon_core::event::Event;
 use elevon_core::sched::SchedulerConfig;
@@ -76,7 +76,7 @@ fn without_a_rule_of_ones_own_the_trace_is_the_same_event_for_event() {
             }
         });
         assert_eq!(outcome.cut, None);
-        let work = stack.control().io_throttle().map_or(Work::default(), |throttle| throttle.work());
+        let work = stack.control().io_throttle().work();
         (events, work.lookups)
     };
     let (no_hook, none) = trace(None, false);
@@ -103,7 +103,7 @@ fn a_limit_holds_for_who_sleeps_and_for_who_does_not() {
         });
         let seconds = outcome.ended.get() as f64 / 1e9;
         assert!((seconds - 2.5).abs() < 0.0025, "{engine}: {seconds} s");
-        let throttle = stack.control().io_throttle().unwrap();
+        let throttle = stack.control().io_throttle();
         let statistics = throttle.statistics(TenantId(1)).unwrap();
         assert_eq!((statistics.ios_total, statistics.bytes_total, throttle.held()), (320, 20 << 20, 0));
         let cause = Cause::Limit { level: TenantId(1), rule: Rule::Bandwidth };

@@ -8,6 +8,7 @@ use crate::chance::{Purpose, Rng};
 use crate::pattern::Seeds;
 use crate::process::{CpuCost, Identity, Process};
 use crate::region::{Extent, Placement};
+use crate::settings::Settings;
 use crate::tenants::{Tenant, tenant_of, tenants};
 
 /// What the jobs of a run have in common.
@@ -62,6 +63,8 @@ enum State {
 pub struct Jobs {
     pub(crate) specs: Vec<JobSpec>,
     tenants: Vec<Tenant>,
+    /// What is set for tenants, and what changes during the run.
+    pub settings: Settings,
     pub(crate) members: Vec<Member>,
     pub(crate) processes: Vec<Process>,
 }
@@ -111,7 +114,7 @@ impl Jobs {
                 });
             }
         }
-        Ok(Self { specs: specs.to_vec(), tenants, members, processes })
+        Ok(Self { specs: specs.to_vec(), tenants, settings: Settings::default(), members, processes })
     }
 
     /// The sections.

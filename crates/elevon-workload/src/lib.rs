@@ -24,6 +24,7 @@ pub mod cached;
 pub mod jobs;
 pub mod run;
 pub mod series;
+pub mod settings;
 pub mod tenants;
 mod wakeups;
 

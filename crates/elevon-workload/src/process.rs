@@ -30,6 +30,7 @@
 
 use std::collections::VecDeque;
 
+use elevon_core::control::pressure::ContextState;
 use elevon_core::ioprio::IoPrio;
 use elevon_core::op::{Flags, Op};
 use elevon_core::stack::Io;
@@ -194,6 +195,7 @@ pub struct Process {
     syncing: Option<u32>,
     wrote: bool,
     busy_until: Instant,
+    delayed_until: Instant,
     deadline: Instant,
     stopping: bool,
     started: Option<Instant>,
@@ -243,6 +245,7 @@ impl Process {
             syncing: None,
             wrote: false,
             busy_until: Instant::ZERO,
+            delayed_until: Instant::ZERO,
             deadline: Instant::MAX,
             stopping: false,
             started: None,
@@ -334,6 +337,33 @@ impl Process {
                 if self.options.loops == u64::MAX { by_time } else { by_time.max(by_bytes) }
             }
             None => by_bytes,
+        }
+    }
+
+    /// Its tenant.
+    pub const fn tenant(&self) -> TenantId {
+        self.identity.tenant
+    }
+
+    /// It is not let back to user space before this instant: the kernel delays a task for what its tenant owes.
+    pub fn delay(&mut self, until: Instant) {
+        self.delayed_until = until;
+        self.busy_until = self.busy_until.max(until);
+    }
+
+    /// What it does once [`Self::poll`] has answered, for the pressure of its tenant: a process that sleeps for a time of its own
+    /// choosing is idle, whatever is in flight.
+    pub fn context(&self, now: Instant) -> ContextState {
+        if self.ended.is_some() || self.started.is_none() {
+            ContextState::Idle
+        } else if self.blocked.is_some() || self.delayed_until > now {
+            ContextState::Blocked
+        } else if self.busy_until > now {
+            ContextState::Runnable
+        } else if self.wakeup.is_none() && self.in_use() > 0 {
+            ContextState::Blocked
+        } else {
+            ContextState::Idle
         }
     }
 
@@ -495,11 +525,6 @@ impl Process {
             Kind::Sync => Op::Flush,
         };
         (op, slot.len)
-    }
-
-    /// Who is charged.
-    pub(crate) const fn tenant(&self) -> TenantId {
-        self.identity.tenant
     }
 
     /// What [`Self::take`] gave last.

@@ -236,6 +236,10 @@ impl<'a, B: Backend> Runner<'a, B> {
             self.stack.handle_timers(now, self.backend);
             moved = true;
         }
+        if self.jobs.settings.next_change().is_some_and(|at| at <= now) {
+            self.jobs.settings.run_changes(self.stack, now);
+            moved = true;
+        }
         moved |= self.drain(now);
         if let Some(cached) = &mut self.cached {
             if cached.next_timer().is_some_and(|at| at <= now) {
@@ -298,6 +302,12 @@ impl<'a, B: Backend> Runner<'a, B> {
                 self.series.on_done(op, bytes);
             }
             process.complete(done.token, done.status);
+            if self.stack.control().is_watched() {
+                let delay = self.stack.control_mut().delay_of(now, process.tenant());
+                if !delay.is_zero() {
+                    process.delay(now.saturating_add(delay));
+                }
+            }
             self.make_ready(task);
         }
         while let Some(task) = self.stack.poll_unblocked() {
@@ -341,16 +351,28 @@ impl<'a, B: Backend> Runner<'a, B> {
                     now = self.backend.now();
                 }
                 Poll::Wait => {
+                    self.set_context(task, now);
                     let wakeup = self.jobs.processes[task].next_wakeup();
                     self.wakeups.set(task, wakeup.unwrap_or(Instant::MAX));
                     return;
                 }
                 Poll::Done => {
+                    self.set_context(task, now);
                     self.wakeups.set(task, Instant::MAX);
                     self.on_over(task, now);
                     return;
                 }
             }
+        }
+    }
+
+    /// What a process does from now on, for the pressure of its tenant.
+    #[inline]
+    fn set_context(&mut self, task: usize, now: Instant) {
+        if self.stack.control().is_watched() {
+            let process = &self.jobs.processes[task];
+            let (id, tenant, context) = (process.task(), process.tenant(), process.context(now));
+            self.stack.control_mut().set_context(now, id, tenant, context);
         }
     }
 
@@ -433,7 +455,7 @@ impl<'a, B: Backend> Runner<'a, B> {
     fn is_stuck(&self, now: Instant) -> bool {
         let patience = if self.cut.is_some() { PATIENCE_INTERRUPTED } else { PATIENCE };
         now.since(self.last_done) > patience
-            && self.stack.ios_in_flight() > 0
+            && self.stack.ios_in_flight() > self.stack.control().held()
             && self.wakeups.earliest() == Instant::MAX
     }
 
@@ -445,7 +467,8 @@ impl<'a, B: Backend> Runner<'a, B> {
         }
         let of_cache = self.cached.as_ref().and_then(|cached| cached.next_timer()).unwrap_or(Instant::MAX);
         let timer = self.stack.next_timer().unwrap_or(Instant::MAX).min(of_cache);
-        let until = self.wakeups.earliest().min(timer).min(self.next_interval);
+        let change = self.jobs.settings.next_change().unwrap_or(Instant::MAX);
+        let until = self.wakeups.earliest().min(timer).min(change).min(self.next_interval);
         let until_any = (until < Instant::MAX).then_some(until);
         if self.backend.wait(until_any) {
             return true;

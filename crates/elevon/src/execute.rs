@@ -1,7 +1,7 @@
 //! A plan to a result: opens the device, builds stack and jobs, runs the loop.
 
 use elevon_core::stack::Stack;
-use elevon_core::units::{Bytes, TenantId};
+use elevon_core::units::Bytes;
 use elevon_host::interrupt::Interrupt;
 use elevon_host::{Host, HostFile, OpenOptions};
 use elevon_report::result::RunResult;
@@ -13,6 +13,7 @@ use elevon_workload::jobs::{Jobs, JobsOptions};
 use elevon_workload::process::CpuCost;
 use elevon_workload::region::Placement;
 use elevon_workload::run::{self, Cut, JobOutcome, Observer};
+use elevon_workload::settings::Settings;
 
 use crate::failure::{Failure, Outcome};
 use crate::plan::{Plan, Target};
@@ -131,9 +132,9 @@ fn go<B: Backend>(
     if let Some(error) = memory_error {
         return Err(Failure::input(format!("--buffers: {error}; use --buffers contiguous or a larger size")));
     }
-    for (at, tenant) in plan.tenants.tenants.iter().enumerate() {
-        stack.set_group(TenantId(at as u32 + 1), tenant.parent, tenant.weight as u16);
-    }
+    let now = backend.now();
+    let named = |error| Failure::input(format!("--tenants: {error}"));
+    jobs.settings = Settings::new(&mut stack, &plan.tenants, now).map_err(named)?;
     stack.set_tracing(watch.wants_events());
     watch.prepare(&mut stack);
     watch.on_start(device, stack.config().cpus, &jobs)?;
@@ -143,8 +144,10 @@ fn go<B: Backend>(
     if real {
         share_cpu(&mut outcome, before, elevon_host::cpu::used());
     }
+    stack.control_mut().settle(outcome.ended);
     let mut warnings = plan.warnings.clone();
     warnings.extend(of_backend);
+    warnings.extend(jobs.settings.refused().iter().map(|line| format!("--tenants: {line}")));
     warnings.extend(failures(&outcome));
     let ended = match outcome.cut {
         Some(Cut::Interrupted) => {

@@ -97,7 +97,6 @@ impl Plan {
         };
         if args.tenants.is_some() {
             plan.warnings.extend(weights_in_vain(&plan));
-            plan.warnings.extend(not_in_force(&plan.tenants));
         }
         if let Target::Simulated(_) = plan.target {
             // Opened once to check it; a run opens its own.
@@ -205,30 +204,6 @@ fn weights_in_vain(plan: &Plan) -> Vec<String> {
         lines.push(format!("--tenants: BFQ counts a weight above {BFQ_WEIGHT_MAX} as {BFQ_WEIGHT_MAX}"));
     }
     lines
-}
-
-/// What is read and checked, and that no stage acts on yet.
-fn not_in_force(tenants: &TenantPlan) -> Option<String> {
-    let is_waiting = |setting: &&Setting| match setting {
-        Setting::Weight(_) | Setting::BfqWeight(_) => false,
-        Setting::IoMax(_)
-        | Setting::Flat(..)
-        | Setting::IoWeight(_)
-        | Setting::Class(_)
-        | Setting::Latency(_)
-        | Setting::CostQos(_)
-        | Setting::CostModel(_)
-        | Setting::Bandwidth(_)
-        | Setting::Iops(_)
-        | Setting::Limit(_) => true,
-    };
-    let before = tenants.tenants.iter().flat_map(|tenant| &tenant.settings).chain(&tenants.device);
-    let mut names: Vec<&str> = before.filter(is_waiting).map(Setting::name).collect();
-    names.extend((!tenants.changes.is_empty()).then_some("[[change]]"));
-    names.sort_unstable();
-    names.dedup();
-    let list = names.join(", ");
-    (!names.is_empty()).then(|| format!("--tenants: checked, but not in force in this version: {list}"))
 }
 
 fn setting(text: &str) -> Result<(String, String), Failure> {

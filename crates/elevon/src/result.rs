@@ -4,7 +4,9 @@ mod tenants;
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use elevon_core::control::stat::Statistics;
+use elevon_core::control::io_throttle::Kind;
+use elevon_core::control::limits::{Limits, UNLIMITED};
+use elevon_core::control::{Control, Rule};
 use elevon_core::ioprio::{IoPrio, PrioClass};
 use elevon_core::op::StatGroup;
 use elevon_core::sched::AnyScheduler;
@@ -187,8 +189,8 @@ fn tenants_of(facts: &Facts<'_>, outcome: &Outcome) -> Vec<TenantResult> {
     let control = facts.stack.control();
     let sources = Sources {
         tree: control.tenants(),
-        statistics: &Statistics::default(),
-        pressure: None,
+        statistics: control.statistics(),
+        pressure: Some(control.pressure()),
         ledger: control.ledger(),
         now: outcome.ended,
     };
@@ -197,10 +199,35 @@ fn tenants_of(facts: &Facts<'_>, outcome: &Outcome) -> Vec<TenantResult> {
         let at = id.index().checked_sub(1).and_then(|at| given.get(at));
         at.map_or_else(Named::default, |tenant| Named {
             path: tenant.path.clone(),
-            settings: vec![("io.bfq.weight".to_owned(), tenant.weight.to_string())],
-            limits: Vec::new(),
+            settings: tenant.settings.iter().map(|setting| (setting.name().to_owned(), setting.text(None))).collect(),
+            limits: limits_of(control, id),
         })
     })
+}
+
+/// The rates in force at the end of the run, by the names under which they hold I/O back.
+fn limits_of(control: &Control, tenant: TenantId) -> Vec<(Rule, u64)> {
+    let of = |limits: &Limits| {
+        let [rbps, wbps] = limits.bps;
+        let [riops, wiops] = limits.iops;
+        [
+            (Rule::ReadBps, rbps),
+            (Rule::WriteBps, wbps),
+            (Rule::ReadIops, riops),
+            (Rule::WriteIops, wiops),
+            (Rule::Bps, limits.total_bps),
+            (Rule::Iops, limits.total_iops),
+        ]
+    };
+    let mut all: Vec<(Rule, u64)> = control.limits(tenant).iter().flat_map(of).collect();
+    all.retain(|&(_, rate)| rate != UNLIMITED);
+    let throttle = |rule, kind| {
+        let state = control.io_throttle().limit(Instant::ZERO, tenant, kind);
+        state.map(|state| (rule, state.limit.rate))
+    };
+    all.extend(throttle(Rule::Bandwidth, Kind::Bandwidth));
+    all.extend(throttle(Rule::IopsMax, Kind::Iops));
+    all
 }
 
 /// What one process of a job is due, as BFQ reads it: 10 for each level that its priority is above the last.

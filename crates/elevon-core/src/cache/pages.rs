@@ -202,7 +202,7 @@ impl Pages {
         while at < end {
             let held = u64::from((self.tree.present(file, at) >> (at & 63)).trailing_ones());
             let room = 64 - (at & 63);
-            at += held;
+            at = at.saturating_add(held);
             if held < room {
                 return (at < end).then_some(at);
             }

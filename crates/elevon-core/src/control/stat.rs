@@ -139,6 +139,12 @@ impl Statistics {
         self.tenants.is_empty()
     }
 
+    /// A fragment that was issued is another tenant's from now on: its own was removed.
+    pub fn on_move(&mut self, from: TenantId, to: TenantId) {
+        self.on_drop(from);
+        self.entry(to).in_flight += 1;
+    }
+
     /// What a tenant did itself; of [`Self::rolled_up`], with everybody below it.
     pub fn of(&self, tenant: TenantId) -> TenantStat {
         self.tenants.get(tenant.index()).cloned().unwrap_or_default()

@@ -189,6 +189,9 @@ impl Stack {
                 self.trace_part(now, EventKind::IoDone, id, Sector::ZERO, 0);
             }
         }
+        if self.control.is_watched() && self.queues.iter().all(|queue| queue.tags.used() <= 1) {
+            self.control.on_device_idle(now);
+        }
         self.release(now, id);
     }
 

@@ -5,6 +5,7 @@ use alloc::string::{String, ToString};
 use core::fmt;
 
 use crate::build::Fill;
+use crate::control::io_throttle;
 use crate::kernel::{IoTicksForm, Kernel};
 use crate::limits::{LimitsError, QueueLimits};
 use crate::nearest::nearest;
@@ -57,6 +58,10 @@ pub struct StackConfig {
     pub direct_path: DirectPath,
     /// Times that the driver tries again after a retryable error (NVMe: 5); failfast and read-ahead are never retried.
     pub max_retries: u8,
+    /// How io-throttle works.
+    pub io_throttle: io_throttle::Config,
+    /// `io.max` is met to the nanosecond rather than in slices.
+    pub exact_io_max: bool,
 }
 
 impl StackConfig {
@@ -80,6 +85,8 @@ impl StackConfig {
             hz: 250,
             direct_path: DirectPath::Blkdev,
             max_retries: 5,
+            io_throttle: io_throttle::Config::default(),
+            exact_io_max: false,
         }
     }
 
@@ -127,6 +134,16 @@ impl StackConfig {
                 self.io_timeout = Nanos::from_millis(number(1, 86_400_000, "milliseconds from 1 to 86400000")?);
             }
             "max_retries" => self.max_retries = number(0, 100, "retries from 0 to 100")? as u8,
+            "io_max" => {
+                self.exact_io_max = match value {
+                    "slices" => false,
+                    "exact" => true,
+                    _ => return Err(bad("slices or exact")),
+                }
+            }
+            "throttle_counter" => self.io_throttle.counter = number(0, 1, "0 or 1")? == 1,
+            "throttle_class_aware" => self.io_throttle.class_aware = number(0, 1, "0 or 1")? == 1,
+            "throttle_quirks" => self.io_throttle.quirks = number(0, 1, "0 or 1")? == 1,
             "max_sectors_kb" => {
                 let kb = number(0, u64::MAX, "a whole number of KiB")?;
                 self.limits.set_user_max_sectors_kb(kb, &self.kernel.rules()).map_err(SettingError::Limit)?;
@@ -213,6 +230,30 @@ pub const SETTINGS: &[Setting] = &[
         unit: "times",
         default: "5",
         help: "tries after a retryable error (path-type errors; never failfast or read-ahead)",
+    },
+    Setting {
+        key: "io_max",
+        unit: "slices|exact",
+        default: "slices",
+        help: "how a tenant's io.max is met: in slices of time as Linux does, or to the nanosecond",
+    },
+    Setting {
+        key: "throttle_counter",
+        unit: "0|1",
+        default: "1",
+        help: "io-throttle: no lookup and no accounting while no tenant has a rule (seed 004)",
+    },
+    Setting {
+        key: "throttle_class_aware",
+        unit: "0|1",
+        default: "0",
+        help: "io-throttle: a queue for each priority class, so that RT does not wait behind BE",
+    },
+    Setting {
+        key: "throttle_quirks",
+        unit: "0|1",
+        default: "0",
+        help: "io-throttle: the arithmetic of 2009, errors and all",
     },
 ];
 

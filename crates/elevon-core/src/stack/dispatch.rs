@@ -5,7 +5,6 @@ use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
 use super::{Stack, call_driver, command_of};
-use crate::control::Cause;
 use crate::driver::{Accept, Driver};
 use crate::event::EventKind;
 use crate::op::{Flags, Op};
@@ -55,6 +54,9 @@ impl Stack {
                 true
             }
             Issue::Busy { .. } => {
+                if self.control.is_watched() {
+                    self.request_enters_scheduler(now, id);
+                }
                 // The run that follows finds the driver as busy, and then waits for it.
                 self.queues[queue.index()].dispatch.push_back(id);
                 self.update_busy(queue, true);
@@ -112,7 +114,7 @@ impl Stack {
             self.accounting.on_issue(now);
         }
         if self.control.is_watched() {
-            self.charge_request(now, id, Cause::Scheduler { served: None });
+            self.request_issued(now, id);
         }
         self.trace_request(now, EventKind::Issue, id);
     }
@@ -289,7 +291,7 @@ impl Stack {
         }
         self.counters.requeues += 1;
         if self.control.is_watched() {
-            self.charge_request(now, id, Cause::Device);
+            self.request_given_back(now, id);
         }
         self.trace_request(now, EventKind::Requeue, id);
         if self.requests[id].in_scheduler {

@@ -4,7 +4,6 @@ extern crate alloc;
 use alloc::vec::Vec;
 
 use super::Stack;
-use crate::control::Cause;
 use crate::driver::Driver;
 use crate::event::EventKind;
 use crate::kernel::PlugOrder;
@@ -236,8 +235,12 @@ impl Stack {
                 self.counters.front_merges += 1;
             }
         }
-        if request.accounted {
+        let (accounted, in_scheduler) = (request.accounted, request.in_scheduler);
+        if accounted {
             self.accounting.on_merge(bio.op.stat_group());
+        }
+        if in_scheduler && self.control.is_watched() {
+            self.enter_scheduler(now, bio_id);
         }
         match kind {
             MergeKind::Back => self.trace_bio(now, EventKind::BackMerge, &bio),
@@ -349,7 +352,7 @@ impl Stack {
             return;
         }
         if self.control.is_watched() {
-            self.charge_request(now, id, Cause::Plug);
+            self.request_enters_scheduler(now, id);
         }
         self.trace_request(now, EventKind::Insert, id);
         let view = View { requests: &self.requests, rules: &self.rules };

@@ -183,6 +183,7 @@ impl Stack {
             }
             let Some(request) = self.allocate_request(id) else {
                 if io.flags.contains(Flags::NOWAIT) {
+                    self.drop_bio(id);
                     self.end_bio(id, Status::Again);
                     continue;
                 }
@@ -254,6 +255,7 @@ impl Stack {
                 Some(BioId(self.bios.insert(front)))
             }
             Split::Fail(status) => {
+                self.drop_bio(id);
                 self.end_bio(id, status);
                 None
             }
@@ -307,6 +309,7 @@ impl Stack {
             write_hint: io.write_hint,
             segments: 0,
             gated: false,
+            in_scheduler: false,
             sector: if bytes == 0 { Sector::ZERO } else { io.sector + Bytes::new(built).sectors_floor() },
             bytes: Bytes::new(bytes),
             data: DataRange { layout: io.layout, offset: built },
@@ -387,7 +390,7 @@ impl Stack {
             sequence: 0,
         };
         let queue = slot.queue;
-        if self.control.is_watched() {
+        if self.control.is_active() {
             self.charge_wait(now, bio_id, Cause::Tag);
         }
         self.trace_request(now, EventKind::GetRequest, id);

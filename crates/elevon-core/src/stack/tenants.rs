@@ -9,6 +9,7 @@ use super::{Io, Stack, Submitted};
 use crate::control::{Cause, Charge, Control, DISCARD_BYTES, Finished, Stage, Verdict};
 use crate::driver::Driver;
 use crate::op::{Flags, Op};
+use crate::request::Request;
 use crate::tenant::{TenantError, Tenants};
 use crate::units::{BioId, Instant, RequestId, TenantId};
 
@@ -80,7 +81,7 @@ impl Stack {
         bio.tenant = self.control.tenants().charged(bio.tenant);
         bio.since = now;
         if !is_cut {
-            bio.ioprio = self.control.ioprio(bio.tenant, bio.ioprio, &self.rules);
+            bio.ioprio = self.control.ioprio(bio.tenant, bio.ioprio);
         }
         let charge = self.charge_of(io, id, !is_cut);
         match self.control.admit(now, Stage::FIRST, id, &charge) {
@@ -104,7 +105,7 @@ impl Stack {
         let bio = &mut self.bios[id.0];
         bio.queued = now;
         bio.since = now;
-        self.control.on_issue(charge);
+        self.control.on_issue(bio.tenant, bio.op.stat_group(), bio.bytes, charge.first);
     }
 
     /// The bio waits, the call goes on without it.
@@ -127,7 +128,10 @@ impl Stack {
     #[inline(never)]
     pub(super) fn gate_bio(&mut self, now: Instant, io: &Io, id: BioId) -> Verdict {
         let charge = self.charge_of(io, id, true);
-        let (stage, verdict) = self.control.pass_gates(now, Stage::FIRST_GATE, id, &charge);
+        // Who pays here is whom the gates are told of at the end, whatever becomes of the tenant.
+        let before = core::mem::replace(&mut self.bios[id.0].tenant, charge.tenant);
+        self.control.on_move(before, charge.tenant);
+        let (stage, verdict) = self.control.admit(now, Stage::FIRST_GATE, id, &charge);
         if verdict == Verdict::Pass {
             self.bios[id.0].gated = true;
         } else {
@@ -207,8 +211,10 @@ impl Stack {
     /// A gate has let a fragment go: the next ones are asked, then it takes its tag.
     fn go_on_gated<D: Driver>(&mut self, now: Instant, held: Held, id: BioId, driver: &mut D) {
         let charge = self.charge_of(&held.io, id, true);
-        let (stage, verdict) = match held.stage.next() {
-            Some(next) => self.control.pass_gates(now, next, id, &charge),
+        // Late I/O of a tenant that was removed meanwhile is let go: the gates before knew it under its old name.
+        let next = held.stage.next().filter(|_| charge.tenant == self.bios[id.0].tenant);
+        let (stage, verdict) = match next {
+            Some(next) => self.control.admit(now, next, id, &charge),
             None => (held.stage, Verdict::Pass),
         };
         if verdict == Verdict::Pass {
@@ -228,19 +234,68 @@ impl Stack {
         self.control.charge(bio.tenant, cause, waited);
     }
 
+    /// A bio begins to wait for the scheduler, after its plug.
+    pub(super) fn enter_scheduler(&mut self, now: Instant, id: BioId) {
+        self.charge_wait(now, id, Cause::Plug);
+        let bio = &mut self.bios[id.0];
+        if !core::mem::replace(&mut bio.in_scheduler, true) {
+            self.control.begin_scheduler_wait(now, bio.tenant);
+        }
+    }
+
     /// The same for every bio of a request.
-    pub(super) fn charge_request(&mut self, now: Instant, request: RequestId, cause: Cause) {
+    #[inline(never)]
+    pub(super) fn request_enters_scheduler(&mut self, now: Instant, request: RequestId) {
         let mut next = self.requests[request].bio_head;
         while let Some(id) = next {
             next = self.bios[id.0].next;
-            self.charge_wait(now, id, cause);
+            self.enter_scheduler(now, id);
         }
+    }
+
+    /// A bio has waited for the scheduler, where it did; else for `otherwise`.
+    fn leave_scheduler(&mut self, now: Instant, id: BioId, otherwise: Cause) {
+        let bio = &mut self.bios[id.0];
+        if core::mem::replace(&mut bio.in_scheduler, false) {
+            bio.since = now;
+            self.control.end_scheduler_wait(now, bio.tenant);
+        } else {
+            self.charge_wait(now, id, otherwise);
+        }
+    }
+
+    /// The device was given a request.
+    #[inline(never)]
+    pub(super) fn request_issued(&mut self, now: Instant, request: RequestId) {
+        let Request { bio_head: mut next, flush_step, tenant, op, .. } = self.requests[request];
+        let otherwise = if flush_step == 0 { Cause::Plug } else { Cause::Flush };
+        while let Some(id) = next {
+            next = self.bios[id.0].next;
+            self.leave_scheduler(now, id, otherwise);
+        }
+        if op != Op::Flush {
+            self.control.on_dispatch(now, tenant);
+        }
+    }
+
+    /// The device gave a request back.
+    pub(super) fn request_given_back(&mut self, now: Instant, request: RequestId) {
+        let mut next = self.requests[request].bio_head;
+        while let Some(id) = next {
+            next = self.bios[id.0].next;
+            self.charge_wait(now, id, Cause::Device);
+        }
+    }
+
+    /// A bio ends before it became part of a request.
+    pub(super) fn drop_bio(&mut self, id: BioId) {
+        self.control.on_drop(self.bios[id.0].tenant);
     }
 
     /// A bio of a watched tenant is over.
     #[inline(never)]
     pub(super) fn finish_bio(&mut self, now: Instant, request: RequestId, id: BioId, in_flight: bool) {
-        self.charge_wait(now, id, if in_flight { Cause::Device } else { Cause::Flush });
+        self.leave_scheduler(now, id, if in_flight { Cause::Device } else { Cause::Flush });
         let (bio, request) = (&self.bios[id.0], &self.requests[request]);
         self.control.on_finish(
             now,

@@ -17,6 +17,7 @@ mod dispatch;
 mod events;
 mod flush;
 mod merges;
+mod tenants;
 
 /// A driver that notes what it is given and does nothing until told to.
 #[derive(Default)]

@@ -136,7 +136,9 @@ pub(crate) fn run(
     config.set("max_sectors_kb", "512").expect("a setting");
     let mut stack = Stack::new(config).expect("a stack");
     for (index, &(parent, weight)) in tenants.iter().enumerate() {
-        stack.set_group(TenantId(index as u32 + 1), TenantId(parent), weight);
+        let tenant = stack.control_mut().add_tenant(TenantId(parent)).expect("a parent that exists");
+        assert_eq!(tenant.index(), index + 1);
+        stack.set_group(tenant, weight);
     }
     let mut device = Device { model: device, busy: BinaryHeap::new(), waiting: VecDeque::new() };
     let mut rng = Rng(seed);

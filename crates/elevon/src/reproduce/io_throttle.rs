@@ -87,10 +87,9 @@ impl Watch for Throttle {
     }
 
     fn on_end(&mut self, stack: &Stack) {
-        if let Some(throttle) = stack.control().io_throttle() {
-            assert_eq!(throttle.held(), 0, "the run left bios behind");
-            self.work = throttle.work();
-        }
+        let throttle = stack.control().io_throttle();
+        assert_eq!(throttle.held(), 0, "the run left bios behind");
+        self.work = throttle.work();
     }
 }
 
