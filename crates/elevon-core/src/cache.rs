@@ -14,6 +14,7 @@ pub mod pages;
 pub mod readahead;
 pub mod replace;
 pub mod resident;
+pub mod settings;
 pub mod shadow;
 pub mod watermark;
 

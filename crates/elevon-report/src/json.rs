@@ -3,6 +3,7 @@
 //! Floats have six decimals, as fio prints them. Keys of later fio versions than 3.33 (`job_start`, `priohint`,
 //! `read_sectors` ...) are there too. `fio version` says `elevon-VERSION`: readers show that string and do not parse it.
 
+mod cache;
 mod elevon;
 mod tenants;
 
@@ -292,6 +293,24 @@ mod tests {
         let sum: u64 = with["bins"].as_object().unwrap().values().map(|n| n.as_u64().unwrap()).sum();
         assert_eq!(Some(sum), with["N"].as_u64());
         assert!(sum > 0);
+    }
+
+    #[test]
+    fn the_page_cache_says_how_long_it_was_waited_for() {
+        let cache = |run: &RunResult| value(run, JsonOptions::default())["elevon"]["cache"].clone();
+        assert!(cache(&sample::mixed_run()).is_null());
+        let run = sample::cached_run();
+        let cache = cache(&run);
+        let fault = &cache["jobs"][0]["fault"];
+        assert_eq!((fault["calls"].as_u64(), fault["slept"].as_u64()), (Some(6000), Some(600)));
+        let (sum, per_call) = (fault["iowait_ns_total"].as_f64(), fault["iowait_ns_per_call"].as_f64());
+        assert_eq!(sum.map(|sum| sum / 6000.0), per_call);
+        assert_eq!(fault["iowait_ms_per_second"].as_f64().map(|ms| ms * 2e6), sum, "the job took two seconds");
+        let parts = fault["device_ns"].as_u64().zip(fault["queue_ns"].as_u64()).map(|(device, queue)| device + queue);
+        assert_eq!(parts, fault["iowait_ns_total"].as_u64());
+        let calls = |of: &Value| of["fsync"]["iowait_ns"]["N"].as_u64();
+        assert_eq!((calls(&cache["all"]), calls(&cache["jobs"][0])), (Some(2), Some(0)));
+        assert_eq!(cache["counters"]["pages"]["hits"], 99_000);
     }
 
     #[test]

@@ -46,6 +46,8 @@ pub struct RunResult {
     pub tenants: Vec<TenantResult>,
     /// The device's own statistics.
     pub disk: DiskResult,
+    /// The page cache, where the run had one.
+    pub cache: Option<CacheResult>,
     /// The run over time, where it was recorded.
     pub series: Option<Series>,
     /// Trace events that had to be dropped.
@@ -250,6 +252,21 @@ pub struct StackCounters {
     pub timeouts: u64,
     /// Requests that are the small last part of a split bio.
     pub tails: u64,
+}
+
+/// The page cache of a run. How long each job waited for it is in the job's statistics.
+#[derive(Clone, Debug, Default)]
+pub struct CacheResult {
+    /// The machine's memory.
+    pub memory: Bytes,
+    /// What others have of it.
+    pub others: Bytes,
+    /// Which page goes next.
+    pub policy: String,
+    /// What content does to priority.
+    pub activity: String,
+    /// What it counted, from the start of the run, in groups to print.
+    pub groups: Vec<(String, Vec<(String, u64)>)>,
 }
 
 /// The run over time.

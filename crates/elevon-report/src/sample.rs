@@ -8,13 +8,13 @@ use elevon_core::histogram::SparseHistogram;
 use elevon_core::ioprio::{IoPrio, PrioClass};
 use elevon_core::kernel::{IoTicksForm, Kernel};
 use elevon_core::limits::QueueLimits;
-use elevon_core::stats::{DirectionStats, JobStats, LatencyStat};
+use elevon_core::stats::{CacheUse, CallStats, DirectionStats, JobStats, LatencyStat};
 use elevon_core::tenant::{ROOT, Tenants};
 use elevon_core::units::{Bytes, Instant, Nanos, Sectors, TenantId};
 
 use crate::result::{
-    Claim, DEFAULT_PERCENTILES, DeviceInfo, DiskResult, JobResult, LatencyPercentiles, Point, RunResult, SchedulerInfo,
-    Series, SizeCounts, StackCounters, StageLatency, TenantResult, UnifiedReporting, Workload,
+    CacheResult, Claim, DEFAULT_PERCENTILES, DeviceInfo, DiskResult, JobResult, LatencyPercentiles, Point, RunResult,
+    SchedulerInfo, Series, SizeCounts, StackCounters, StageLatency, TenantResult, UnifiedReporting, Workload,
 };
 
 /// A latency spread around `typical` ns with a tail twenty times as long.
@@ -164,6 +164,7 @@ pub(crate) fn empty_run() -> RunResult {
         elapsed: Nanos::ZERO,
         jobs: vec![job("idle", 0, JobStats::default())],
         tenants: vec![],
+        cache: None,
         disk: DiskResult {
             name: "nvme".into(),
             number: (259, 0),
@@ -233,6 +234,42 @@ pub(crate) fn quicker_run() -> RunResult {
     if let Some(series) = &mut run.series {
         series.points.iter_mut().for_each(|point| point.bytes[1] *= 2);
     }
+    run
+}
+
+/// A mapped reader and a writer that syncs and was paused, before a page cache.
+pub(crate) fn cached_run() -> RunResult {
+    let mut run = mixed_run();
+    let sleeps = |ns, count| CallStats {
+        calls: 10 * count,
+        iowait: spread(ns, count),
+        device_ns: ns * count / 2,
+        ..CallStats::default()
+    };
+    run.jobs[0].stats.cache = Some(Box::new(CacheUse {
+        touches: 123_456,
+        fault: CallStats { major: 700, ..sleeps(400_000, 600) },
+        ..CacheUse::default()
+    }));
+    run.jobs[1].stats.cache = Some(Box::new(CacheUse {
+        write: CallStats { calls: 5000, paused: spread(20_000_000, 30), ..CallStats::default() },
+        fsync: sleeps(3_000_000, 2),
+        ..CacheUse::default()
+    }));
+    let group = |name: &str, counts: &[(&str, u64)]| {
+        (name.to_owned(), counts.iter().map(|&(name, count)| (name.to_owned(), count)).collect())
+    };
+    run.cache = Some(CacheResult {
+        memory: Bytes::new(6 << 30),
+        others: Bytes::new(2 << 30),
+        policy: "mglru-6.1".into(),
+        activity: "page-exact".into(),
+        groups: vec![
+            group("pages", &[("hits", 99_000), ("misses", 1000), ("unused", 0)]),
+            group("reclaim", &[("direct_reclaims", 0)]),
+            group("sleeps ended by", &[("rt", 12), ("be", 590)]),
+        ],
+    });
     run
 }
 

@@ -1,5 +1,6 @@
 //! Text for a terminal: fio's report of the jobs, iostat's line of the device, and what only Elevon knows.
 
+mod cache;
 mod fio;
 mod iostat;
 mod stack;
@@ -26,6 +27,7 @@ pub fn report(run: &RunResult) -> String {
     fio::jobs(&mut out, run);
     fio::groups(&mut out, run);
     fairness::table::text(&mut out, &[Variant { label: "", result: run }], &["got".to_owned()]);
+    cache::section(&mut out, run);
     tenants::section(&mut out, run);
     fio::disk(&mut out, run);
     let delta = DiskDelta::between(&run.disk.start, &run.disk.end);
@@ -48,6 +50,14 @@ mod tests {
     #[test]
     fn report_of_a_mixed_run() {
         insta::assert_snapshot!(report(&sample::mixed_run()));
+    }
+
+    #[test]
+    fn report_of_a_page_cache() {
+        let report = report(&sample::cached_run());
+        let from = report.find("Page cache:").expect("it is there");
+        let to = report[from..].find("\n\n").map_or(report.len(), |at| from + at);
+        insta::assert_snapshot!(&report[from..to]);
     }
 
     #[test]

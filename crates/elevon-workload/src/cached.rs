@@ -171,9 +171,25 @@ struct Plug {
     ends: bool,
 }
 
+/// Pages and bios that went to the device and came from it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Traffic {
+    /// Bios.
+    pub bios: u64,
+    /// Pages read in windows of readahead, those asked for among them.
+    pub readahead_pages: u64,
+    /// Pages read singly.
+    pub read_pages: u64,
+    /// Pages written by tasks that sync.
+    pub sync_pages: u64,
+    /// Pages written by the flusher, and by advice.
+    pub writeback_pages: u64,
+}
+
 /// The layer. One for a run.
 #[derive(Debug)]
 pub struct Cached {
+    traffic: Traffic,
     cache: PageCache,
     cost: CacheCost,
     cpu: CpuCost,
@@ -194,6 +210,7 @@ impl Cached {
     pub fn new(config: CacheConfig, cost: CacheCost, cpu: CpuCost, jobs: &mut Jobs, stack: &Stack) -> Self {
         let flusher = TaskId(jobs.processes().len() as u32);
         let mut cached = Self {
+            traffic: Traffic::default(),
             cache: PageCache::new(CacheConfig { flusher, ..config }),
             cost,
             cpu,
@@ -222,6 +239,11 @@ impl Cached {
     /// The cache, for its statistics.
     pub const fn cache(&self) -> &PageCache {
         &self.cache
+    }
+
+    /// What it read and wrote.
+    pub const fn traffic(&self) -> &Traffic {
+        &self.traffic
     }
 
     /// The task in whose name the flusher writes.
@@ -534,6 +556,15 @@ impl Cached {
         if op != Op::Flush {
             stack.set_layout(layout, self.cache.frames(token).iter().map(|slot| u64::from(slot.0)));
         }
+        let pages = bytes.get() / PAGE_SIZE;
+        let traffic = &mut self.traffic;
+        traffic.bios += 1;
+        *match op {
+            Op::Read if flags.contains(Flags::RAHEAD) => &mut traffic.readahead_pages,
+            Op::Read => &mut traffic.read_pages,
+            _ if flags.contains(Flags::SYNC) => &mut traffic.sync_pages,
+            _ => &mut traffic.writeback_pages,
+        } += pages;
         let may_block = match self.users.get_mut(task.index()) {
             Some(user) => {
                 user.unpaid += self.cpu.submit;

@@ -84,7 +84,8 @@ pub(crate) struct StackArgs {
     /// Kernel version whose rules are followed: 6.1, 6.6, 6.12 or 6.18
     #[arg(long, value_name = "VERSION", default_value = "6.18")]
     pub(crate) kernel: String,
-    /// Queue setting by its sysfs name, or a variant (fill=, io_ticks=, hz=); `elevon schedulers` lists them (repeatable)
+    /// Queue setting by its sysfs name, a variant (fill=, io_ticks=, hz=) or a setting of the page
+    /// cache; `elevon schedulers` lists them (repeatable)
     #[arg(long, value_name = "KEY=VALUE")]
     pub(crate) set: Vec<String>,
     /// Seed of every random choice: same seed, same bytes out, on every machine, in simulation
@@ -94,9 +95,14 @@ pub(crate) struct StackArgs {
     /// buddy[:...], or runs:PAGESxTIMES,... as they are
     #[arg(long, value_name = "MODEL", default_value = "fragmented")]
     pub(crate) buffers: String,
-    /// CPU time that a process spends on every I/O in simulation
+    /// CPU time that a process spends on every I/O in simulation; with --memory also call= (a system call on the page cache),
+    /// hit= (a page found and copied) and fault= (a page fault)
     #[arg(long, value_name = "submit=T,complete=T", default_value = crate::plan::DEFAULT_CPU_COST)]
     pub(crate) cpu_cost: String,
+    /// Memory of the simulated machine, of which a page cache has what others leave: SIZE[,others=SIZE]. Without it there is no
+    /// page cache, and buffered jobs run as direct ones
+    #[arg(long, value_name = "SIZE")]
+    pub(crate) memory: Option<String>,
     /// Fault of a simulated device, such as error:sectors=1000-2000,status=medium (repeatable)
     #[arg(long, value_name = "FAULT")]
     pub(crate) fault: Vec<String>,
@@ -225,6 +231,9 @@ impl StackArgs {
         }
         if given("--seed") {
             all.seed = new.seed;
+        }
+        if given("--memory") {
+            all.memory = new.memory;
         }
         all.tenants = new.tenants.or(all.tenants);
         all.set.extend(new.set);

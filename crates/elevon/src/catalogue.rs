@@ -160,6 +160,10 @@ fn list_schedulers() -> String {
     for s in SETTINGS {
         let _ = writeln!(text, "  {:<18} {:<32} {} [default {}]", s.key, s.unit, s.help, s.default);
     }
+    text.push_str("\nPage cache settings (--set KEY=VALUE, in a run with --memory):\n\n");
+    for s in elevon_core::cache::settings::SETTINGS {
+        let _ = writeln!(text, "  {:<25} {:<42} {} [default {}]", s.key, s.unit, s.help, s.default);
+    }
     text.push_str("\nQueue limits (--set KEY=VALUE; defaults are the device's):\n\n");
     for limit in SYSFS {
         let note = if limit.is_settable() { "" } else { " (derived; not settable)" };

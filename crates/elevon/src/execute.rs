@@ -9,6 +9,7 @@ use elevon_sim::device::{Description, Device};
 use elevon_sim::memory::{Memory, MemoryModel};
 use elevon_sim::simulation::Simulation;
 use elevon_workload::backend::Backend;
+use elevon_workload::cached::Cached;
 use elevon_workload::jobs::{Jobs, JobsOptions};
 use elevon_workload::process::CpuCost;
 use elevon_workload::region::Placement;
@@ -139,7 +140,7 @@ fn go<B: Backend>(
     watch.prepare(&mut stack);
     watch.on_start(device, stack.config().cpus, &jobs)?;
     let before = elevon_host::cpu::used();
-    let mut outcome = run::run(&mut stack, &mut jobs, backend, &mut WatchAsObserver(watch));
+    let (mut outcome, cached) = run_jobs(plan, &mut stack, &mut jobs, backend, cpu, watch);
     watch.on_end(&stack);
     if real {
         share_cpu(&mut outcome, before, elevon_host::cpu::used());
@@ -167,9 +168,24 @@ fn go<B: Backend>(
         None if outcome.jobs.iter().any(|job| job.stats.error != 0 || job.stats.verify_errors > 0) => Outcome::Failed,
         None => Outcome::Done,
     };
-    let facts = Facts { plan, device, stack: &stack, real, warnings };
+    let facts = Facts { plan, device, stack: &stack, cached: cached.as_ref(), real, warnings };
     write_logs(&outcome)?;
     Ok((result::of(&facts, outcome), ended))
+}
+
+/// Runs the jobs, through a page cache where the machine has memory for one.
+fn run_jobs<B: Backend>(
+    plan: &Plan,
+    stack: &mut Stack,
+    jobs: &mut Jobs,
+    backend: &mut B,
+    cpu: CpuCost,
+    watch: &mut dyn Watch,
+) -> (run::Outcome, Option<Cached>) {
+    let observer = &mut WatchAsObserver(watch);
+    let Some(cache) = &plan.cache else { return (run::run(stack, jobs, backend, observer), None) };
+    let mut cached = Cached::new(cache.config(stack.config()), cache.cost, cpu, jobs, stack);
+    (run::run_cached(stack, jobs, &mut cached, backend, observer), Some(cached))
 }
 
 /// All jobs of a real run are one process: its CPU time is shared out by the I/Os that each did.

@@ -8,6 +8,7 @@ mod compare;
 mod console;
 mod execute;
 mod failure;
+mod memory;
 mod output;
 mod plan;
 mod reproduce;

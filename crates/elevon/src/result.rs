@@ -1,5 +1,6 @@
 //! What a run left behind, as the plain value that reports are made of.
 
+mod cache;
 mod tenants;
 
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -19,9 +20,12 @@ use elevon_report::result::{
     StackCounters, StageLatency, TenantResult, UnifiedReporting, Workload,
 };
 use elevon_sim::device::Description;
+use elevon_workload::cached::{CacheCost, Cached};
+use elevon_workload::process::CpuCost;
 use elevon_workload::run::{JobOutcome, Outcome};
 use elevon_workload::tenants::{Tenant, tenant_of};
 
+use crate::memory::CachePlan;
 use crate::plan::Plan;
 
 use self::tenants::{Named, Sources};
@@ -31,13 +35,14 @@ pub(crate) struct Facts<'a> {
     pub(crate) plan: &'a Plan,
     pub(crate) device: &'a Description,
     pub(crate) stack: &'a Stack,
+    pub(crate) cached: Option<&'a Cached>,
     pub(crate) real: bool,
     pub(crate) warnings: Vec<String>,
 }
 
 /// The result of a run.
 pub(crate) fn of(facts: &Facts<'_>, outcome: Outcome) -> RunResult {
-    let Facts { plan, device, stack, real, warnings } = facts;
+    let Facts { plan, device, stack, cached, real, warnings } = facts;
     let config = stack.config();
     let elapsed = outcome.ended.since(outcome.started);
     let unix_ms = if *real {
@@ -69,6 +74,7 @@ pub(crate) fn of(facts: &Facts<'_>, outcome: Outcome) -> RunResult {
         jobs: jobs(facts, &outcome),
         tenants: tenants_of(facts, &outcome),
         disk: disk(facts, &outcome),
+        cache: plan.cache.as_ref().zip(*cached).map(|(plan, cached)| cache::of(plan, cached)),
         series: Some(series(&outcome)),
         events_lost: 0,
         warnings: warnings.clone(),
@@ -108,7 +114,12 @@ fn effective(facts: &Facts<'_>) -> Vec<(String, String)> {
     ];
     if !real {
         rows.push(("buffers", plan.memory.to_string()));
-        rows.push(("cpu_cost", format!("submit={},complete={}", plan.cpu.submit, plan.cpu.complete)));
+        let CpuCost { submit, complete } = plan.cpu;
+        let of_cache = plan.cache.as_ref().map(|CachePlan { cost: CacheCost { call, hit, fault }, .. }| {
+            format!(",call={call},hit={hit},fault={fault}")
+        });
+        rows.push(("cpu_cost", format!("submit={submit},complete={complete}{}", of_cache.unwrap_or_default())));
+        rows.extend(plan.cache.iter().flat_map(CachePlan::rows));
     }
     if !plan.faults.is_empty() {
         rows.push(("fault", plan.faults.join(" ")));

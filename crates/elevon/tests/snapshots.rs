@@ -49,6 +49,72 @@ fn text_report() {
     insta::assert_snapshot!(unversioned(&text));
 }
 
+/// Jobs through a page cache that is smaller than what they read, with each kind of call.
+const CACHED: &str = "\
+[global]
+size=24m
+group_reporting
+percentile_list=50:99
+
+[same]
+filename=file
+rw=randread
+numjobs=2
+
+[mapped]
+stonewall
+new_group
+filename=file
+ioengine=mmap
+fadvise_hint=0
+rw=randread
+number_ios=2000
+
+[writer]
+stonewall
+new_group
+filename=other
+rw=write
+bs=64k
+end_fsync=1
+";
+
+#[test]
+fn a_page_cache() {
+    let bench = bench();
+    bench.file("cached.fio", CACHED);
+    let options = ["--memory", "32MiB,others=8MiB", "--kernel", "6.1", "--set", "activity=page-exact"];
+    let run = |more: &[&str]| {
+        let fixed = ["run", "cached.fio", "--device", "ufs-4.0"];
+        bench.stdout(&fixed.iter().chain(&options).chain(more).copied().collect::<Vec<_>>())
+    };
+    let text = run(&[]);
+    assert_eq!(text, run(&[]), "the same seed, the same bytes");
+    let from = text.find("Page cache:").expect("a section of it");
+    insta::assert_snapshot!(text[from..].split("\n\n").next().expect("a paragraph"));
+    let json: Value = serde_json::from_str(&run(&["--output-format", "json"])).expect("JSON");
+    let cache = &json["elevon"]["cache"];
+    assert_eq!(cache["jobs"][0]["read"]["calls"], 2 * 6144);
+    let reads = cache["counters"]["pages"]["hits"].as_u64().zip(cache["counters"]["pages"]["misses"].as_u64());
+    assert_eq!(reads.map(|(hits, misses)| hits + misses), Some(2 * 6144));
+    assert!(cache["counters"]["replacement"]["evicted"].as_u64() > Some(6144));
+    assert_eq!(json["elevon"]["config"]["memory"], "32MiB");
+    assert_eq!(json["jobs"][2]["write"]["io_bytes"], 24 << 20);
+}
+
+#[test]
+fn without_memory_buffered_jobs_are_direct_ones_and_say_so() {
+    let bench = bench();
+    bench.file("cached.fio", CACHED);
+    let run = |memory: &[&str]| {
+        let args = ["run", "cached.fio", "--device", SLOTS];
+        bench.elevon(&args.iter().chain(memory).copied().collect::<Vec<_>>()).output().expect("the command ran")
+    };
+    let said = |memory: &[&str]| String::from_utf8(run(memory).stderr).expect("UTF-8");
+    assert!(said(&[]).contains("runs as direct=1 without a page cache (--memory)"));
+    assert_eq!(said(&["--memory", "1GiB"]), "");
+}
+
 #[test]
 fn iostat_as_time_goes_by() {
     let text = bench().stdout(&["run", "two.fio", "--device", SLOTS, "--iostat", "0.025"]);

@@ -95,9 +95,25 @@ struct Pass {
     progress: bool,
 }
 
+/// When the flusher looks, and what is old.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FlusherTimes {
+    /// Time between looks for old files (`dirty_writeback_centisecs`); zero: it never looks by itself.
+    pub period: Nanos,
+    /// Age at which a file is written (`dirty_expire_centisecs`).
+    pub expire: Nanos,
+}
+
+impl Default for FlusherTimes {
+    fn default() -> Self {
+        Self { period: PERIOD, expire: EXPIRE }
+    }
+}
+
 /// The flusher of one device.
 #[derive(Clone, Debug)]
 pub struct Flusher {
+    times: FlusherTimes,
     inodes: Vec<Inode>,
     /// *dirty*, *io*, *more io*.
     lists: [Ends; 3],
@@ -109,14 +125,15 @@ pub struct Flusher {
 
 impl Default for Flusher {
     fn default() -> Self {
-        Self::new()
+        Self::new(FlusherTimes::default())
     }
 }
 
 impl Flusher {
     /// Nothing dirty.
-    pub const fn new() -> Self {
+    pub const fn new(times: FlusherTimes) -> Self {
         Self {
+            times,
             inodes: Vec::new(),
             lists: [EMPTY; 3],
             timer: None,
@@ -143,7 +160,9 @@ impl Flusher {
         }
         self.inodes[at].dirtied_when = now;
         self.push_tail(Place::Dirty, file.0);
-        self.timer.get_or_insert(now + PERIOD);
+        if self.timer.is_none() {
+            self.timer = self.next_look(now);
+        }
     }
 
     /// The last dirty page of a file is gone other than by its turn (fsync, truncation). During a turn, the turn's end tells.
@@ -182,8 +201,12 @@ impl Flusher {
         if self.timer.is_some_and(|at| at <= now) {
             self.periodic_due = true;
             let any = self.lists.iter().any(|list| list.head != NONE);
-            self.timer = any.then(|| now + PERIOD);
+            self.timer = if any { self.next_look(now) } else { None };
         }
+    }
+
+    fn next_look(&self, now: Instant) -> Option<Instant> {
+        (!self.times.period.is_zero()).then(|| now + self.times.period)
     }
 
     /// Whose turn it is; [`Self::turn_ended`] must follow. `over_background`: more is dirty than the background threshold.
@@ -256,7 +279,7 @@ impl Flusher {
         while self.lists[Place::Dirty.list()].head != NONE {
             let file = self.lists[Place::Dirty.list()].head;
             let age = now.since(self.inodes[file as usize].dirtied_when);
-            if reason == Reason::Periodic && age < EXPIRE {
+            if reason == Reason::Periodic && age < self.times.expire {
                 break;
             }
             self.unlink(file);

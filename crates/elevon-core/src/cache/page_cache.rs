@@ -36,7 +36,7 @@ pub use stats::{CacheStats, Cause, WaitStats};
 
 use super::bios::{Bios, Piece, Source, page_sectors};
 use super::dirty::{Counts, DirtyRatios, Domain, Hz, Verdict, Writer};
-use super::flusher::Flusher;
+use super::flusher::{Flusher, FlusherTimes};
 use super::pages::{Entry, Evicted, Flags as PageFlags};
 use super::readahead::{Advice, RA_PAGES, Readahead};
 use super::replace::ReplacementConfig;
@@ -85,6 +85,8 @@ pub struct CacheConfig {
     pub activity_options: Options,
     /// Dirty limits.
     pub dirty: DirtyRatios,
+    /// When the flusher looks for old dirty pages.
+    pub flusher_times: FlusherTimes,
     /// Jiffies per second.
     pub hz: Hz,
     /// Pages added to the low and high marks (Android).
@@ -110,6 +112,7 @@ impl CacheConfig {
             activity: Activity::Off,
             activity_options: Options::default(),
             dirty: DirtyRatios::default(),
+            flusher_times: FlusherTimes::default(),
             hz: Hz::default(),
             extra_free: 0,
             write_mode: WriteMode::Back,
@@ -360,7 +363,7 @@ impl PageCache {
             runnable: VecDeque::new(),
             writers: Vec::new(),
             domain: Domain::new(config.hz, config.dirty),
-            flusher: Flusher::new(),
+            flusher: Flusher::new(config.flusher_times),
             turn: None,
             marks: Watermarks::of_memory(config.memory, config.extra_free),
             kswapd: Kswapd::default(),

@@ -112,8 +112,6 @@ impl StackConfig {
                 let form = IoTicksForm::ALL.into_iter().find(|form| form.name() == value);
                 self.io_ticks = Some(form.ok_or_else(|| bad("sampled, inflight, precise or exact"))?);
             }
-            "activity" if value == "off" => {}
-            "activity" => return Err(bad("off (the other settings need the page cache, which is not built yet)")),
             "hz" => self.hz = number(100, 1000, "a tick rate from 100 to 1000")? as u32,
             "direct_path" => {
                 self.direct_path = match value {
@@ -190,12 +188,6 @@ pub const SETTINGS: &[Setting] = &[
         unit: "ticks/s",
         default: "250",
         help: "tick rate of jiffy-based clocks (io_ticks, scheduler deadlines)",
-    },
-    Setting {
-        key: "activity",
-        unit: "off",
-        default: "off",
-        help: "content-activity priority; off until the page cache is built",
     },
     Setting {
         key: "direct_path",
@@ -294,5 +286,7 @@ impl core::error::Error for SettingError {}
 
 /// Every key that `--set` takes.
 fn known() -> impl Iterator<Item = &'static str> {
-    SETTINGS.iter().map(|setting| setting.key).chain(crate::limits::SYSFS.iter().map(|limit| limit.name))
+    let of_cache = crate::cache::settings::SETTINGS.iter();
+    let all = SETTINGS.iter().chain(of_cache).map(|setting| setting.key);
+    all.chain(crate::limits::SYSFS.iter().map(|limit| limit.name))
 }

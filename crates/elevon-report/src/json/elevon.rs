@@ -51,6 +51,9 @@ pub(super) fn value(run: &RunResult, options: JsonOptions) -> Value {
     if let Some(found) = fairness::fairness(run) {
         out["fairness"] = fairness_value(run, &found);
     }
+    if let Some(cache) = &run.cache {
+        out["cache"] = super::cache::value(run, cache, options.bins);
+    }
     if !run.tenants.is_empty() {
         out["tenants"] = super::tenants::value(run);
     }

@@ -21,14 +21,14 @@ fn first_turn(flusher: &mut Flusher, until: Instant) -> Option<(Instant, Chunk)>
 
 #[test]
 fn g63_old_files_are_written_at_the_wake_after_thirty_seconds() {
-    let mut flusher = Flusher::new();
+    let mut flusher = Flusher::default();
     flusher.on_dirtied(FileId(3), at(0));
     flusher.on_dirtied(FileId(3), at(20));
     let chunk = Chunk { file: FileId(3), from: 0, reason: Reason::Periodic };
     assert_eq!(first_turn(&mut flusher, at(100)), Some((at(30), chunk)));
 
     // The wakes of another file fall just before: 35 s at the latest.
-    let mut flusher = Flusher::new();
+    let mut flusher = Flusher::default();
     flusher.on_dirtied(FileId(0), at(0));
     flusher.on_dirtied(FileId(3), Instant::new(1));
     let (now, chunk) = first_turn(&mut flusher, at(100)).expect("the first file");
@@ -54,7 +54,7 @@ fn g64_chunks() {
 
 #[test]
 fn background_takes_files_in_turns_until_below() {
-    let mut flusher = Flusher::new();
+    let mut flusher = Flusher::default();
     for n in [4, 2, 9] {
         flusher.on_dirtied(FileId(n), at(0));
     }
@@ -76,7 +76,7 @@ fn background_takes_files_in_turns_until_below() {
 
 #[test]
 fn what_cannot_be_written_ends_the_pass() {
-    let mut flusher = Flusher::new();
+    let mut flusher = Flusher::default();
     flusher.on_dirtied(FileId(0), at(0));
     flusher.on_dirtied(FileId(1), at(1));
     flusher.wake();
@@ -91,7 +91,7 @@ fn what_cannot_be_written_ends_the_pass() {
 
 #[test]
 fn a_file_cleaned_by_others_has_no_turn() {
-    let mut flusher = Flusher::new();
+    let mut flusher = Flusher::default();
     flusher.on_dirtied(FileId(0), at(0));
     flusher.on_dirtied(FileId(1), at(0));
     flusher.on_clean(FileId(0));
@@ -107,4 +107,23 @@ fn a_file_cleaned_by_others_has_no_turn() {
     flusher.handle_timer(at(45));
     assert_eq!(flusher.next_turn(at(45), false), None);
     assert_eq!(first_turn(&mut flusher, at(100)).map(|(now, _)| now), Some(at(70)));
+}
+
+#[test]
+fn times_are_settings() {
+    let times = FlusherTimes { period: Nanos::from_secs(1), expire: Nanos::from_secs(2) };
+    let mut flusher = Flusher::new(times);
+    flusher.on_dirtied(FileId(0), at(0));
+    let looks: Vec<Option<Chunk>> = (1..=2)
+        .map(|second| {
+            assert_eq!(flusher.next_timer(), Some(at(second)));
+            flusher.handle_timer(at(second));
+            flusher.next_turn(at(second), false)
+        })
+        .collect();
+    assert!(looks[0].is_none() && looks[1].is_some_and(|chunk| chunk.file == FileId(0)));
+
+    let mut never = Flusher::new(FlusherTimes { period: Nanos::ZERO, ..times });
+    never.on_dirtied(FileId(0), at(0));
+    assert_eq!(never.next_timer(), None);
 }

@@ -1,0 +1,133 @@
+//! `--memory`: the simulated machine's memory, and the page cache that it makes possible.
+
+use elevon_core::cache::page_cache::CacheConfig;
+use elevon_core::cache::settings;
+use elevon_core::kernel::Kernel;
+use elevon_core::stack::StackConfig;
+use elevon_core::units::{Bytes, PAGE_SIZE, TaskId};
+use elevon_sim::device::text::Fields;
+use elevon_workload::cached::CacheCost;
+
+use crate::failure::Failure;
+
+/// Least memory that is left to the page cache: below it the kernel's reserves are most of it.
+const LEAST: u64 = 4 << 20;
+/// Most memory of a machine.
+const MOST: u64 = 1 << 42;
+
+/// The page cache of a run.
+#[derive(Clone, Debug)]
+pub(crate) struct CachePlan {
+    /// The flusher's task is set when the jobs are known, what the device says when it is.
+    config: CacheConfig,
+    pub(crate) cost: CacheCost,
+}
+
+impl CachePlan {
+    /// From `--memory`, the kernel, and those of `--set` that are about the page cache.
+    pub(crate) fn new(
+        memory: Option<&str>,
+        kernel: Kernel,
+        settings: &[(String, String)],
+        cost: CacheCost,
+    ) -> Result<Option<Self>, Failure> {
+        let mut of_cache = settings.iter().filter(|(key, _)| settings::is_setting(key));
+        let Some(memory) = memory else {
+            return match of_cache.find(|(key, value)| key != "activity" || value != "off") {
+                Some((key, value)) => Err(Failure::input(format!(
+                    "--set {key}={value}: needs a page cache; give --memory, such as --memory 4GiB"
+                ))),
+                None => Ok(None),
+            };
+        };
+        let (memory, reserved) = sizes(memory)?;
+        let mut config = CacheConfig { reserved, ..CacheConfig::new(memory, TaskId(0)) };
+        config.set_kernel(kernel);
+        for (key, value) in of_cache {
+            config.set(key, value).map_err(|error| Failure::input(format!("--set {error}")))?;
+        }
+        Ok(Some(Self { config, cost }))
+    }
+
+    /// The cache before such a stack.
+    pub(crate) fn config(&self, stack: &StackConfig) -> CacheConfig {
+        let mut config = self.config.clone();
+        config.hz.0 = stack.hz.into();
+        config.io_pages = (stack.limits.max_sectors.bytes().get() / PAGE_SIZE).max(1) as u32;
+        config
+    }
+
+    /// The machine's memory, and what others have of it.
+    pub(crate) const fn sizes(&self) -> (Bytes, Bytes) {
+        (self.config.memory, self.config.reserved)
+    }
+
+    /// Names of policy and activity.
+    pub(crate) const fn names(&self) -> (&'static str, &'static str) {
+        (self.config.policy.name(), self.config.activity.name())
+    }
+
+    /// Its settings, for the list of what a run was.
+    pub(crate) fn rows(&self) -> Vec<(&'static str, String)> {
+        let CacheConfig { memory, reserved, policy, ra_pages, activity, dirty, flusher_times, extra_free, .. } =
+            &self.config;
+        let centisecs = |span: elevon_core::units::Nanos| (span.as_millis() / 10).to_string();
+        let mut rows = vec![
+            ("memory", text_of(*memory)),
+            ("others", text_of(*reserved)),
+            ("cache", policy.name().to_owned()),
+            ("activity", activity.name().to_owned()),
+            ("read_ahead_kb", (ra_pages * 4).to_string()),
+            ("dirty_ratio", dirty.dirty.to_string()),
+            ("dirty_background_ratio", dirty.background.to_string()),
+            ("dirty_expire_centisecs", centisecs(flusher_times.expire)),
+            ("dirty_writeback_centisecs", centisecs(flusher_times.period)),
+            ("extra_free_kbytes", (extra_free * 4).to_string()),
+        ];
+        if let elevon_core::cache::replace::ReplacementConfig::Mglru { min_ttl, .. } = policy {
+            rows.push(("min_ttl_ms", min_ttl.as_millis().to_string()));
+        }
+        rows
+    }
+}
+
+/// A size as `--memory` takes it.
+fn text_of(size: Bytes) -> String {
+    let (unit, scale) = [("GiB", 1 << 30), ("MiB", 1 << 20)]
+        .into_iter()
+        .find(|(_, scale)| size.get().is_multiple_of(*scale) && size.get() > 0)
+        .unwrap_or(("KiB", 1 << 10));
+    format!("{}{unit}", size.get() / scale)
+}
+
+/// `SIZE[,others=SIZE]`.
+fn sizes(text: &str) -> Result<(Bytes, Bytes), Failure> {
+    let bad = |why: String| Failure::input(format!("--memory {text}: {why}"));
+    let pairs = format!("size={text}");
+    let fields = Fields::parse("memory", &pairs, &["size", "others"]).map_err(|error| bad(error.to_string()))?;
+    let size = |key| fields.size(key, Bytes::ZERO).map_err(|error| bad(error.to_string()));
+    let (memory, others) = (size("size")?, size("others")?);
+    let left = memory.get().saturating_sub(others.get());
+    if left < LEAST || memory.get() > MOST {
+        return Err(bad(format!("{left} bytes are left to the page cache; expected 4MiB or more, of at most 4TiB")));
+    }
+    Ok((memory, others))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_is_a_size_and_what_others_have_of_it() {
+        assert_eq!(sizes("6GiB").map(|(all, others)| (all.get(), others.get())).ok(), Some((6 << 30, 0)));
+        assert_eq!(sizes("1GB,others=24MiB").map(|(_, others)| others.get()).ok(), None, "no whole pages");
+        assert_eq!(sizes("1GiB,others=24MiB").map(|(_, others)| others.get()).ok(), Some(24 << 20));
+        let texts = [6 << 30, 6001 << 20, 4096, 0].map(|bytes| text_of(Bytes::new(bytes)));
+        assert_eq!(texts, ["6GiB", "6001MiB", "4KiB", "0KiB"]);
+        for text in ["", "6", "6GiB,other=1GiB", "1MiB", "1GiB,others=1GiB", "5TiB", "6GiB,others="] {
+            let Err(Failure::Input(lines)) = sizes(text) else { panic!("{text} passed") };
+            assert!(lines.len() == 1 && lines[0].starts_with(&format!("--memory {text}: ")), "{lines:?}");
+        }
+    }
+}
