@@ -258,7 +258,7 @@ fn target(device: &str) -> Result<Target, Failure> {
 /// `submit=T,complete=T,...`, each with its unit; what is left out keeps its default.
 fn cpu_cost(text: &str) -> Result<(CpuCost, CacheCost), Failure> {
     let bad = |part: &str| {
-        let right = "submit=, complete=, call=, hit= or fault= with a time, such as submit=4us";
+        let right = "submit=TIME, complete=TIME, call=TIME, hit=TIME or fault=TIME, such as submit=4us";
         Failure::input(format!("--cpu-cost {text}: {part}: expected {right}"))
     };
     let mut cost = CpuCost { submit: Nanos::new(4_000), complete: Nanos::new(1_400) };

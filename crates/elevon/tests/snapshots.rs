@@ -97,7 +97,7 @@ fn a_page_cache() {
     assert_eq!(cache["jobs"][0]["read"]["calls"], 2 * 6144);
     let reads = cache["counters"]["pages"]["hits"].as_u64().zip(cache["counters"]["pages"]["misses"].as_u64());
     assert_eq!(reads.map(|(hits, misses)| hits + misses), Some(2 * 6144));
-    assert!(cache["counters"]["replacement"]["evicted"].as_u64() > Some(6144));
+    assert!(cache["counters"]["replacement"]["evicted"].as_u64() > Some(1000));
     assert_eq!(json["elevon"]["config"]["memory"], "32MiB");
     assert_eq!(json["jobs"][2]["write"]["io_bytes"], 24 << 20);
 }
