@@ -399,12 +399,14 @@ impl Cached {
         let Opened { start, file, .. } = user.opens[open];
         let (offset, bytes) = (offset.saturating_sub(start), io.bytes.get());
         let goes_direct = !user.is_buffered || io.op == Op::Discard;
-        let is_cached = match io.op {
-            Op::Flush => user.opens.iter().any(|opened| self.cache.resident().pages().file_pages(opened.file) > 0),
-            _ => self.is_cached(file, offset, bytes),
-        };
-        if goes_direct && !is_cached {
-            return Route::Stack;
+        if goes_direct {
+            let is_cached = match io.op {
+                Op::Flush => user.opens.iter().any(|opened| self.cache.resident().pages().file_pages(opened.file) > 0),
+                _ => self.is_cached(file, offset, bytes),
+            };
+            if !is_cached {
+                return Route::Stack;
+            }
         }
         let step = match io.op {
             Op::Flush => Step::Sync,

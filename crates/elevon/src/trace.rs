@@ -39,7 +39,8 @@ impl TraceFile {
             |member: &elevon_workload::jobs::Member| TaskName::new(&jobs.specs()[member.spec].name, member.number);
         let context = Context {
             device: number_of(&device.name),
-            tasks: jobs.members().iter().map(name).collect(),
+            // Behind the jobs comes the flusher of a page cache.
+            tasks: jobs.members().iter().map(name).chain([TaskName::new("kworker/flush", 100)]).collect(),
             cpus,
             ioprio_in_events: self.kernel.rules().ioprio_in_events,
         };
