@@ -404,7 +404,7 @@ impl Cached {
                 Op::Flush => user.opens.iter().any(|opened| self.cache.resident().pages().file_pages(opened.file) > 0),
                 _ => self.is_cached(file, offset, bytes),
             };
-            if !is_cached {
+            if !is_cached && !user.is_blocked {
                 return Route::Stack;
             }
         }
@@ -605,15 +605,28 @@ impl Cached {
         ends && !is_blocked
     }
 
+    /// A task sleeps in the stack for direct I/O of its own: its bios wait.
+    pub(crate) fn on_direct_blocked(&mut self, task: TaskId) {
+        self.cache.task_blocked(task);
+    }
+
     /// A task has the tag it slept for. `None` where it did not sleep for a bio of the cache; else whether its batch ends.
     pub(crate) fn unblocked(&mut self, task: TaskId) -> Option<bool> {
         if let Some(user) = self.users.get_mut(task.index()) {
             if !user.is_blocked {
+                // It slept for direct I/O, and what the cache has of it waited too.
+                self.cache.task_unblocked(task);
                 return None;
             }
             user.is_blocked = false;
             let held = std::mem::take(&mut user.held);
-            held.iter().for_each(|&token| self.end(task.index(), token));
+            for &token in &held {
+                let Operation { step, io, .. } = self.users[task.index()].operations[token as usize];
+                match io {
+                    Some(io) if step == Step::Device => self.events.push_back(Event::Submit(io)),
+                    Some(_) | None => self.end(task.index(), token),
+                }
+            }
             self.users[task.index()].held = held;
             self.users[task.index()].held.clear();
         }
@@ -622,6 +635,16 @@ impl Cached {
         let ends = std::mem::take(&mut plug.ends);
         plug.is_open &= !ends;
         Some(ends)
+    }
+
+    /// Whether the task cannot submit direct I/O now because it sleeps in the stack for a bio of the cache; the I/O then comes
+    /// again when it wakes.
+    pub(crate) fn holds(&mut self, task: usize, token: u64) -> bool {
+        let user = &mut self.users[task];
+        if user.is_blocked {
+            user.held.push(token as u32);
+        }
+        user.is_blocked
     }
 
     /// A bio is back.

@@ -527,6 +527,13 @@ impl Process {
         (op, slot.len)
     }
 
+    /// Its sleep is over, if it slept for this I/O.
+    pub(crate) fn unblock(&mut self, now: Instant, token: u32) {
+        if self.blocked == Some(token) {
+            self.unblocked(now);
+        }
+    }
+
     /// What [`Self::take`] gave last.
     pub(crate) const fn taken(&self) -> u32 {
         self.last_taken

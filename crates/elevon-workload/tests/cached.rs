@@ -12,7 +12,7 @@ use elevon_core::op::{Flags, Op};
 use elevon_core::stack::{Stack, StackConfig};
 use elevon_core::stats::CacheUse;
 use elevon_core::status::Status;
-use elevon_core::units::{Bytes, Instant, LayoutId, Nanos, TaskId};
+use elevon_core::units::{Bytes, Instant, LayoutId, Nanos, Sectors, TaskId};
 use elevon_formats::fio::spec::{Amount, Fadvise, JobSpec, Rw, SyncMode};
 use elevon_workload::backend::Backend;
 use elevon_workload::cached::{CacheCost, Cached};
@@ -108,7 +108,12 @@ fn config(memory: u64) -> CacheConfig {
 }
 
 fn stack(depth: u32) -> (Stack, JobsOptions) {
-    let limits = QueueLimits { write_cache: true, ..QueueLimits::default() };
+    let limits = QueueLimits {
+        write_cache: true,
+        max_hw_discard_sectors: Sectors::new(1 << 20),
+        discard_granularity: 512,
+        ..QueueLimits::default()
+    };
     let config = StackConfig::new(limits, Bytes::new(256 * MIB).sectors_floor(), 1, depth);
     let options = JobsOptions { device_bytes: 256 * MIB, logical_block: 512, device_path: None, seed: 1, cpu: CPU };
     (Stack::new(config).expect("a valid stack"), options)
@@ -327,6 +332,34 @@ fn tags_that_run_out_hold_up_only_who_waits_for_them() {
         let bytes: u64 = ran.outcome.jobs.iter().flat_map(|job| &job.stats.directions).map(|d| d.bytes).sum();
         assert_eq!(bytes, 16 * MIB);
         assert!(ran.stack.counters().tag_waits > 0);
+    }
+}
+
+#[test]
+fn direct_and_buffered_io_of_a_file_share_few_tags() {
+    let direct = |name: &str, edit: fn(&mut JobSpec)| {
+        job(name, |s| {
+            (s.direct, s.rw.random) = (true, true);
+            edit(s);
+        })
+    };
+    let specs = [
+        direct("trims", |s| s.rw = Rw { read: false, trim: true, random: true, ..Rw::default() }),
+        direct("writes", |s| {
+            s.rw = Rw { read: false, write: true, random: true, ..Rw::default() };
+            engine(s, "libaio", true);
+            (s.iodepth, s.iodepth_low) = (8, 8);
+        }),
+        job("buffered", |s| {
+            writes(s);
+            engine(s, "libaio", true);
+            (s.iodepth, s.iodepth_low, s.rw.random, s.numjobs, s.fsync) = (8, 8, true, 3, 16);
+        }),
+    ];
+    for depth in [1, 2, 4] {
+        let ran = go_with(&specs, config(16 * MIB), depth);
+        let bytes: u64 = ran.outcome.jobs.iter().flat_map(|job| &job.stats.directions).map(|d| d.bytes).sum();
+        assert_eq!(bytes, 5 * MIB);
     }
 }
 

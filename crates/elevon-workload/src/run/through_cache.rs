@@ -1,6 +1,6 @@
 //! The loop's part in a run with a page cache: what goes to and fro between processes, cache and stack.
 
-use elevon_core::stack::{Done, Submitted};
+use elevon_core::stack::{Done, Io, Submitted};
 use elevon_core::units::{Instant, TaskId};
 
 use super::Runner;
@@ -20,7 +20,7 @@ impl<B: Backend> Runner<'_, B> {
             let Some(cached) = &mut self.cached else { return false };
             let process = &mut self.jobs.processes[task];
             let is_asleep = match cached.begin(now, process, io) {
-                Route::Stack => self.stack.submit(now, io, self.backend) == Submitted::Blocked,
+                Route::Stack => self.submit_direct(now, io),
                 Route::Cache { sleeps } => sleeps,
             };
             let now = self.backend.now();
@@ -72,6 +72,17 @@ impl<B: Backend> Runner<'_, B> {
         any
     }
 
+    /// Direct I/O of a process that has to do with the cache; true where its task sleeps.
+    fn submit_direct(&mut self, now: Instant, io: Io) -> bool {
+        let is_asleep = self.stack.submit(now, io, self.backend) == Submitted::Blocked;
+        if let Some(cached) = &mut self.cached
+            && is_asleep
+        {
+            cached.on_direct_blocked(io.task);
+        }
+        is_asleep
+    }
+
     fn on_event(&mut self, now: Instant, event: Event) {
         match event {
             Event::Over { task, token, status, cost } => {
@@ -81,16 +92,20 @@ impl<B: Backend> Runner<'_, B> {
                     self.series.on_done(op, bytes);
                 }
                 process.spend(now, cost);
-                process.unblocked(now);
+                process.unblock(now, token);
                 process.complete(token.into(), status);
                 self.last_done = now;
                 self.make_ready(task);
             }
             Event::Submit(io) => {
-                let is_blocked = self.stack.submit(now, io, self.backend) == Submitted::Blocked;
                 let task = io.task.index();
-                if !is_blocked {
-                    self.jobs.processes[task].unblocked(now);
+                if let Some(cached) = &mut self.cached
+                    && cached.holds(task, io.token)
+                {
+                    return;
+                }
+                if !self.submit_direct(now, io) {
+                    self.jobs.processes[task].unblock(now, io.token as u32);
                     self.make_ready(task);
                 }
             }
