@@ -340,6 +340,8 @@ pub struct PageCache {
     kswapd_rests: Option<Instant>,
     /// Reclaim met dirty pages: the flusher writes whatever the background threshold says.
     reclaim_wants_clean: bool,
+    /// Direct reclaim has found nothing, and no page has come out of use since.
+    reclaim_in_vain: bool,
     evicted: Vec<Evicted>,
     copies: VecDeque<ByteCopy>,
     done: VecDeque<CallDone>,
@@ -369,6 +371,7 @@ impl PageCache {
             kswapd: Kswapd::default(),
             kswapd_rests: None,
             reclaim_wants_clean: false,
+            reclaim_in_vain: false,
             evicted: Vec::new(),
             copies: VecDeque::new(),
             done: VecDeque::new(),
@@ -440,6 +443,7 @@ impl PageCache {
 
     /// A bio is over. `device`: how long the device worked on it, zero where that is not known.
     pub fn complete(&mut self, now: Instant, token: u64, status: Status, device: Nanos) {
+        self.reclaim_in_vain = false;
         let bio = self.bios.bio(token);
         let (op, class, pages) = (bio.io.op, bio.io.ioprio.class(), bio.frames.len());
         if let Some(call) = bio.call {
@@ -511,6 +515,7 @@ impl PageCache {
 
     /// Ends pauses that are over, wakes the flusher and kswapd.
     pub fn handle_timers(&mut self, now: Instant) {
+        self.reclaim_in_vain = false;
         while let Some(call) = self.waiting.take_due(now) {
             self.wake(now, call, Nanos::ZERO, None);
         }

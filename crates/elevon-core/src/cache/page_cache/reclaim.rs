@@ -25,11 +25,16 @@ impl PageCache {
     /// The allocating task frees a little itself.
     fn reclaim_directly(&mut self, now: Instant) -> bool {
         self.wake_kswapd();
+        if self.reclaim_in_vain {
+            // Nothing has changed: looking at every page again would find the same.
+            return self.resident.free() > self.marks.min / 2;
+        }
         self.evicted.clear();
         let outcome = self.resident.reclaim(now, RECLAIM_BATCH, Reclaimer::Direct, &mut self.evicted);
         self.stats.direct_reclaims += 1;
         self.stats.direct_reclaimed += outcome.evicted;
         self.note_dirty(outcome.dirty);
+        self.reclaim_in_vain = outcome.evicted == 0;
         // The last of the reserve is not for the page cache.
         self.resident.free() > self.marks.min / 2 || (outcome.evicted > 0 && self.resident.free() > 0)
     }

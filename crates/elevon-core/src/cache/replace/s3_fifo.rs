@@ -103,8 +103,12 @@ impl Replacement for S3Fifo {
         let mut outcome = Outcome::default();
         // A page may have four turns before it goes.
         let budget = ((4 * pages.used()) >> request.priority).max(32);
+        // Once round the small queue: where all of it is in use, the main one has to give.
+        let mut small_turns = self.small.len();
         while outcome.scanned < budget && outcome.evicted < request.want {
-            let is_small = self.small.len() * SMALL_SHARE >= pages.used() || self.main.is_empty();
+            let is_large = self.small.len() * SMALL_SHARE >= pages.used();
+            let is_small = (is_large && small_turns > 0) || self.main.is_empty();
+            small_turns = small_turns.saturating_sub(u64::from(is_small));
             let Some(slot) = (if is_small { &self.small } else { &self.main }).tail() else { break };
             self.scan(pages, slot, &mut outcome, out);
         }

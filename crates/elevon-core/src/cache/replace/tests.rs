@@ -291,11 +291,14 @@ impl Naive {
     fn evict_s3(&mut self, request: Request) {
         let start = self.evicted.len();
         let budget = ((4 * self.pages.len() as u64) >> request.priority).max(32);
+        let mut round = self.len(QUEUE);
         for _ in 0..budget {
             if self.done(start, request) || self.pages.is_empty() {
                 return;
             }
-            let small = self.len(QUEUE) * 10 >= self.pages.len() as u64 || self.len(ACTIVE) == 0;
+            let large = self.len(QUEUE) * 10 >= self.pages.len() as u64;
+            let small = large && round > 0 || self.len(ACTIVE) == 0;
+            round = round.saturating_sub(u64::from(small));
             let list = if small { QUEUE } else { ACTIVE };
             let key = self.lists[&list][0];
             self.take(key);
