@@ -203,6 +203,13 @@ pub struct TenantResult {
     pub explain: Vec<(Cause, Wait)>,
 }
 
+impl TenantResult {
+    /// Whether neither it nor anybody below it did any I/O.
+    pub fn is_idle(&self) -> bool {
+        self.io.all_ios() == 0 && self.explain.is_empty()
+    }
+}
+
 /// The device's statistics over the run.
 #[derive(Clone, Debug)]
 pub struct DiskResult {

@@ -143,7 +143,7 @@ fn is_below(run: &RunResult, tenant: &TenantResult, id: TenantId) -> bool {
 fn kind(run: &RunResult, tenant: &TenantResult, cause: Cause) -> Kind {
     match cause {
         Cause::Device => Kind::Device,
-        Cause::Limit { .. } | Cause::LimitQueue { .. } => Kind::Limit,
+        Cause::Limit { .. } => Kind::Limit,
         Cause::Scheduler { served: None } => Kind::OwnServed,
         Cause::Scheduler { served: Some(served) } if is_below(run, tenant, served) => Kind::OwnServed,
         Cause::Scheduler { .. } | Cause::SchedulerOthers => Kind::OthersServed,
@@ -164,7 +164,6 @@ fn words(run: &RunResult, tenant: &TenantResult, cause: Cause) -> String {
             let rule = format!("{}{value}", rule.name());
             of(level, &format!("own limit {rule}"), &format!("limit {rule} of"))
         }
-        Cause::LimitQueue { level } => of(level, "own I/O that a limit holds", "I/O that a limit holds in"),
         Cause::Cost => "share of device time (io.cost)".into(),
         Cause::Debt => "debt of I/O that could not wait (io.cost)".into(),
         Cause::Latency { level } => of(level, "own depth, cut for a latency target", "latency target: depth cut of"),
@@ -198,8 +197,8 @@ pub(crate) fn parts(explained: &[Explained], most: usize) -> Vec<String> {
 
 /// Tenants that did anything, in their order; no more than `most`, those whose I/O took most time.
 pub(crate) fn shown(run: &RunResult, most: usize) -> Vec<&TenantResult> {
-    let active = |tenant: &&TenantResult| tenant.io.all_ios() > 0 || !tenant.explain.is_empty();
-    let mut all: Vec<(usize, &TenantResult)> = run.tenants.iter().filter(active).enumerate().collect();
+    let active = run.tenants.iter().filter(|tenant| !tenant.is_idle());
+    let mut all: Vec<(usize, &TenantResult)> = active.enumerate().collect();
     all.sort_by_key(|&(at, tenant)| (std::cmp::Reverse(total(tenant)), at));
     all.truncate(most);
     all.sort_by_key(|&(at, _)| at);

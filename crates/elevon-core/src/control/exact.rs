@@ -23,7 +23,7 @@ use super::limits::{Limits, UNLIMITED, bytes_rule, ios_rule};
 use super::{Cause, Charge, Direction, Ledger, Limiter, Rule, Verdict};
 use crate::ioprio::{IoPrio, PrioClass};
 use crate::tenant::{ROOT, Tenants};
-use crate::units::{BioId, Instant, TenantId};
+use crate::units::{BioId, Instant, Nanos, TenantId};
 
 mod bucket;
 #[cfg(test)]
@@ -47,7 +47,6 @@ const KEYS: usize = 4;
 struct Held {
     bio: BioId,
     bytes: u64,
-    since: Instant,
 }
 
 /// What of a tenant waits, by direction.
@@ -56,8 +55,9 @@ struct Backlog {
     classes: [VecDeque<Held>; CLASSES],
     /// Whose list the tenant stands in, and what holds it there.
     at: Option<(TenantId, Rule)>,
-    /// Since when what goes next is next.
-    front_since: Instant,
+    /// What all that waits has waited together since it is held by that, up to `mark`.
+    waited: Nanos,
+    mark: Instant,
 }
 
 impl Backlog {
@@ -65,8 +65,11 @@ impl Backlog {
         self.classes.iter().all(VecDeque::is_empty)
     }
 
-    fn front(&mut self) -> Option<&mut Held> {
-        self.classes.iter_mut().find_map(VecDeque::front_mut)
+    /// Before what waits changes: counts what it waited until now.
+    fn settle(&mut self, now: Instant) {
+        let count: usize = self.classes.iter().map(VecDeque::len).sum();
+        self.waited += Nanos::new(now.since(self.mark).get() * count as u64);
+        self.mark = now;
     }
 
     fn pop(&mut self) -> Option<Held> {
@@ -270,8 +273,8 @@ impl Exact {
         }
     }
 
-    /// A tenant leaves the line that it stands in: what its next bio waited for until now is written down. From now on the bio
-    /// waits for something else, or goes.
+    /// A tenant leaves the line that it stands in: what its bios waited for until now, the next and all behind it, is written
+    /// down. From now on they wait for something else, or the next goes.
     fn settle(
         &mut self,
         now: Instant,
@@ -281,11 +284,8 @@ impl Exact {
     ) -> (TenantId, Rule) {
         let backlog = self.backlog(tenant, direction).expect("it stands in a line");
         let (level, rule) = backlog.at.take().expect("it stands in a line");
-        let front_since = core::mem::replace(&mut backlog.front_since, now);
-        let held = backlog.front().expect("it stands in a line");
-        let since = core::mem::replace(&mut held.since, now);
-        ledger.add(tenant, Cause::LimitQueue { level: tenant }, front_since.max(since).since(since));
-        ledger.add(tenant, Cause::Limit { level, rule }, now.since(front_since.max(since)));
+        backlog.settle(now);
+        ledger.add(tenant, Cause::Limit { level, rule }, core::mem::take(&mut backlog.waited));
         (level, rule)
     }
 
@@ -341,9 +341,9 @@ impl Limiter for Exact {
         }
         self.held += 1;
         let backlog = &mut self.queues(tenant).backlog[direction as usize];
-        backlog.classes[class_of(charge.ioprio)].push_back(Held { bio, bytes, since: now });
+        backlog.settle(now);
+        backlog.classes[class_of(charge.ioprio)].push_back(Held { bio, bytes });
         if let Some(place) = blocked {
-            backlog.front_since = now;
             self.stand(tenant, direction, place);
         }
         Verdict::Hold

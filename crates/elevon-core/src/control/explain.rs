@@ -64,17 +64,12 @@ impl Rule {
 /// What an I/O waited for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Cause {
-    /// A limit: its own tenant's, or an ancestor's.
+    /// A limit, its own tenant's or an ancestor's, that held it or what stood before it in its queue.
     Limit {
         /// Whose limit.
         level: TenantId,
         /// Which.
         rule: Rule,
-    },
-    /// Its turn behind its own tenant's I/O that a limit holds (FIFO order), at the level of that queue.
-    LimitQueue {
-        /// Whose queue.
-        level: TenantId,
     },
     /// Its share of the device's time (io.cost).
     Cost,
@@ -109,8 +104,6 @@ pub enum Reason {
     Bps,
     /// A limit on I/Os a second.
     Iops,
-    /// Other I/O of the tenant that a limit holds.
-    Queue,
     /// Its share of the device, or debt (io.cost).
     Weight,
     /// A neighbour's latency target (io.latency).
@@ -119,14 +112,13 @@ pub enum Reason {
 
 impl Reason {
     /// Every reason.
-    pub const ALL: [Self; 5] = [Self::Bps, Self::Iops, Self::Queue, Self::Weight, Self::Latency];
+    pub const ALL: [Self; 4] = [Self::Bps, Self::Iops, Self::Weight, Self::Latency];
 
-    /// Its name as a key: `bps`, `iops`, `queue`, `weight`, `latency`.
+    /// Its name as a key: `bps`, `iops`, `weight`, `latency`.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Bps => "bps",
             Self::Iops => "iops",
-            Self::Queue => "queue",
             Self::Weight => "weight",
             Self::Latency => "latency",
         }
@@ -139,7 +131,6 @@ impl Cause {
         match self {
             Self::Limit { rule, .. } if rule.counts_bytes() => Some(Reason::Bps),
             Self::Limit { .. } => Some(Reason::Iops),
-            Self::LimitQueue { .. } => Some(Reason::Queue),
             Self::Cost | Self::Debt => Some(Reason::Weight),
             Self::Latency { .. } => Some(Reason::Latency),
             Self::Tag | Self::Plug | Self::Scheduler { .. } | Self::SchedulerOthers | Self::Flush | Self::Device => {

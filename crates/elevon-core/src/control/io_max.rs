@@ -22,10 +22,10 @@ use alloc::collections::{BTreeSet, VecDeque};
 use alloc::vec::Vec;
 
 use super::limits::{Limits, UNLIMITED, bytes_rule, ios_rule};
-use super::{Cause, Charge, Direction, Ledger, Limiter, Rule, Verdict};
+use super::{Cause, Charge, Direction, Ledger, Limiter, Verdict};
 use crate::kernel::Rules;
 use crate::tenant::{ROOT, Tenants};
-use crate::units::{BioId, Instant, TenantId};
+use crate::units::{BioId, Instant, Nanos, TenantId};
 
 mod slice;
 #[cfg(test)]
@@ -75,7 +75,10 @@ struct Held {
     bytes: u64,
     /// Its bytes are charged at this level.
     paid: bool,
+    /// Since when it waits at this level.
     since: Instant,
+    /// How long bytes had held what waits here when it came.
+    by_bytes: Nanos,
 }
 
 /// A bio that the current run let through.
@@ -89,6 +92,33 @@ struct Through {
     bio: BioId,
 }
 
+/// A moment, and the tick in which it lies.
+#[derive(Clone, Copy, Debug)]
+struct Time {
+    now: Instant,
+    tick: u64,
+}
+
+/// Which of a level's two limits holds its front, and with it everything behind.
+#[derive(Clone, Copy, Debug, Default)]
+struct Hold {
+    /// Bytes rather than I/Os, as of the last test of a front that was denied.
+    is_bytes: bool,
+    /// Up to when `by_bytes` is complete.
+    mark: Instant,
+    /// How long bytes have held fronts here.
+    by_bytes: Nanos,
+}
+
+impl Hold {
+    fn settle(&mut self, now: Instant) {
+        if self.is_bytes {
+            self.by_bytes += now.since(self.mark);
+        }
+        self.mark = now;
+    }
+}
+
 /// What waits at a level, by direction.
 #[derive(Clone, Debug, Default)]
 struct Queues {
@@ -100,11 +130,7 @@ struct Queues {
     turns: [VecDeque<TenantId>; 2],
     /// Bios behind `turns`.
     count: [usize; 2],
-    /// Since when the front of each source's queue is the front (own, above).
-    own_front: [Instant; 2],
-    above_front: [Instant; 2],
-    /// What denied the front last.
-    denied: [Option<Rule>; 2],
+    holds: [Hold; 2],
     /// The key of this tenant in the tree of those who wait.
     due: Option<(u64, u64)>,
 }
@@ -203,7 +229,8 @@ impl IoMax {
     /// anything go.
     pub fn set(&mut self, now: Instant, tenant: TenantId, limits: Limits) {
         assert!(limits.is_valid(), "a limit of 0 for tenant {}", tenant.index());
-        let tick = self.tick_of(now);
+        let time = self.time(now);
+        let tick = time.tick;
         let clock = self.clock;
         let node = self.node(tenant);
         let was = node.is_limited();
@@ -218,7 +245,7 @@ impl IoMax {
         self.rules = self.rules + u32::from(is) - u32::from(was);
         self.generation += 1;
         if is_due {
-            self.rekey(tick, tenant);
+            self.rekey(time, tenant);
         }
     }
 
@@ -229,8 +256,8 @@ impl IoMax {
         &mut self.nodes[tenant.index()]
     }
 
-    const fn tick_of(&self, now: Instant) -> u64 {
-        now.get() / self.tick
+    const fn time(&self, now: Instant) -> Time {
+        Time { now, tick: now.get() / self.tick }
     }
 
     /// The level above that also counts; `None` below the root.
@@ -279,15 +306,23 @@ impl IoMax {
         };
         if let Some(wait) = wait {
             slice.extend(&clock, tick + wait.ticks());
-            // A bio that is denied on its way up is tested once more when it is first in the queue.
-            if let Some(queues) = &mut node.queues {
-                queues.denied[d] = Some(match wait {
-                    Wait::Bytes(_) => bytes_rule(direction),
-                    Wait::Ios(_) => ios_rule(direction),
-                });
-            }
         }
         wait
+    }
+
+    /// Tests the front of a level, where there is one: how many ticks it has to wait. What denies it holds all behind it as well.
+    fn test_front(&mut self, time: Time, level: TenantId, direction: Direction) -> Option<u64> {
+        let (_, &mut held) = self.front(level, direction)?;
+        let mut tested = held;
+        let wait = self.test(time.tick, level, direction, &mut tested);
+        let (_, front) = self.front(level, direction)?;
+        *front = tested;
+        if let Some(wait) = wait {
+            let hold = &mut self.nodes[level.index()].queues.as_mut()?.holds[direction as usize];
+            hold.settle(time.now);
+            hold.is_bytes = matches!(wait, Wait::Bytes(_));
+        }
+        Some(wait.map_or(0, Wait::ticks))
     }
 
     /// A bio passes a level.
@@ -323,25 +358,22 @@ impl IoMax {
         }
     }
 
-    fn push(&mut self, tick: u64, (level, source): (TenantId, TenantId), direction: Direction, held: Held) {
+    fn push(&mut self, time: Time, (level, source): (TenantId, TenantId), direction: Direction, mut held: Held) {
         let d = direction as usize;
+        let hold = &mut self.nodes[level.index()].queues.get_or_insert_default().holds[d];
+        hold.settle(time.now);
+        (held.since, held.by_bytes) = (time.now, hold.by_bytes);
         let queues = self.nodes[source.index()].queues.get_or_insert_default();
-        let (list, front) = match level == source {
-            true => (&mut queues.own[d], &mut queues.own_front[d]),
-            false => (&mut queues.above[d], &mut queues.above_front[d]),
-        };
+        let list = if level == source { &mut queues.own[d] } else { &mut queues.above[d] };
         let first_of_source = list.is_empty();
-        if first_of_source {
-            *front = held.since;
-        }
         list.push_back(held);
-        let queues = self.nodes[level.index()].queues.get_or_insert_default();
+        let queues = self.nodes[level.index()].queues.as_mut().expect("made above");
         if first_of_source {
             queues.turns[d].push_back(source);
         }
         queues.count[d] += 1;
         if queues.count[d] == 1 || queues.due.is_none() {
-            self.rekey(tick, level);
+            self.rekey(time, level);
         }
     }
 
@@ -357,43 +389,36 @@ impl IoMax {
     fn pop(&mut self, now: Instant, level: TenantId, direction: Direction, ledger: &mut Ledger) -> Held {
         let d = direction as usize;
         let queues = self.nodes[level.index()].queues.as_mut().expect("something waits");
-        let rule = queues.denied[d].unwrap_or(bytes_rule(direction));
+        queues.holds[d].settle(now);
+        let by_bytes = queues.holds[d].by_bytes;
         let source = queues.turns[d].pop_front().expect("something waits");
         queues.count[d] -= 1;
         let of_source = self.nodes[source.index()].queues.as_mut().expect("something waits");
-        let (list, front) = match level == source {
-            true => (&mut of_source.own[d], &mut of_source.own_front[d]),
-            false => (&mut of_source.above[d], &mut of_source.above_front[d]),
-        };
+        let list = if level == source { &mut of_source.own[d] } else { &mut of_source.above[d] };
         let held = list.pop_front().expect("something waits");
-        let since_front = core::mem::replace(front, now);
         let has_more = !list.is_empty();
         if has_more {
             self.nodes[level.index()].queues.as_mut().expect("as above").turns[d].push_back(source);
         }
-        ledger.add(held.tenant, Cause::LimitQueue { level }, since_front.since(held.since));
-        ledger.add(held.tenant, Cause::Limit { level, rule }, now.since(since_front));
+        let bytes = by_bytes - held.by_bytes;
+        ledger.add(held.tenant, Cause::Limit { level, rule: bytes_rule(direction) }, bytes);
+        ledger.add(held.tenant, Cause::Limit { level, rule: ios_rule(direction) }, now.since(held.since) - bytes);
         held
     }
 
     /// Puts a tenant that holds something where it belongs in the tree, behind its equals; takes one that does not out.
-    fn rekey(&mut self, tick: u64, tenant: TenantId) {
+    fn rekey(&mut self, time: Time, tenant: TenantId) {
         let Some(queues) = &mut self.nodes[tenant.index()].queues else { return };
         if let Some((at, order)) = queues.due.take() {
             self.waiting.remove(&(at, order, tenant));
         }
         let mut earliest: Option<u64> = None;
         for direction in DIRECTIONS {
-            let Some((_, &mut held)) = self.front(tenant, direction) else { continue };
-            let mut tested = held;
-            let wait = self.test(tick, tenant, direction, &mut tested).map_or(0, Wait::ticks);
-            if let Some((_, front)) = self.front(tenant, direction) {
-                *front = tested;
-            }
+            let Some(wait) = self.test_front(time, tenant, direction) else { continue };
             earliest = Some(earliest.map_or(wait, |old| old.min(wait)));
         }
         if let Some(wait) = earliest {
-            let key = (tick + wait, self.sequence);
+            let key = (time.tick + wait, self.sequence);
             self.sequence += 1;
             self.nodes[tenant.index()].queues.as_mut().expect("something waits").due = Some(key);
             self.waiting.insert((key.0, key.1, tenant));
@@ -401,22 +426,15 @@ impl IoMax {
     }
 
     /// A tenant's turn: reads, then writes, as many as may go. Gives back how many went.
-    fn turn(&mut self, now: Instant, tenants: &Tenants, level: TenantId, ledger: &mut Ledger) -> u32 {
-        let tick = self.tick_of(now);
+    fn turn(&mut self, time: Time, tenants: &Tenants, level: TenantId, ledger: &mut Ledger) -> u32 {
         let mut went = 0;
         for direction in DIRECTIONS {
             for _ in 0..TURN[direction as usize] {
-                let Some((_, &mut front)) = self.front(level, direction) else { break };
-                let mut held = front;
-                let wait = self.test(tick, level, direction, &mut held);
-                if let Some((_, front)) = self.front(level, direction) {
-                    *front = held;
-                }
-                if wait.is_some() {
+                if self.test_front(time, level, direction) != Some(0) {
                     break;
                 }
-                let held = self.pop(now, level, direction, ledger);
-                self.pass_up(now, tenants, level, direction, held);
+                let held = self.pop(time.now, level, direction, ledger);
+                self.pass_up(time, tenants, level, direction, held);
                 went += 1;
             }
         }
@@ -424,8 +442,8 @@ impl IoMax {
     }
 
     /// A bio leaves a level: it waits at the next, or is through.
-    fn pass_up(&mut self, now: Instant, tenants: &Tenants, level: TenantId, direction: Direction, held: Held) {
-        let tick = self.tick_of(now);
+    fn pass_up(&mut self, time: Time, tenants: &Tenants, level: TenantId, direction: Direction, held: Held) {
+        let tick = time.tick;
         let d = direction as usize;
         self.pay(tick, level, direction, &held);
         let Some(parent) = self.above(tenants, level) else {
@@ -444,8 +462,8 @@ impl IoMax {
         if above.lanes[d].slice.is_over(tick) && above.waiting(direction) == 0 {
             above.lanes[d].slice.begin_with_credit(&clock, tick, child_start);
         }
-        let held = Held { paid: held.bytes == 0, since: now, ..held };
-        self.push(tick, (parent, level), direction, held);
+        let held = Held { paid: held.bytes == 0, ..held };
+        self.push(time, (parent, level), direction, held);
     }
 
     /// Hands out what a run let through: reads before writes, by turns over the sources.
@@ -463,14 +481,14 @@ impl Limiter for IoMax {
         if !self.is_ruled(tenants, charge.tenant, direction) {
             return Verdict::Pass;
         }
-        let tick = self.tick_of(now);
+        let time = self.time(now);
         let bytes = if charge.first { charge.bytes } else { 0 };
-        let mut held = Held { bio, tenant: charge.tenant, bytes, paid: bytes == 0, since: now };
-        match self.climb(tick, tenants, (charge.tenant, charge.tenant), direction, &mut held) {
+        let mut held = Held { bio, tenant: charge.tenant, bytes, paid: bytes == 0, since: now, by_bytes: Nanos::ZERO };
+        match self.climb(time.tick, tenants, (charge.tenant, charge.tenant), direction, &mut held) {
             None => Verdict::Pass,
             Some(place) => {
                 self.held += 1;
-                self.push(tick, place, direction, held);
+                self.push(time, place, direction, held);
                 Verdict::Hold
             }
         }
@@ -481,14 +499,14 @@ impl Limiter for IoMax {
     }
 
     fn release(&mut self, now: Instant, tenants: &Tenants, ledger: &mut Ledger, out: &mut Vec<BioId>) {
-        let tick = self.tick_of(now);
+        let time = self.time(now);
         let mut went = 0;
         while let Some(&(at, _, tenant)) = self.waiting.first() {
-            if at > tick {
+            if at > time.tick {
                 break;
             }
-            went += self.turn(now, tenants, tenant, ledger);
-            self.rekey(tick, tenant);
+            went += self.turn(time, tenants, tenant, ledger);
+            self.rekey(time, tenant);
             if went >= RUN {
                 self.hand_out(out);
                 went = 0;

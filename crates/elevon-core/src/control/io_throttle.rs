@@ -173,9 +173,8 @@ pub struct Work {
 
 const NIL: u32 = u32::MAX;
 
-/// Where the time of a held bio went: by [`Kind`], then behind its own tenant's.
-type Waits = [Nanos; 3];
-const QUEUE: usize = 2;
+/// What limiters held something for, by [`Kind`].
+type Waits = [Nanos; 2];
 
 /// What a bio pays, by [`Kind`].
 type Cost = [u64; 2];
@@ -186,9 +185,8 @@ struct Held {
     tenant: TenantId,
     cost: Cost,
     arrived: Instant,
-    /// Up to here `waits` is complete; since then it waits for `waits_for`.
-    mark: Instant,
-    waits_for: usize,
+    /// While it stands in a queue, what its node had waited when it came; then what it waited itself, but for what followed the
+    /// end of its rule.
     waits: Waits,
     next: u32,
 }
@@ -210,13 +208,35 @@ struct Node {
     /// First bio of the most urgent queue, which is the next to go, and when.
     head: u32,
     deadline: Instant,
+    /// How long heads have been held, up to `mark`; since then it is by the limiter `waits_for`.
+    waits: Waits,
+    mark: Instant,
+    waits_for: usize,
 }
 
 impl Node {
     const fn new(tenant: TenantId) -> Self {
         let queue = Queue { head: NIL, tail: NIL };
         let statistics = Statistics { count: [0; 2], sleep: [Nanos::ZERO; 2], bytes_total: 0, ios_total: 0 };
-        Self { tenant, limiters: [None; 2], statistics, queues: [queue; 3], head: NIL, deadline: Instant::MAX }
+        Self {
+            tenant,
+            limiters: [None; 2],
+            statistics,
+            queues: [queue; 3],
+            head: NIL,
+            deadline: Instant::MAX,
+            waits: [Nanos::ZERO; 2],
+            mark: Instant::ZERO,
+            waits_for: 0,
+        }
+    }
+
+    /// The head, and so everything behind it, has waited until now for what holds it.
+    fn settle(&mut self, now: Instant) {
+        if self.head != NIL {
+            self.waits[self.waits_for] += now - self.mark;
+        }
+        self.mark = now;
     }
 
     /// When each limiter would let so much go, asked now.
@@ -304,8 +324,8 @@ impl IoThrottle {
             (None, Some(_)) => (self.insert_node(tenant), Change::Inserted),
             (None, None) => return Ok(Change::Nothing),
         };
-        self.settle_head(slot, now);
         let node = &mut self.nodes[slot];
+        node.settle(now);
         let wanted = (node.head != NIL).then(|| self.held[node.head].cost[kind as usize]);
         let limiter = &mut node.limiters[kind as usize];
         *limiter = limit.map(|limit| Bucket::replacing(limiter.as_ref(), limit, now, wanted));
@@ -343,7 +363,7 @@ impl IoThrottle {
         slot
     }
 
-    /// Frees a node whose head is settled. What it holds is due, most urgent first.
+    /// Frees a node that is settled. What it holds is due, most urgent first.
     fn delete_node(&mut self, slot: u32) {
         let node = self.nodes.remove(slot);
         self.slots[node.tenant.index()] = 0;
@@ -355,20 +375,14 @@ impl IoThrottle {
             let mut key = queue.head;
             while key != NIL {
                 self.due.push_back(key);
-                key = self.held[key].next;
+                let held = &mut self.held[key];
+                held.leave(&node.waits);
+                key = held.next;
             }
         }
     }
 
-    /// The head of a node has waited until now for what it waits for.
-    fn settle_head(&mut self, slot: u32, now: Instant) {
-        let head = self.nodes[slot].head;
-        if head != NIL {
-            self.held[head].settle(now);
-        }
-    }
-
-    /// Files a node by its head's deadline, after its state or its queues have changed and its former head was settled. The
+    /// Files a node by its head's deadline, after its state or its queues have changed and it was settled. The
     /// head could go from `from` on, which is before now only where the one in front of it is let go late.
     fn reschedule(&mut self, slot: u32, now: Instant, from: Instant) {
         let node = &mut self.nodes[slot];
@@ -376,17 +390,13 @@ impl IoThrottle {
             self.deadlines.remove(&(node.deadline, slot));
         }
         let head = node.most_urgent().map_or(NIL, |class| node.queues[class].head);
-        let former = core::mem::replace(&mut node.head, head);
+        node.head = head;
         if head == NIL {
             return;
         }
-        if former != NIL {
-            self.held[former].waits_for = QUEUE;
-        }
-        let held = &mut self.held[head];
-        held.settle(now);
+        let held = &self.held[head];
         let [bandwidth, iops] = node.eligible(now, &held.cost, self.config.quirks);
-        held.waits_for = if iops > bandwidth { Kind::Iops } else { Kind::Bandwidth } as usize;
+        node.waits_for = if iops > bandwidth { Kind::Iops } else { Kind::Bandwidth } as usize;
         node.deadline = bandwidth.max(iops).max(from).max(held.arrived);
         self.deadlines.insert((node.deadline, slot));
     }
@@ -411,7 +421,7 @@ impl IoThrottle {
         if may_pass || charge.must_issue && !quirks {
             node.pay(now, &cost, false, quirks);
             if node.head != NIL {
-                self.settle_head(slot, now);
+                node.settle(now);
                 self.reschedule(slot, now, now);
             }
             return Verdict::Pass;
@@ -421,12 +431,13 @@ impl IoThrottle {
     }
 
     fn hold(&mut self, now: Instant, slot: u32, class: usize, held: Held) {
-        let key = self.held.insert(held);
-        let queue = &mut self.nodes[slot].queues[class];
+        let node = &mut self.nodes[slot];
+        node.settle(now);
+        let key = self.held.insert(Held { waits: node.waits, ..held });
+        let queue = &mut node.queues[class];
         let tail = core::mem::replace(&mut queue.tail, key);
         if tail == NIL {
             queue.head = key;
-            self.settle_head(slot, now);
             self.reschedule(slot, now, now);
         } else {
             self.held[tail].next = key;
@@ -435,13 +446,14 @@ impl IoThrottle {
 
     /// The head of a node goes. It pays as of its deadline, so that a late call costs nobody anything.
     fn release_head(&mut self, now: Instant, slot: u32) -> u32 {
-        self.settle_head(slot, now);
         let node = &mut self.nodes[slot];
+        node.settle(now);
         let (key, deadline) = (node.head, node.deadline);
         self.deadlines.remove(&(deadline, slot));
         node.head = NIL;
         let queue = node.queues.iter_mut().find(|queue| queue.head == key).expect("the head is the head of a queue");
-        let held = &self.held[key];
+        let held = &mut self.held[key];
+        held.leave(&node.waits);
         queue.head = held.next;
         if queue.head == NIL {
             queue.tail = NIL;
@@ -457,27 +469,30 @@ impl IoThrottle {
         key
     }
 
-    /// A bio is on its way: its time goes to the ledger.
+    /// A bio is on its way: its time goes to the ledger. What passed between the end of a rule and now counts as the rule's that
+    /// held it longer.
     fn let_go(&mut self, now: Instant, key: u32, ledger: &mut Ledger, out: &mut Vec<BioId>) {
-        self.held[key].settle(now);
         let held = self.held.remove(key);
-        let level = held.tenant;
-        for kind in Kind::ALL {
-            ledger.add(held.tenant, Cause::Limit { level, rule: kind.rule() }, held.waits[kind as usize]);
+        let [bandwidth, iops] = held.waits;
+        let late = now.since(held.arrived) - bandwidth - iops;
+        let waits = if iops > bandwidth { [bandwidth, iops + late] } else { [bandwidth + late, iops] };
+        for (kind, wait) in Kind::ALL.into_iter().zip(waits) {
+            ledger.add(held.tenant, Cause::Limit { level: held.tenant, rule: kind.rule() }, wait);
         }
-        ledger.add(held.tenant, Cause::LimitQueue { level }, held.waits[QUEUE]);
         out.push(held.bio);
     }
 }
 
 impl Held {
     const fn new(bio: BioId, tenant: TenantId, cost: Cost, now: Instant) -> Self {
-        Self { bio, tenant, cost, arrived: now, mark: now, waits_for: QUEUE, waits: [Nanos::ZERO; 3], next: NIL }
+        Self { bio, tenant, cost, arrived: now, waits: [Nanos::ZERO; 2], next: NIL }
     }
 
-    fn settle(&mut self, now: Instant) {
-        self.waits[self.waits_for] += now - self.mark;
-        self.mark = now;
+    /// It leaves its node's queues.
+    fn leave(&mut self, of_node: &Waits) {
+        for (wait, &until) in self.waits.iter_mut().zip(of_node) {
+            *wait = until - *wait;
+        }
     }
 }
 
@@ -529,7 +544,7 @@ impl Limiter for IoThrottle {
 
     fn on_tenant_removed(&mut self, now: Instant, _tenants: &Tenants, tenant: TenantId) {
         if let Some(slot) = self.slot(tenant) {
-            self.settle_head(slot, now);
+            self.nodes[slot].settle(now);
             self.delete_node(slot);
         }
     }
@@ -549,10 +564,10 @@ impl Limiter for IoThrottle {
             for queue in node.queues {
                 let (mut key, mut last) = (queue.head, NIL);
                 while key != NIL {
-                    let Held { tenant: of, mark, arrived, waits, waits_for, next, .. } = self.held[key];
+                    let Held { tenant: of, arrived, waits, next, .. } = self.held[key];
                     assert_eq!(of, node.tenant);
-                    assert_eq!(waits_for == QUEUE, key != head, "tenant {tenant}: what a held bio waits for");
-                    assert_eq!(waits.iter().fold(arrived, |at, &wait| at + wait), mark, "tenant {tenant}: its time");
+                    let waited = Nanos::new((0..2).map(|kind| (node.waits[kind] - waits[kind]).get()).sum());
+                    assert_eq!(arrived + waited, node.mark, "tenant {tenant}: its time");
                     (last, key) = (key, next);
                     held += 1;
                 }

@@ -18,7 +18,6 @@ fn causes(rng: &mut Rng) -> Cause {
     let rule = rng.pick(&rules);
     rng.pick(&[
         Cause::Limit { level, rule },
-        Cause::LimitQueue { level },
         Cause::Cost,
         Cause::Debt,
         Cause::Latency { level },

@@ -278,9 +278,8 @@ fn waiting_bios_follow_a_change_and_go_at_once_when_the_rule_is_deleted() {
     assert_eq!((bed.throttle.held(), bed.throttle.next_wakeup()), (0, None));
     let wait = |cause| bed.wait(t, cause).as_millis();
     let limit = |rule| Cause::Limit { level: t, rule };
-    assert_eq!(wait(limit(Rule::Bandwidth)), 750 + 250);
+    assert_eq!(wait(limit(Rule::Bandwidth)), 750 + 750 + 250, "the second waits behind the first for the same rule");
     assert_eq!(wait(limit(Rule::IopsMax)), 100);
-    assert_eq!(wait(Cause::LimitQueue { level: t }), 750);
 }
 
 #[test]
@@ -293,7 +292,7 @@ fn a_removed_tenant_leaves_nothing_behind() {
     bed.throttle.on_tenant_removed(ms(10), &bed.tenants, t);
     bed.throttle.self_check(&bed.tenants);
     assert_eq!(bed.release(ms(10)), [BioId(0), BioId(1), BioId(2)]);
-    assert_eq!(bed.wait(t, Cause::LimitQueue { level: t }), Nanos::from_millis(20));
+    assert_eq!(bed.wait(t, Cause::Limit { level: t, rule: Rule::IopsMax }), Nanos::from_millis(30));
     assert_eq!(bed.throttle.live_rules(), 0);
 }
 
