@@ -260,13 +260,19 @@ impl Hdd {
         self.dirty.candidates(window).find(|(_, extent)| extent.start == sector).map(|(index, _)| index)
     }
 
-    /// Gives the read-ahead all pending reads that it gets to by itself; when it has got through them.
+    /// Gives the read-ahead all pending reads that it gets to by itself, in the order of the medium, since it frees what lies
+    /// behind each; when it has got through them. Where one has starved, only if the oldest is among them.
     fn stream(&mut self, now: Instant) -> Option<Instant> {
         let mut until = None;
-        while !self.is_starved(now) {
+        loop {
             let window = self.read_ahead.window(now.get(), self.geometry.turn().into());
             let within = |target: &Target| window.start <= target.start && target.start < window.end;
-            let Some(index) = self.targets.iter().position(within) else { break };
+            let next =
+                (0..self.targets.len()).filter(|&i| within(&self.targets[i])).min_by_key(|&i| self.targets[i].start);
+            let Some(index) = next else { break };
+            if self.is_starved(now) && !self.oldest().is_some_and(|oldest| within(&self.targets[oldest])) {
+                break;
+            }
             let Pending { command, span, ahead, .. } = self.take_pending(index);
             let at = Instant::new(self.read_ahead.attach(now.get(), span, ahead));
             let end = self.take_link(now, command.bytes).max(at);
@@ -281,8 +287,13 @@ impl Hdd {
         self.pending.swap_remove(index)
     }
 
-    /// The overhead is over: takes the job with the shortest positioning time.
+    /// The overhead is over: takes the job with the shortest positioning time, if what arrived meanwhile is not on the way of
+    /// the read-ahead.
     fn choose(&mut self, now: Instant) {
+        if let Some(at) = self.stream(now) {
+            self.arm = Arm::Busy { at, job: Job::Stream };
+            return;
+        }
         let angle = (now.get() % u64::from(self.geometry.turn())) as u32;
         let Some((choice, wait)) = self.shortest(now, angle) else {
             self.decide(now);

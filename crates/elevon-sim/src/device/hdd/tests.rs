@@ -97,6 +97,24 @@ fn sequential_reads_by_size() {
     }
 }
 
+/// What is asked for at once goes as fast as what is asked for one after another, whichever of it the head met first.
+#[test]
+fn sequential_reads_lose_nothing_by_depth() {
+    for parameters in &ALL {
+        for kib in [4, 64, 512] {
+            let rate = |depth| {
+                let (bytes, order) = (Bytes::new(kib << 10), Order::Sequential);
+                run(parameters, ClosedLoop { bytes, order, depth, ios: 4_000, ..ClosedLoop::default() })
+                    .bytes_per_second()
+            };
+            let one = rate(1);
+            for depth in [2, 4, 8, 31] {
+                near(&format!("{} {kib} KiB depth {depth}", parameters.name), rate(depth), one, 0.02);
+            }
+        }
+    }
+}
+
 #[test]
 fn cached_random_writes_go_at_the_rate_of_the_drain() {
     for (parameters, expected) in [(&ALL[0], 154.0), (&ALL[1], 162.0), (&ALL[2], 192.0)] {
