@@ -136,9 +136,8 @@ fn job_value(run: &RunResult, job: &JobResult, options: JsonOptions) -> Value {
     put("usr_cpu", share(stats.cpu_user_ns));
     put("sys_cpu", share(stats.cpu_ns - stats.cpu_user_ns));
     put("ctx", json!(stats.context_switches));
-    let [majf, minf] = stats.cache.as_ref().map_or([0; 2], |cache| cache.faults());
-    put("majf", json!(majf));
-    put("minf", json!(minf));
+    put("majf", json!(0));
+    put("minf", json!(0));
     levels(job, &mut put);
     put("latency_depth", json!(job.workload.iodepth));
     put("latency_target", json!(0));

@@ -56,9 +56,11 @@ impl Probe {
     /// The job of the run.
     fn job(&self, seconds: f64) -> String {
         let (rw, block, depth, micros) = (self.rw, self.block, self.depth, (seconds * 1e6) as u64);
+        // What a write cache takes for nothing is not what the device can do.
+        let ramp = if self.writes() { micros } else { 0 };
         format!(
             "[{}]\nioengine=io_uring\ndirect=1\nrw={rw}\nbs={block}\niodepth={depth}\nnorandommap=1\ntime_based=1\n\
-             runtime={micros}us\n",
+             runtime={micros}us\nramp_time={ramp}us\n",
             self.key
         )
     }

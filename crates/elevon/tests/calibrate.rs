@@ -18,15 +18,19 @@ fn slots_as_its_parameters_say() {
     // 4 KiB take a server 1 ms and 10.24 us, 1 MiB 1 ms and 2621.44 us; there are four servers.
     let iops = 4_000_000_000_u64 / 1_010_240;
     let bps = ((4_u64 << 20) * 1_000_000_000 + 3_621_440 / 2) / 3_621_440;
-    for key in ["rseqiops", "rrandiops", "wseqiops", "wrandiops"] {
-        assert_eq!(found["io.cost.model"][key], iops, "{key}");
-    }
-    for key in ["rbps", "wbps"] {
-        assert_eq!(found["io.cost.model"][key], bps, "{key}");
-    }
+    let model = |key: &str| found["io.cost.model"][key].as_u64().expect("a coefficient");
+    assert_eq!((model("rseqiops"), model("rrandiops"), model("rbps")), (iops, iops, bps));
+    // Writes are measured in a window that begins amid others: an I/O of each server more or less.
+    let near = |key: &str, value: u64, of: u64| assert!(model(key).abs_diff(value) * of <= value * 4, "{key}: {found}");
+    near("wseqiops", iops, 990);
+    near("wrandiops", iops, 990);
+    near("wbps", bps, 275);
     let line = format!(
-        "MAJ:MIN ctrl=user model=linear rbps={bps} rseqiops={iops} rrandiops={iops} wbps={bps} wseqiops={iops} \
-         wrandiops={iops}"
+        "MAJ:MIN ctrl=user model=linear rbps={bps} rseqiops={iops} rrandiops={iops} wbps={} wseqiops={} \
+         wrandiops={}",
+        model("wbps"),
+        model("wseqiops"),
+        model("wrandiops")
     );
     assert_eq!(found["line"], line);
     assert_eq!(found["runs"].as_array().expect("runs").len(), 6);
@@ -39,7 +43,9 @@ fn null_as_its_latency_and_depth_say() {
     for (key, value) in
         [("rrandiops", 64_000_u64), ("wseqiops", 64_000), ("rbps", 32_000 << 20), ("wbps", 32_000 << 20)]
     {
-        assert_eq!(found["io.cost.model"][key], value, "{key}");
+        let own = found["io.cost.model"][key].as_u64().expect("a coefficient");
+        // A window that begins amid writes may hold one round more or less, of 100.
+        assert!(own.abs_diff(value) * 100 <= value, "{key}: {own}, not {value}");
     }
 }
 
