@@ -1,7 +1,13 @@
 //! Cost of calls to the page cache: 4 KiB reads that hit, touches of mapped memory, and reads that miss, bio and completion and
-//! reclaim included.
+//! reclaim included; and what content activity adds to a cold read as a whole, in instructions.
+//!
+//! That is counted, see `instructions`: a turn is a read call as long as the readahead window, of a file that is not in memory, all
+//! the way through the cache: one bio a turn, its pages allocated, indexed, added, completed and copied from. The difference of
+//! windows of 16 and of 128 pages is the cost of a page, the rest that of a bio.
 //!
 //! Run by `cargo test` it only proves that it runs.
+
+mod instructions;
 
 use std::time::{Duration, Instant as Clock};
 
@@ -10,6 +16,7 @@ use elevon_core::cache::page_cache::{CacheConfig, Call, CallKind, Called, OpenId
 use elevon_core::cache::readahead::Advice;
 use elevon_core::status::Status;
 use elevon_core::units::{Bytes, Instant, Nanos, Sector, TaskId};
+use instructions::Case;
 
 const PAGE: u64 = 4096;
 const CACHED: u64 = 1 << 16;
@@ -44,7 +51,54 @@ fn measure(name: &str, span: Duration, cache: &mut PageCache, mut call: impl FnM
     println!("{name:<44} {:>8.1} ns/call", start.elapsed().as_secs_f64() * 1e9 / turns as f64);
 }
 
+/// Pages of the two readahead windows.
+const WINDOWS: [u64; 2] = [16, 128];
+
+/// One window of a cold file after another, until the file is in memory as a whole: the longest counted run is shorter.
+fn read_cold(activity: Activity, window: u64, turns: u64) {
+    let memory = Bytes::new(1 << 30);
+    let config = CacheConfig { activity, ra_pages: window as u32, ..CacheConfig::new(memory, TaskId(1)) };
+    let mut cache = PageCache::new(config);
+    let pages = 1 << 18;
+    let file = cache.add_file(Sector::ZERO, pages * PAGE, pages * PAGE);
+    let open = cache.open(file);
+    for turn in 0..turns {
+        let (offset, bytes) = (turn * window * PAGE, window * PAGE);
+        carry_out(&mut cache, Call::new(TaskId(0), 0, open, CallKind::Read, offset, bytes));
+    }
+}
+
+fn cases() -> Vec<Case> {
+    let case = |activity: Activity, window| Case {
+        name: format!("{} {window}", activity.name()),
+        run: Box::new(move |turns| read_cold(activity, window, turns)),
+    };
+    Activity::ALL.into_iter().flat_map(|activity| WINDOWS.map(|window| case(activity, window))).collect()
+}
+
+/// Instructions of a page and of a bio, for each activity; the first is off.
+fn count(cases: &[Case]) {
+    println!("\n{:<44} {:>9} {:>9} {:>12} {:>9}", "cold read, instructions", "a page", "a bio", "page beyond", "bio");
+    let mut off = None;
+    for (activity, pair) in Activity::ALL.into_iter().zip(cases.chunks_exact(WINDOWS.len())) {
+        let [Some(small), Some(large)] = [pair[0].per_turn(), pair[1].per_turn()] else {
+            println!("valgrind is not here: no instruction counts");
+            return;
+        };
+        let page = (large - small) / (WINDOWS[1] - WINDOWS[0]) as f64;
+        let bio = small - page * WINDOWS[0] as f64;
+        let (off_page, off_bio) = *off.get_or_insert((page, bio));
+        let name = format!("activity={}", activity.name());
+        println!("{name:<44} {page:>9.2} {bio:>9.1} {:>12.2} {:>9.1}", page - off_page, bio - off_bio);
+    }
+    println!("goal: page-exact within 10 instructions a page beyond off");
+}
+
 fn main() {
+    let cases = cases();
+    if instructions::serve(&cases) {
+        return;
+    }
     let full = std::env::args().any(|argument| argument == "--bench");
     let span = if full { Duration::from_millis(500) } else { Duration::ZERO };
     let random = |n: u64| (n.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40) % CACHED * PAGE;
@@ -67,4 +121,9 @@ fn main() {
     measure("read, random, 1 page of 8 cached", span, &mut cold, |n| {
         call(open, CallKind::Read, (n.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40) % (1 << 20) * PAGE)
     });
+    if full {
+        count(&cases);
+    } else {
+        cases.iter().for_each(|case| (case.run)(3));
+    }
 }

@@ -206,11 +206,6 @@ impl CacheUse {
         [("fault", &self.fault), ("read", &self.read), ("write", &self.write), ("fsync", &self.fsync)]
     }
 
-    /// Major and minor page faults, as `getrusage` counts them.
-    pub const fn faults(&self) -> [u64; 2] {
-        [self.fault.major, self.fault.calls - self.fault.major]
-    }
-
     /// Adds another's.
     pub fn merge(&mut self, other: &Self) {
         self.touches += other.touches;
