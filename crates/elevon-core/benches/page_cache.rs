@@ -3,7 +3,8 @@
 //!
 //! That is counted, see `instructions`: a turn is a read call as long as the readahead window, of a file that is not in memory, all
 //! the way through the cache: one bio a turn, its pages allocated, indexed, added, completed and copied from. The difference of
-//! windows of 16 and of 128 pages is the cost of a page, the rest that of a bio.
+//! windows of 16 and of 128 pages is the cost of a page, the rest that of a bio. "off" is not free: with the flag, the counter and the
+//! decision taken out of the source by hand a page took 558 instructions and a bio 650, with activity=off 575 and 732: 3 % a page.
 //!
 //! Run by `cargo test` it only proves that it runs.
 
@@ -82,8 +83,8 @@ fn count(cases: &[Case]) {
     let mut off = None;
     for (activity, pair) in Activity::ALL.into_iter().zip(cases.chunks_exact(WINDOWS.len())) {
         let [Some(small), Some(large)] = [pair[0].per_turn(), pair[1].per_turn()] else {
-            println!("valgrind is not here: no instruction counts");
-            return;
+            println!("no count of {}", activity.name());
+            continue;
         };
         let page = (large - small) / (WINDOWS[1] - WINDOWS[0]) as f64;
         let bio = small - page * WINDOWS[0] as f64;
@@ -121,8 +122,10 @@ fn main() {
     measure("read, random, 1 page of 8 cached", span, &mut cold, |n| {
         call(open, CallKind::Read, (n.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40) % (1 << 20) * PAGE)
     });
-    if full {
+    if full && instructions::available() {
         count(&cases);
+    } else if full {
+        println!("valgrind is not here: no instruction counts");
     } else {
         cases.iter().for_each(|case| (case.run)(3));
     }

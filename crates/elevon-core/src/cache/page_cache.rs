@@ -633,6 +633,7 @@ impl PageCache {
         Source { task: call.task, tenant: call.tenant, submitter: call.submitter, op: Op::Read, flags, origin }
     }
 
+    #[inline]
     fn piece(&self, file: FileId, index: u64, slot: Slot, wanted: bool) -> Piece {
         let sector = self.files[file.0 as usize].first + page_sectors(index);
         Piece { slot, sector, active: self.resident.is_active(slot), wanted }

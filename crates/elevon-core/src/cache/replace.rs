@@ -132,10 +132,6 @@ pub trait Replacement {
     fn remove(&mut self, pages: &mut Pages, slot: Slot);
     /// Programs' memory has changed.
     fn on_anonymous(&mut self, _anonymous: Anonymous) {}
-    /// Whether the page counts as active content.
-    fn is_active(&self, pages: &Pages, slot: Slot) -> bool {
-        pages.has(slot, Flags::WORKINGSET)
-    }
     /// What it has done.
     fn stats(&self) -> &Stats;
     /// Panics where its state is wrong. Costs O(everything); for tests.
@@ -201,9 +197,6 @@ impl Replacement for AnyReplacement {
     }
     fn on_anonymous(&mut self, anonymous: Anonymous) {
         each!(self, policy => policy.on_anonymous(anonymous));
-    }
-    fn is_active(&self, pages: &Pages, slot: Slot) -> bool {
-        each!(self, policy => policy.is_active(pages, slot))
     }
     fn stats(&self) -> &Stats {
         each!(self, policy => policy.stats())

@@ -80,10 +80,10 @@ impl Resident {
         self.policy.access(&mut self.pages, slot, context);
     }
 
-    /// Whether a page is active content.
+    /// Whether a page is active content: in the working set, as its policy judged.
     #[inline]
     pub fn is_active(&self, slot: Slot) -> bool {
-        self.policy.is_active(&self.pages, slot)
+        self.pages.has(slot, Flags::WORKINGSET)
     }
 
     /// The writing of a page is over. If reclaim had met it meanwhile, it is the next to go.
