@@ -227,7 +227,10 @@ fn text(args: &CalibrateArgs, measured: &[Measured]) -> String {
                 writeln!(out, "{:<26} {sequential:>12.2} {random:>12.2} {merged:>12.2}", format!("{name}, {block}"));
         }
     }
-    let _ = write!(out, "\nThe line for io.cost.model:\n{}\n", line(args, measured));
+    let line = line(args, measured);
+    let _ = write!(out, "\nThe line for io.cost.model:\n{line}\n");
+    let without_device = line.split_once(' ').map_or("", |(_, rest)| rest);
+    let _ = write!(out, "\nIn a file of --tenants, under [device]:\n\"io.cost.model\" = \"{without_device}\"\n");
     if measured.len() < PROBES.len() {
         out.push_str(
             "\nWrites were not measured, since that destroys what is stored there: --overwrite-data does it. A model without \
