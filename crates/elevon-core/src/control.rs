@@ -76,6 +76,8 @@ pub struct Control {
     tenants: Tenants,
     /// Policy of priority by tenant; empty while nobody has one.
     prio: Vec<PrioPolicy>,
+    /// How many have one that changes anything, so that nobody has to look through all.
+    classed: u32,
     throttle: IoThrottle,
     flat: IoMax,
     max: IoMax,
@@ -107,6 +109,7 @@ impl Control {
             exact_io_max: config.exact_io_max,
             tenants: Tenants::new(),
             prio: Vec::new(),
+            classed: 0,
             throttle: IoThrottle::new(config.io_throttle),
             flat: IoMax::new(io_max::Config { flat: true, ..max }),
             max: IoMax::new(max),
@@ -146,8 +149,8 @@ impl Control {
                 AnyStage::Gate(gate) => gate.on_tenant_removed(now, tenants, tenant),
             }
         }
-        if let Some(policy) = self.prio.get_mut(tenant.index()) {
-            *policy = PrioPolicy::NoChange;
+        if self.prio_policy(tenant) != PrioPolicy::NoChange {
+            self.set_prio_policy(tenant, PrioPolicy::NoChange);
         }
         self.refresh();
         Ok(())
@@ -214,7 +217,9 @@ impl Control {
         if tenant.index() >= self.prio.len() {
             self.prio.resize(tenant.index() + 1, PrioPolicy::NoChange);
         }
-        self.prio[tenant.index()] = policy;
+        let old = core::mem::replace(&mut self.prio[tenant.index()], policy);
+        self.classed += u32::from(policy != PrioPolicy::NoChange);
+        self.classed -= u32::from(old != PrioPolicy::NoChange);
         self.refresh();
     }
 
@@ -354,8 +359,7 @@ impl Control {
     fn refresh(&mut self) {
         self.gated = self.gates().iter().any(|gate| gate.is_enabled() || gate.held() > 0);
         let limited = self.limiters().iter().any(|limiter| limiter.must_be_asked() || limiter.held() > 0);
-        self.active =
-            self.watched || self.gated || limited || self.prio.iter().any(|&policy| policy != PrioPolicy::NoChange);
+        self.active = self.watched || self.gated || limited || self.classed > 0;
     }
 
     /// A bio's priority under its tenant's policy.
@@ -478,6 +482,8 @@ impl Control {
 
     /// Costly invariants, for tests.
     pub(crate) fn self_check(&self) {
+        let classed = self.prio.iter().filter(|&&policy| policy != PrioPolicy::NoChange).count();
+        assert_eq!(self.classed as usize, classed, "tenants with a policy of priority");
         self.limiters().iter().for_each(|limiter| limiter.self_check(&self.tenants));
         self.gates().iter().for_each(|gate| gate.self_check(&self.tenants));
     }
