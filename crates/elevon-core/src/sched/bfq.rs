@@ -148,6 +148,8 @@ pub struct Bfq {
 
     burst: Burst,
     last_created: Option<EntityId>,
+    /// Queues made so far.
+    births: u64,
     /// Queues by the position of their next request.
     positions: TreeLinks,
 }
@@ -201,6 +203,7 @@ impl Bfq {
             last_empty_occupied: Instant::ZERO,
             burst: Burst::new(),
             last_created: None,
+            births: 0,
             positions: TreeLinks::new(0),
         }
     }

@@ -200,7 +200,7 @@ impl Bfq {
                 self.merge_for_good(task, q, last);
                 return last;
             }
-            self.processes[task.index()].stable_target = Some(last);
+            self.processes[task.index()].stable_target = Some((last, self.queue(last).serial));
         }
         q
     }
@@ -215,14 +215,14 @@ impl Bfq {
     }
 
     fn late_stable_merge(&mut self, task: TaskId, q: EntityId) -> Option<EntityId> {
-        let target = self.processes[task.index()].stable_target?;
+        let (target, serial) = self.processes[task.index()].stable_target?;
         let (queue, wait) = (self.queue(q), self.ms(STABLE_MS));
         let ripe = |since: i64| self.tick > since.saturating_add(wait);
         if queue.just_created || !ripe(queue.split_at) || !ripe(queue.created) {
             return None;
         }
         self.processes[task.index()].stable_target = None;
-        let usable = self.queue(target).live && target != q && self.is_twin(q, target);
+        let usable = self.queue(target).live && self.queue(target).serial == serial && self.is_twin(q, target);
         if !usable || self.idling_boosts(q) || self.queue(q).processes == 0 {
             return None;
         }

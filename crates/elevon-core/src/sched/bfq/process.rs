@@ -28,7 +28,7 @@ pub(super) struct Process {
     pub(super) outstanding: u32,
     pub(super) saved: Option<Box<Saved>>,
     /// A queue to be merged into when this one is old enough. It may be gone by then: what it is now is looked at again.
-    pub(super) stable_target: Option<EntityId>,
+    pub(super) stable_target: Option<(EntityId, u64)>,
     pub(super) stably_merged: bool,
 }
 
@@ -104,6 +104,8 @@ impl Bfq {
         let mut queue = Queue::new(self.now, self.tick, sync, level, class == Class::Idle);
         queue.max_budget = self.budgets.max() * 2 / 3;
         queue.injection.reset(self.tick, queue.short_think);
+        self.births += 1;
+        queue.serial = self.births;
         *self.queue_mut(q) = queue;
         q
     }
@@ -120,7 +122,10 @@ impl Bfq {
         let (class, level) = class_and_level(request.ioprio);
         if sync {
             match own {
-                Some(q) => self.split_if_due(task, q).unwrap_or_else(|| self.new_sync_queue(task, group, class, level)),
+                Some(q) => self.split_if_due(task, q).unwrap_or_else(|| {
+                    // It left a shared queue: no merging by birth again.
+                    self.private_queue(task, group, class, level)
+                }),
                 None => self.new_sync_queue(task, group, class, level),
             }
         } else {
@@ -140,6 +145,12 @@ impl Bfq {
     }
 
     fn new_sync_queue(&mut self, task: TaskId, group: GroupId, class: Class, level: u8) -> EntityId {
+        let is_known = self.processes[task.index()].saved.is_some();
+        let q = self.private_queue(task, group, class, level);
+        if is_known { q } else { self.stable_merge_at_birth(task, q) }
+    }
+
+    fn private_queue(&mut self, task: TaskId, group: GroupId, class: Class, level: u8) -> EntityId {
         let q = self.new_queue(group, class, level, true);
         let queue = self.queue_mut(q);
         (queue.owner, queue.processes) = (Some(task), 1);
@@ -147,9 +158,8 @@ impl Bfq {
         if self.processes[task.index()].saved.is_some() {
             self.restore(task, q);
             self.queue_mut(q).just_created = false;
-            return q;
         }
-        self.stable_merge_at_birth(task, q)
+        q
     }
 
     fn async_queue(&mut self, group: GroupId, class: Class, level: u8) -> EntityId {

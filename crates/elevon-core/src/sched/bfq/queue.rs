@@ -61,6 +61,8 @@ pub(super) struct Queue {
     pub(super) last_position: Sector,
     /// Ticks.
     pub(super) created: i64,
+    /// Tells it from another queue of the same key, once it is gone.
+    pub(super) serial: u64,
     /// First request of the backlog period; ticks.
     pub(super) first_io: i64,
     /// Last time its owner left a shared queue; ticks.
@@ -104,6 +106,7 @@ impl Queue {
             seeks: Seeks::NEW,
             last_position: Sector::ZERO,
             created: tick,
+            serial: 0,
             first_io: tick,
             split_at: LONG_AGO,
             raising: Raising::new(tick),
