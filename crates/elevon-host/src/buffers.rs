@@ -1,12 +1,16 @@
-//! The bytes of I/O: for every task one aligned slab, cut into slots of equal size.
+//! The bytes of I/O: for every task one aligned slab, cut into slots of equal size; those of a page cache are `frames`.
 //!
 //! The kernel writes into a slot while a command is in flight. Every slot counts its commands, and a slot is handed out as
 //! a slice only while none is, so no Rust reference ever covers memory that the kernel may be changing.
 
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 
+use elevon_core::cache::page_cache::ByteCopy;
 use elevon_core::driver::Piece;
 use elevon_core::units::TaskId;
+use elevon_workload::cached::CACHE_TOKEN;
+
+use crate::frames::Frames;
 
 /// Alignment of slabs and slots: enough for every O_DIRECT file system.
 const ALIGN: usize = 4096;
@@ -46,6 +50,14 @@ impl Slab {
         }
         Self { memory, layout, slot_bytes, in_flight: vec![0; slots.max(1) as usize] }
     }
+
+    fn slot(&mut self, token: u64) -> Option<&mut [u8]> {
+        let index = usize::try_from(token).ok()?;
+        assert_eq!(*self.in_flight.get(index)?, 0, "the buffer of an I/O in flight is asked for");
+        // SAFETY: the slot lies inside the slab (its counter exists), no command is in flight on it, and the slice
+        // borrows the slab, so no command can start while it lives.
+        Some(unsafe { std::slice::from_raw_parts_mut(self.memory.add(index * self.slot_bytes), self.slot_bytes) })
+    }
 }
 
 /// Memory that a piece of a command lies in.
@@ -61,10 +73,31 @@ pub(crate) struct Span {
 // SAFETY: a span is an address and a length; whoever dereferences it answers for that.
 unsafe impl Send for Span {}
 
-/// All slabs, by task.
+/// In place of the index of a slab: the span lies in frames of the page cache, which are not registered.
+const FRAMES: u16 = u16::MAX;
+
+impl Span {
+    /// Memory in frames of the page cache.
+    pub(crate) const fn of_frames(address: *mut u8, len: usize) -> Self {
+        Self { address, len, slab: FRAMES, slot: 0 }
+    }
+
+    /// Whether it lies in frames of the page cache.
+    pub(crate) const fn is_of_frames(&self) -> bool {
+        self.slab == FRAMES
+    }
+
+    /// The address behind it.
+    pub(crate) const fn end(&self) -> *mut u8 {
+        self.address.wrapping_add(self.len)
+    }
+}
+
+/// All slabs, by task, and the frames of the page cache, where there is one.
 #[derive(Default)]
 pub(crate) struct Buffers {
     slabs: Vec<Option<Slab>>,
+    pub(crate) frames: Option<Frames>,
 }
 
 impl Buffers {
@@ -77,30 +110,41 @@ impl Buffers {
 
     /// The bytes of a slot that no command is in flight on.
     pub(crate) fn slot(&mut self, task: TaskId, token: u64) -> Option<&mut [u8]> {
-        let slab = self.slabs.get_mut(task.index())?.as_mut()?;
-        let index = usize::try_from(token).ok()?;
-        assert_eq!(*slab.in_flight.get(index)?, 0, "the buffer of an I/O in flight is asked for");
-        // SAFETY: the slot lies inside the slab (its counter exists), no command is in flight on it, and the slice
-        // borrows `self`, so no command can start while it lives.
-        Some(unsafe { std::slice::from_raw_parts_mut(slab.memory.add(index * slab.slot_bytes), slab.slot_bytes) })
+        self.slabs.get_mut(task.index())?.as_mut()?.slot(token)
     }
 
     /// Marks a piece as in flight and says where it lies. Panics where the piece leaves its slot.
-    pub(crate) fn start(&mut self, piece: &Piece) -> Span {
+    pub(crate) fn start(&mut self, piece: &Piece, is_read: bool, spans: &mut Vec<Span>) {
+        if piece.token & CACHE_TOKEN != 0 {
+            let frames = self.frames.as_mut().expect("frames are there before bios of the page cache");
+            let bio = (piece.token & !CACHE_TOKEN) as usize;
+            return frames.start(bio, piece.offset, piece.len, is_read, spans);
+        }
         let slab = self.slabs[piece.task.index()].as_mut().expect("buffers are prepared before I/O");
         let (slot, offset, len) = (piece.token as usize, piece.offset as usize, piece.len as usize);
         assert!(slot < slab.in_flight.len() && offset + len <= slab.slot_bytes, "a piece lies outside its buffer");
         slab.in_flight[slot] += 1;
         // SAFETY: inside the slab by the assertion above.
         let address = unsafe { slab.memory.add(slot * slab.slot_bytes + offset) };
-        Span { address, len, slab: piece.task.0 as u16, slot: slot as u32 }
+        spans.push(Span { address, len, slab: piece.task.0 as u16, slot: slot as u32 });
     }
 
     /// The command of a span is over.
-    pub(crate) fn finish(&mut self, span: &Span) {
-        if let Some(Some(slab)) = self.slabs.get_mut(usize::from(span.slab)) {
+    pub(crate) fn finish(&mut self, span: &Span, is_read: bool) {
+        if span.is_of_frames() {
+            if let Some(frames) = &mut self.frames {
+                frames.finish(span, is_read);
+            }
+        } else if let Some(Some(slab)) = self.slabs.get_mut(usize::from(span.slab)) {
             slab.in_flight[span.slot as usize] -= 1;
         }
+    }
+
+    /// The bytes of frames and buffers that a copy speaks of.
+    pub(crate) fn carry_out(&mut self, copy: &ByteCopy) {
+        let Some(frames) = &mut self.frames else { return };
+        let slab = self.slabs.get_mut(copy.task.index()).and_then(Option::as_mut);
+        frames.carry_out(copy, slab.and_then(|slab| slab.slot(copy.token)));
     }
 
     /// Every slab as an iovec, in order, for registration; `None` where one is missing or too large to register.
@@ -128,9 +172,10 @@ mod tests {
     fn slots_are_aligned_and_apart() {
         let mut buffers = Buffers::default();
         buffers.prepare(TaskId(0), 2, 5000);
-        let span = buffers.start(&piece(0, 5000));
-        assert_eq!(span.address as usize % ALIGN, 0);
-        buffers.finish(&span);
+        let mut spans = Vec::new();
+        buffers.start(&piece(0, 5000), true, &mut spans);
+        assert_eq!(spans[0].address as usize % ALIGN, 0);
+        buffers.finish(&spans[0], true);
         buffers.slot(TaskId(0), 0).expect("slot 0").fill(1);
         buffers.slot(TaskId(0), 1).expect("slot 1").fill(2);
         assert!(buffers.slot(TaskId(0), 0).expect("slot 0").iter().all(|&b| b == 1));
@@ -142,7 +187,7 @@ mod tests {
     fn a_slot_in_flight_is_not_handed_out() {
         let mut buffers = Buffers::default();
         buffers.prepare(TaskId(0), 2, 4096);
-        buffers.start(&piece(0, 4096));
+        buffers.start(&piece(0, 4096), true, &mut Vec::new());
         buffers.slot(TaskId(0), 1);
     }
 
@@ -151,6 +196,6 @@ mod tests {
     fn a_piece_cannot_leave_its_slot() {
         let mut buffers = Buffers::default();
         buffers.prepare(TaskId(0), 2, 4096);
-        buffers.start(&piece(1, 4096));
+        buffers.start(&piece(1, 4096), true, &mut Vec::new());
     }
 }

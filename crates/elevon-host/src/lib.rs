@@ -6,16 +6,20 @@
 mod buffers;
 pub mod cpu;
 pub mod file;
+mod frames;
 pub mod interrupt;
 mod threads;
 mod uring;
 
 pub use file::{HostFile, OpenError, OpenOptions};
 
+use elevon_core::cache::Slot;
+use elevon_core::cache::page_cache::ByteCopy;
 use elevon_core::driver::{Accept, Command, Completion, Driver, Pieces};
 use elevon_core::status::Status;
-use elevon_core::units::{Bytes, Instant, TaskId};
+use elevon_core::units::{Bytes, Instant, PAGE_SIZE, TaskId};
 use elevon_workload::backend::Backend;
+use elevon_workload::cached::CACHE_TOKEN;
 
 use buffers::Buffers;
 use interrupt::Interrupt;
@@ -61,6 +65,15 @@ impl Host {
         };
         let buffers = Buffers::default();
         Ok(Self { file, epoch: std::time::Instant::now(), interrupt, buffers, engine, warnings })
+    }
+
+    /// Makes room for the frames of a page cache, before a run through one with bytes.
+    ///
+    /// # Errors
+    /// The machine has no memory for so many.
+    pub fn reserve_frames(&mut self, memory: Bytes) -> std::io::Result<()> {
+        self.buffers.frames = Some(frames::Frames::new(memory.get() / PAGE_SIZE)?);
+        Ok(())
     }
 
     /// What the user should know about how this run was made.
@@ -146,6 +159,17 @@ impl Backend for Host {
 
     fn buffer(&mut self, task: TaskId, token: u64) -> Option<&mut [u8]> {
         self.buffers.slot(task, token)
+    }
+
+    fn bind_frames(&mut self, token: u64, frames: &[Slot]) {
+        if let Some(all) = &mut self.buffers.frames {
+            all.bind((token & !CACHE_TOKEN) as usize, frames);
+        }
+    }
+
+    #[inline]
+    fn move_bytes(&mut self, copy: &ByteCopy) {
+        self.buffers.carry_out(copy);
     }
 }
 

@@ -61,7 +61,8 @@ impl Threads {
     pub(crate) fn queue(&mut self, buffers: &mut Buffers, command: &Command, pieces: &dyn Pieces) -> Accept {
         let mut spans = self.spare.pop().unwrap_or_default();
         if command.op.has_data() {
-            pieces.for_each(&mut |piece| spans.push(buffers.start(&piece)));
+            let is_read = command.op == Op::Read;
+            pieces.for_each(&mut |piece| buffers.start(&piece, is_read, &mut spans));
         }
         let work = Work { command: *command, spans, status: Status::Ok, moved: 0 };
         self.queue.waiting.lock().expect("no thread panics with the lock").0.push_back(work);
@@ -74,7 +75,7 @@ impl Threads {
         let mut work = self.arrived.pop_front().or_else(|| self.results.try_recv().ok())?;
         self.in_flight -= 1;
         for span in &work.spans {
-            buffers.finish(span);
+            buffers.finish(span, work.command.op == Op::Read);
         }
         let bytes = if work.status.is_ok() { work.command.bytes } else { Bytes::new(work.moved) };
         work.spans.clear();

@@ -104,7 +104,8 @@ impl Uring {
         entry.moved = 0;
         entry.spans.clear();
         if command.op.has_data() {
-            pieces.for_each(&mut |piece| entry.spans.push(buffers.start(&piece)));
+            let is_read = command.op == Op::Read;
+            pieces.for_each(&mut |piece| buffers.start(&piece, is_read, &mut entry.spans));
         }
         self.in_flight += 1;
         self.push(file, key);
@@ -143,7 +144,7 @@ impl Uring {
                 Settled::Over(status) => status,
             };
             for span in &entry.spans {
-                buffers.finish(span);
+                buffers.finish(span, entry.command.op == Op::Read);
             }
             let bytes = if status.is_ok() { entry.command.bytes } else { Bytes::new(entry.moved) };
             let completion = Completion { request: entry.command.request, status, bytes };
@@ -167,7 +168,8 @@ impl Uring {
             Some(limit) => {
                 let timespec = types::Timespec::new().sec(limit.as_secs()).nsec(limit.subsec_nanos());
                 let args = types::SubmitArgs::new().timespec(&timespec);
-                self.ring.submitter().submit_with_args(usize::from(!limit.is_zero()), &args)
+                // One is wanted even where there is no time: the kernel posts completions only to who waits for them.
+                self.ring.submitter().submit_with_args(1, &args)
             }
         };
         true
@@ -220,7 +222,7 @@ impl InFlight {
             let moved = self.moved as usize;
             let address = span.address.wrapping_add(moved);
             let len = (span.len - moved) as u32;
-            return match (write, registered) {
+            return match (write, registered && !span.is_of_frames()) {
                 (false, true) => opcode::ReadFixed::new(fd, address, len, span.slab).offset(offset).build(),
                 (false, false) => opcode::Read::new(fd, address, len).offset(offset).build(),
                 (true, true) => {

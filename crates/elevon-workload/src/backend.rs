@@ -1,6 +1,8 @@
 //! What a run needs besides the stack: a clock and a device. Simulation and real I/O each provide one; the loop that
 //! drives them is the same.
 
+use elevon_core::cache::Slot;
+use elevon_core::cache::page_cache::ByteCopy;
 use elevon_core::driver::{Completion, Driver};
 use elevon_core::units::{Instant, TaskId};
 
@@ -29,4 +31,12 @@ pub trait Backend: Driver {
     fn buffer(&mut self, _task: TaskId, _token: u64) -> Option<&mut [u8]> {
         None
     }
+
+    /// The data of bios with this token ([`crate::cached::CACHE_TOKEN`]) lies in these frames of the page cache, a page in each, until
+    /// the token is bound again. Only with a page cache that has bytes.
+    fn bind_frames(&mut self, _token: u64, _frames: &[Slot]) {}
+
+    /// Moves bytes between a frame of the page cache and the buffer of an I/O. Neither is in flight, but that a frame may be read
+    /// while it is being written to the device.
+    fn move_bytes(&mut self, _copy: &ByteCopy) {}
 }

@@ -1,4 +1,4 @@
-//! The page cache between processes and stack, in simulation.
+//! The page cache between processes and stack, in simulation and before a real file.
 //!
 //! A buffered or mapped I/O of a process becomes calls of the cache: one for a read or write (and a sync where it is `sync=`), one a
 //! page for a mapping, one a file for an fsync. What the cache wants of the device goes to the stack as it built it, under the
@@ -12,14 +12,20 @@
 //! What fio does before a job starts: `pre_read` reads its files (not timed), else `invalidate` drops them; then `fadvise_hint`.
 //! A queue of buffered I/O is one at a time where submission blocks (libaio), as in Linux; io_uring has as many as it wants.
 //!
+//! With real bytes ([`CacheConfig::copies`]) the back end has frames, the device is one file of the cache, whose parts are the files
+//! of jobs, and so nothing that overlaps is in memory twice. Direct I/O waits until no page of its range is left where it writes.
+//! When all jobs are over, what is dirty is written and flushed.
+//!
 //! Cost: O(1) an I/O and a page beside the cache's own. Nothing is allocated per I/O once tables have grown.
 
 use std::collections::VecDeque;
 
 use elevon_core::activity::Submitter;
-use elevon_core::cache::FileId;
-use elevon_core::cache::page_cache::{CacheConfig, CacheIo, Call, CallDone, CallKind, Called, OpenId, PageCache};
+use elevon_core::cache::page_cache::{
+    ByteCopy, CacheConfig, CacheIo, Call, CallDone, CallKind, Called, OpenId, PageCache, Way,
+};
 use elevon_core::cache::readahead::Advice;
+use elevon_core::cache::{FileId, Slot};
 use elevon_core::ioprio::CpuPolicy;
 use elevon_core::op::{Flags, Op};
 use elevon_core::stack::{Io, Stack};
@@ -202,6 +208,19 @@ pub struct Cached {
     plugs: Vec<Plug>,
     device_end: Sector,
     pub(crate) events: VecDeque<Event>,
+    has_bytes: bool,
+    /// Bytes to move before the next bio is submitted and before an I/O is over.
+    pub(crate) copies: VecDeque<ByteCopy>,
+    last_write_back: LastWriteBack,
+}
+
+/// The write-back of what is dirty when all jobs are over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum LastWriteBack {
+    NotDue,
+    /// Not over.
+    Begun,
+    Over(Status),
 }
 
 impl Cached {
@@ -209,7 +228,11 @@ impl Cached {
     /// [`crate::jobs::JobsOptions`].
     pub fn new(config: CacheConfig, cost: CacheCost, cpu: CpuCost, jobs: &mut Jobs, stack: &Stack) -> Self {
         let flusher = TaskId(jobs.processes().len() as u32);
+        let has_bytes = config.copies;
         let mut cached = Self {
+            has_bytes,
+            copies: VecDeque::new(),
+            last_write_back: LastWriteBack::NotDue,
             traffic: Traffic::default(),
             cache: PageCache::new(CacheConfig { flusher, ..config }),
             cost,
@@ -251,8 +274,15 @@ impl Cached {
         self.flusher
     }
 
-    /// Every file that goes through the cache, once, as long as its longest user knows it.
+    /// Every file that goes through the cache, once, as long as its longest user knows it; with bytes, the device.
     fn add_files(&mut self, jobs: &Jobs) {
+        if self.has_bytes {
+            let place = Region { start: 0, len: self.device_end.byte_offset() };
+            self.files.push(File { place, is_device: true });
+            let file = self.cache.add_file(Sector::ZERO, place.len, place.len);
+            self.cache.open(file);
+            return;
+        }
         for member in jobs.members.iter().filter(|member| jobs.specs[member.spec].is_buffered()) {
             for file in &member.extent.files {
                 match self.files.iter_mut().find(|known| is_same(known, file)) {
@@ -270,7 +300,8 @@ impl Cached {
         let extent = &member.extent;
         let mut opens = Vec::new();
         for (file, region) in extent.files.iter().zip(&extent.regions) {
-            if let Some(at) = self.files.iter().position(|known| is_same(known, file)) {
+            let position = self.files.iter().position(|known| is_same(known, file));
+            if let Some(at) = if self.has_bytes { Some(0) } else { position } {
                 let file = FileId(at as u32);
                 opens.push(Opened {
                     open: self.cache.open(file),
@@ -347,7 +378,9 @@ impl Cached {
             let from = opened.region.start - opened.start + offset;
             self.users[task].prologue = Prologue::Reading(index, offset + bytes);
             let call = self.call_of(task, self.prologue_token(task), index, CallKind::Read, from, bytes);
-            if self.cache.call(now, call) == Called::Wait {
+            let called = self.cache.call(now, call);
+            self.take_copies();
+            if called == Called::Wait {
                 return;
             }
         }
@@ -371,6 +404,7 @@ impl Cached {
     fn tell(&mut self, now: Instant, task: usize, index: usize, advice: Advice, offset: u64, bytes: u64) {
         let call = self.call_of(task, self.prologue_token(task), index, CallKind::Fadvise(advice), offset, bytes);
         let called = self.cache.call(now, call);
+        self.take_copies();
         debug_assert!(called != Called::Wait, "advice does not sleep");
     }
 
@@ -437,6 +471,7 @@ impl Cached {
         let task = process.task().index();
         loop {
             let operation = self.users[task].operations[token as usize];
+            let Operation { offset, bytes, .. } = operation;
             let (kind, offset, bytes) = match operation.step {
                 Step::Over => return self.end(task, token),
                 Step::Device => {
@@ -445,19 +480,22 @@ impl Cached {
                     }
                     return;
                 }
-                Step::Read => (CallKind::Read, operation.offset, operation.bytes),
-                Step::Write => (CallKind::Write, operation.offset, operation.bytes),
-                Step::Durable => (CallKind::Fdatasync, operation.offset, operation.bytes),
-                Step::Touch => (CallKind::Fault { write: operation.is_write }, operation.at, 1),
-                Step::Sync => (CallKind::Fsync, 0, 0),
-                Step::Clean => (CallKind::SyncRange, operation.offset, operation.bytes),
-                Step::Drop | Step::DropAgain => {
-                    (CallKind::Fadvise(Advice::DontNeed), operation.offset, operation.bytes)
+                Step::Read => (CallKind::Read, offset, bytes),
+                Step::Write => (CallKind::Write, offset, bytes),
+                Step::Durable => (CallKind::Fdatasync, offset, bytes),
+                Step::Touch => {
+                    let write = operation.is_write;
+                    (CallKind::Fault { write }, operation.at, offset + bytes - operation.at)
                 }
+                Step::Sync => self.sync_of(task, operation.open),
+                Step::Clean => (CallKind::SyncRange, offset, bytes),
+                Step::Drop | Step::DropAgain => (CallKind::Invalidate, offset, bytes),
             };
             let call = self.call_of(task, token.into(), operation.open, kind, offset, bytes);
             let touches = self.cache.stats().touches;
-            match self.cache.call(now, call) {
+            let called = self.cache.call(now, call);
+            self.take_copies();
+            match called {
                 Called::Wait => return,
                 Called::Done(done) if self.cache.stats().touches > touches => {
                     process.cache_use().touches += 1;
@@ -465,6 +503,67 @@ impl Cached {
                 }
                 Called::Done(done) => self.on_called(process, token, &done),
             }
+        }
+    }
+
+    /// What an fsync of a process is of one of its files: all of it, or the part of the device that the file is.
+    fn sync_of(&self, task: usize, open: usize) -> (CallKind, u64, u64) {
+        let Opened { start, region, .. } = self.users[task].opens[open];
+        if self.has_bytes { (CallKind::Fsync, region.start - start, region.len) } else { (CallKind::Fsync, 0, 0) }
+    }
+
+    /// Takes over what the cache's last entry wants moved, while the I/Os still are where they were in it.
+    #[inline]
+    fn take_copies(&mut self) {
+        while let Some(mut copy) = self.cache.poll_copy() {
+            if let Some(user) = self.users.get(copy.task.index()) {
+                // What is read before a job begins goes nowhere.
+                if copy.token == (user.operations.len() - 1) as u64 && copy.way == Way::ToCall {
+                    continue;
+                }
+                let Operation { step, at, offset, .. } = user.operations[copy.token as usize];
+                if step == Step::Touch {
+                    copy.call_offset = at - offset;
+                }
+            }
+            self.copies.push_back(copy);
+        }
+    }
+
+    /// Whether the back end has bytes for the frames.
+    pub(crate) const fn has_bytes(&self) -> bool {
+        self.has_bytes
+    }
+
+    /// The frames of a bio from [`Self::next_io`].
+    pub(crate) fn frames(&self, token: u64) -> &[Slot] {
+        self.cache.frames(token & !CACHE_TOKEN)
+    }
+
+    /// All jobs are over: what is dirty is written, and the device flushed. Only with bytes, and once.
+    pub(crate) fn write_back(&mut self, now: Instant) {
+        if !self.has_bytes || self.last_write_back != LastWriteBack::NotDue {
+            return;
+        }
+        self.last_write_back = LastWriteBack::Begun;
+        let call = Call::new(self.flusher, 0, OpenId(0), CallKind::Fsync, 0, 0);
+        if let Called::Done(done) = self.cache.call(now, call) {
+            self.last_write_back = LastWriteBack::Over(done.status);
+        }
+        self.take_copies();
+    }
+
+    /// Whether the last write-back is under way, or a read that nobody waits for.
+    pub(crate) fn is_settling(&self) -> bool {
+        self.last_write_back != LastWriteBack::NotDue && !self.cache.is_idle()
+    }
+
+    /// How the write-back after the last job ended; OK also where there was none.
+    pub fn last_status(&self) -> Status {
+        match self.last_write_back {
+            LastWriteBack::NotDue => Status::Ok,
+            LastWriteBack::Begun => Status::IoError,
+            LastWriteBack::Over(status) => status,
         }
     }
 
@@ -650,9 +749,16 @@ impl Cached {
     /// A bio is back.
     pub(crate) fn on_bio_done(&mut self, now: Instant, token: u64, status: Status, device: Nanos) {
         self.cache.complete(now, token & !CACHE_TOKEN, status, device);
+        self.take_copies();
     }
 
+    /// The next call of a process that is over.
     pub(crate) fn poll_done(&mut self) -> Option<CallDone> {
+        let done = self.cache.poll_done()?;
+        if done.task != self.flusher {
+            return Some(done);
+        }
+        self.last_write_back = LastWriteBack::Over(done.status);
         self.cache.poll_done()
     }
 
@@ -662,6 +768,7 @@ impl Cached {
 
     pub(crate) fn handle_timers(&mut self, now: Instant) {
         self.cache.handle_timers(now);
+        self.take_copies();
     }
 }
 

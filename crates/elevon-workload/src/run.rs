@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 
 use elevon_core::account::DiskStats;
 use elevon_core::event::Event;
-use elevon_core::stack::{Stack, Submitted};
+use elevon_core::stack::{Io, Stack, Submitted};
 use elevon_core::stats::JobStats;
 use elevon_core::units::{Instant, Nanos};
 
@@ -220,6 +220,9 @@ impl<'a, B: Backend> Runner<'a, B> {
                 break;
             }
         }
+        if !matches!(self.cut, Some(Cut::Stuck | Cut::Timeless)) {
+            self.write_back();
+        }
         self.outcome()
     }
 
@@ -290,13 +293,8 @@ impl<'a, B: Backend> Runner<'a, B> {
                 continue;
             }
             let task = done.task.index();
+            self.check(task, done.token);
             let process = &mut self.jobs.processes[task];
-            if self.has_buffers[task]
-                && process.wants_check(done.token)
-                && let Some(buffer) = self.backend.buffer(done.task, done.token)
-            {
-                process.check(done.token, buffer);
-            }
             if done.status.is_ok() {
                 let (op, bytes) = process.operation(done.token);
                 self.series.on_done(op, bytes);
@@ -390,12 +388,7 @@ impl<'a, B: Backend> Runner<'a, B> {
         }
         let mut blocked = false;
         while let Some(io) = self.jobs.processes[task].take() {
-            if self.has_buffers[task]
-                && io.op.has_data()
-                && let Some(buffer) = self.backend.buffer(id, io.token)
-            {
-                self.jobs.processes[task].fill(io.token, buffer);
-            }
+            self.fill(task, &io);
             let now = self.backend.now();
             blocked = self.stack.submit(now, io, self.backend) == Submitted::Blocked;
             let now = self.backend.now();
@@ -403,6 +396,29 @@ impl<'a, B: Backend> Runner<'a, B> {
         }
         if self.in_batch[task] && !blocked {
             self.end_batch(task);
+        }
+    }
+
+    /// Puts into the buffer of an I/O what it writes, where there are real bytes.
+    #[inline]
+    fn fill(&mut self, task: usize, io: &Io) {
+        if self.has_buffers[task]
+            && io.op.has_data()
+            && let Some(buffer) = self.backend.buffer(io.task, io.token)
+        {
+            self.jobs.processes[task].fill(io.token, buffer);
+        }
+    }
+
+    /// Checks what a read brought, where the job verifies.
+    #[inline]
+    fn check(&mut self, task: usize, token: u64) {
+        let process = &mut self.jobs.processes[task];
+        if self.has_buffers[task]
+            && process.wants_check(token)
+            && let Some(buffer) = self.backend.buffer(process.task(), token)
+        {
+            process.check(token, buffer);
         }
     }
 

@@ -39,6 +39,7 @@ Examples:
   elevon run job.fio                                     on the default simulated device
   elevon run job.fio --device hdd-7200 --scheduler mq-deadline:read_expire=100
   elevon run job.fio --device ./disk.img                 really reads and writes ./disk.img
+  elevon run job.fio --device ./disk.img --cache 1GiB    the same through a page cache of our own
   elevon run job.fio --kernel 6.1 --trace run.ftrace     what an old kernel would have done
   elevon run job.fio --tenants limits.toml               with limits and weights for the cgroups of its jobs
   elevon run job.fio --output-format json | jq '.jobs[0].read.iops'
@@ -103,6 +104,10 @@ pub(crate) struct StackArgs {
     /// page cache, and buffered jobs run as direct ones
     #[arg(long, value_name = "SIZE")]
     pub(crate) memory: Option<String>,
+    /// Page cache before a real device, with bytes in this process's memory: SIZE[,write-back|write-through]. Jobs with direct=0 or
+    /// ioengine=mmap go through it; the cache's settings are among those of --set
+    #[arg(long, value_name = "SIZE")]
+    pub(crate) cache: Option<String>,
     /// Fault of a simulated device, such as error:sectors=1000-2000,status=medium (repeatable)
     #[arg(long, value_name = "FAULT")]
     pub(crate) fault: Vec<String>,
@@ -234,6 +239,9 @@ impl StackArgs {
         }
         if given("--memory") {
             all.memory = new.memory;
+        }
+        if given("--cache") {
+            all.cache = new.cache;
         }
         all.tenants = new.tenants.or(all.tenants);
         all.set.extend(new.set);

@@ -1,7 +1,7 @@
 //! A plan to a result: opens the device, builds stack and jobs, runs the loop.
 
 use elevon_core::stack::Stack;
-use elevon_core::units::Bytes;
+use elevon_core::units::{Bytes, PAGE_SIZE};
 use elevon_host::interrupt::Interrupt;
 use elevon_host::{Host, HostFile, OpenOptions};
 use elevon_report::result::RunResult;
@@ -57,7 +57,8 @@ pub(crate) fn execute(
         Target::Real(path) => {
             let all_buffered = plan.jobs.jobs.iter().all(|job| !job.direct);
             let grow_to = if plan.writes() { bytes_needed(plan) } else { 0 };
-            let options = OpenOptions { write: plan.writes(), direct: !all_buffered, grow_to };
+            let direct = !all_buffered || plan.cache.is_some();
+            let options = OpenOptions { write: plan.writes(), direct, grow_to };
             let file = HostFile::open(path, options).map_err(|e| Failure::input(format!("--device {e}")))?;
             let description = Description {
                 name: path.display().to_string(),
@@ -68,6 +69,16 @@ pub(crate) fn execute(
             };
             let mut host = Host::new(file, description.queue_depth, None, interrupt.clone())
                 .map_err(|e| Failure::Machine(format!("cannot start I/O: {e}")))?;
+            if let Some(cache) = &plan.cache {
+                let block = description.limits.logical_block_size;
+                if u64::from(block) > PAGE_SIZE {
+                    let what = format!("its blocks of {block} bytes are larger than a page of 4096");
+                    return Err(Failure::input(format!("--cache: {} cannot be cached: {what}", description.name)));
+                }
+                host.reserve_frames(cache.frames()).map_err(|e| {
+                    Failure::Machine(format!("--cache: no memory for {} bytes: {e}", cache.frames().get()))
+                })?;
+            }
             let warnings = host.warnings().to_vec();
             go(plan, &description, &mut host, CpuCost::default(), &MemoryModel::Contiguous, watch, warnings)
         }
@@ -102,7 +113,9 @@ fn go<B: Backend>(
     of_backend: Vec<String>,
 ) -> Result<(RunResult, Outcome), Failure> {
     let config = plan.stack_config(device)?;
-    let block = config.limits.logical_block_size.into();
+    // What goes through the page cache comes in bytes; the device sees whole pages.
+    let in_bytes = plan.cache.is_some() && plan.jobs.jobs.iter().all(|job| job.is_buffered() && !job.rw.trim);
+    let block = if in_bytes { 512 } else { config.limits.logical_block_size.into() };
     let unaligned = plan.jobs.unaligned(block);
     if !unaligned.is_empty() {
         let mut lines: Vec<String> = unaligned.iter().map(ToString::to_string).collect();
@@ -150,6 +163,11 @@ fn go<B: Backend>(
     warnings.extend(of_backend);
     warnings.extend(jobs.settings.refused().iter().map(|line| format!("--tenants: {line}")));
     warnings.extend(failures(&outcome));
+    let last = cached.as_ref().map(Cached::last_status).filter(|status| !status.is_ok());
+    warnings.extend(last.map(|status| {
+        let (words, errno) = (result::words_of(status.errno()), status.errno());
+        format!("--cache: what was dirty at the end could not all be written: {words} (errno {errno})")
+    }));
     let ended = match outcome.cut {
         Some(Cut::Interrupted) => {
             warnings.push("interrupted: the figures cover what ran until then".to_owned());
@@ -165,7 +183,11 @@ fn go<B: Backend>(
                 "time does not pass: I/O costs nothing and a job ends by time only; {advice}"
             )));
         }
-        None if outcome.jobs.iter().any(|job| job.stats.error != 0 || job.stats.verify_errors > 0) => Outcome::Failed,
+        None if last.is_some()
+            || outcome.jobs.iter().any(|job| job.stats.error != 0 || job.stats.verify_errors > 0) =>
+        {
+            Outcome::Failed
+        }
         None => Outcome::Done,
     };
     let facts = Facts { plan, device, stack: &stack, cached: cached.as_ref(), real, warnings };

@@ -1,7 +1,8 @@
-//! `--memory`: the simulated machine's memory, and the page cache that it makes possible.
+//! `--memory`: the simulated machine's memory, and the page cache that it makes possible; `--cache`: one before a real device.
 
-use elevon_core::cache::page_cache::CacheConfig;
+use elevon_core::cache::page_cache::{CacheConfig, WriteMode};
 use elevon_core::cache::settings;
+use elevon_core::cache::watermark::Watermarks;
 use elevon_core::kernel::Kernel;
 use elevon_core::stack::StackConfig;
 use elevon_core::units::{Bytes, PAGE_SIZE, TaskId};
@@ -23,29 +24,47 @@ pub(crate) struct CachePlan {
     pub(crate) cost: CacheCost,
 }
 
+/// What the command line says of memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Memory<'a> {
+    /// Nothing.
+    None,
+    /// `--memory`.
+    Simulated(&'a str),
+    /// `--cache`.
+    Real(&'a str),
+}
+
 impl CachePlan {
-    /// From `--memory`, the kernel, and those of `--set` that are about the page cache.
+    /// From `--memory` or `--cache`, the kernel, and those of `--set` that are about the page cache.
     pub(crate) fn new(
-        memory: Option<&str>,
+        memory: Memory<'_>,
         kernel: Kernel,
         settings: &[(String, String)],
         cost: CacheCost,
     ) -> Result<Option<Self>, Failure> {
         let mut of_cache = settings.iter().filter(|(key, _)| settings::is_setting(key));
-        let Some(memory) = memory else {
-            return match of_cache.find(|(key, value)| key != "activity" || value != "off") {
-                Some((key, value)) => Err(Failure::input(format!(
-                    "--set {key}={value}: needs a page cache; give --memory, such as --memory 4GiB"
-                ))),
-                None => Ok(None),
-            };
+        let mut config = match memory {
+            Memory::Simulated(text) => {
+                let (memory, reserved) = sizes(text)?;
+                CacheConfig { reserved, ..CacheConfig::new(memory, TaskId(0)) }
+            }
+            Memory::Real(text) => real(text)?,
+            Memory::None => {
+                return match of_cache.find(|(key, value)| key != "activity" || value != "off") {
+                    Some((key, value)) => Err(Failure::input(format!(
+                        "--set {key}={value}: needs a page cache; give --memory, such as --memory 4GiB, or before a real device --cache"
+                    ))),
+                    None => Ok(None),
+                };
+            }
         };
-        let (memory, reserved) = sizes(memory)?;
-        let mut config = CacheConfig { reserved, ..CacheConfig::new(memory, TaskId(0)) };
         config.set_kernel(kernel);
         for (key, value) in of_cache {
             config.set(key, value).map_err(|error| Failure::input(format!("--set {error}")))?;
         }
+        // On a real clock the time really passes.
+        let cost = if config.copies { CacheCost::default() } else { cost };
         Ok(Some(Self { config, cost }))
     }
 
@@ -55,6 +74,11 @@ impl CachePlan {
         config.hz.0 = stack.hz.into();
         config.io_pages = (stack.limits.max_sectors.bytes().get() / PAGE_SIZE).max(1) as u32;
         config
+    }
+
+    /// Memory for the frames of a real cache.
+    pub(crate) const fn frames(&self) -> Bytes {
+        self.config.memory
     }
 
     /// The machine's memory, and what others have of it.
@@ -69,13 +93,24 @@ impl CachePlan {
 
     /// Its settings, for the list of what a run was.
     pub(crate) fn rows(&self) -> Vec<(&'static str, String)> {
-        let CacheConfig { memory, reserved, policy, ra_pages, activity, dirty, flusher_times, extra_free, .. } =
-            &self.config;
+        let CacheConfig {
+            memory,
+            reserved,
+            policy,
+            ra_pages,
+            activity,
+            dirty,
+            flusher_times,
+            extra_free,
+            write_mode,
+            ..
+        } = &self.config;
         let centisecs = |span: elevon_core::units::Nanos| (span.as_millis() / 10).to_string();
         let mut rows = vec![
             ("memory", text_of(*memory)),
             ("others", text_of(*reserved)),
             ("cache", policy.name().to_owned()),
+            ("cache_mode", write_mode.name().to_owned()),
             ("activity", activity.name().to_owned()),
             ("read_ahead_kb", (ra_pages * 4).to_string()),
             ("dirty_ratio", dirty.dirty.to_string()),
@@ -89,6 +124,24 @@ impl CachePlan {
         }
         rows
     }
+}
+
+/// `SIZE[,write-back|write-through]`: so much data is held; what is kept free for reclaim to work comes on top.
+fn real(text: &str) -> Result<CacheConfig, Failure> {
+    let bad = |why: String| Failure::input(format!("--cache {text}: {why}"));
+    let (size, mode) = text.split_once(',').map_or((text, None), |(size, mode)| (size, Some(mode)));
+    let mode = mode.map(|mode| {
+        WriteMode::from_name(mode).ok_or_else(|| bad(format!("{mode}: expected write-back or write-through")))
+    });
+    let pair = format!("size={size}");
+    let fields = Fields::parse("cache", &pair, &["size"]).map_err(|error| bad(error.to_string()))?;
+    let size = fields.size("size", Bytes::ZERO).map_err(|error| bad(error.to_string()))?;
+    if size.get() < LEAST || size.get() > MOST {
+        return Err(bad("expected 4MiB or more, up to 4TiB".to_owned()));
+    }
+    let free = Bytes::new(Watermarks::of_memory(size, 0).high * PAGE_SIZE);
+    let write_mode = mode.transpose()?.unwrap_or_default();
+    Ok(CacheConfig { write_mode, copies: true, ..CacheConfig::new(size + free, TaskId(0)) })
 }
 
 /// A size as `--memory` takes it.
@@ -117,6 +170,25 @@ fn sizes(text: &str) -> Result<(Bytes, Bytes), Failure> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_real_cache_holds_its_size_and_knows_when_a_write_is_over() {
+        for (text, mode) in [
+            ("64MiB", WriteMode::Back),
+            ("64MiB,write-back", WriteMode::Back),
+            ("64MiB,write-through", WriteMode::Through),
+        ] {
+            let Ok(config) = real(text) else { panic!("{text} is refused") };
+            let pages = config.memory.get() / PAGE_SIZE;
+            let marks = Watermarks::of_memory(config.memory, 0);
+            assert!(config.copies && config.write_mode == mode && pages - marks.low >= 64 << 8, "{text}");
+            assert!(pages < 66 << 8, "{text}: {pages} pages");
+        }
+        for text in ["", "64", "1MiB", "5TiB", "64MiB,through", "64MiB,", "huge", "size=1GiB"] {
+            let Err(Failure::Input(lines)) = real(text) else { panic!("{text} passed") };
+            assert!(lines.len() == 1 && lines[0].starts_with(&format!("--cache {text}: ")), "{lines:?}");
+        }
+    }
 
     #[test]
     fn memory_is_a_size_and_what_others_have_of_it() {

@@ -20,7 +20,7 @@ use elevon_workload::tenants::{BFQ_WEIGHT_MAX, TenantPlan, is_weight};
 
 use crate::args::StackArgs;
 use crate::failure::Failure;
-use crate::memory::CachePlan;
+use crate::memory::{CachePlan, Memory};
 
 /// CPU time of an I/O where nobody says otherwise. Measured with fio 3.33 on Linux 6.18 (2 virtual CPUs of an AMD EPYC): 4 KiB
 /// direct random reads of a file on ext4 at depth 32 cost 5.4 us of CPU each, by io_uring and by libaio alike, of which about
@@ -86,11 +86,7 @@ impl Plan {
         let settings = args.set.iter().map(|text| setting(text)).collect::<Result<Vec<_>, _>>()?;
         let target = target(&args.device)?;
         let (cpu, cost) = cpu_cost(&args.cpu_cost)?;
-        let cache = CachePlan::new(args.memory.as_deref(), kernel, &settings, cost)?;
-        if let (Target::Real(path), Some(memory)) = (&target, &args.memory) {
-            let path = path.display();
-            return Err(Failure::input(format!("--memory {memory}: only a simulated machine has it; {path} is real")));
-        }
+        let cache = CachePlan::new(memory(args, &target)?, kernel, &settings, cost)?;
         let of_cache = cache.is_some().then(|| jobs.with_cache());
         let memory = MemoryModel::parse(&args.buffers).map_err(|e| Failure::input(format!("--buffers: {e}")))?;
         if let (Target::Real(path), Some(fault)) = (&target, args.fault.first()) {
@@ -114,7 +110,8 @@ impl Plan {
             command: command(names, args),
         };
         if of_cache == Some(false) {
-            plan.warnings.push("--memory: no job goes through the page cache: all have direct=1".to_owned());
+            let option = if matches!(plan.target, Target::Real(_)) { "--cache" } else { "--memory" };
+            plan.warnings.push(format!("{option}: no job goes through the page cache: all have direct=1"));
         }
         if args.tenants.is_some() {
             plan.warnings.extend(weights_in_vain(&plan));
@@ -156,6 +153,22 @@ impl Plan {
     /// Whether any job writes or trims.
     pub(crate) fn writes(&self) -> bool {
         self.jobs.jobs.iter().any(|job| job.rw.write || job.rw.trim)
+    }
+}
+
+/// What the command line says of memory, if it goes with the device.
+fn memory<'a>(args: &'a StackArgs, target: &Target) -> Result<Memory<'a>, Failure> {
+    match (args.memory.as_deref(), args.cache.as_deref(), target) {
+        (Some(memory), _, Target::Real(path)) => Err(Failure::input(format!(
+            "--memory {memory}: only a simulated machine has it; {} is real, and --cache SIZE puts a page cache before it",
+            path.display()
+        ))),
+        (_, Some(cache), Target::Simulated(device)) => Err(Failure::input(format!(
+            "--cache {cache}: stands before a real device; {device} is simulated, and --memory SIZE gives its machine a page cache"
+        ))),
+        (Some(memory), None, Target::Simulated(_)) => Ok(Memory::Simulated(memory)),
+        (None, Some(cache), Target::Real(_)) => Ok(Memory::Real(cache)),
+        (None, None, Target::Simulated(_) | Target::Real(_)) => Ok(Memory::None),
     }
 }
 
@@ -309,6 +322,7 @@ fn command(jobs: &str, args: &StackArgs) -> String {
     }
     words.extend(args.tenants.iter().map(|path| format!("--tenants '{}'", path.display())));
     words.extend(args.memory.iter().map(|memory| format!("--memory {memory}")));
+    words.extend(args.cache.iter().map(|cache| format!("--cache {cache}")));
     words.extend(args.set.iter().map(|set| format!("--set {set}")));
     words.extend(args.fault.iter().map(|fault| format!("--fault '{fault}'")));
     words.join(" ")

@@ -119,8 +119,8 @@ fn effective(facts: &Facts<'_>) -> Vec<(String, String)> {
             format!(",call={call},hit={hit},fault={fault}")
         });
         rows.push(("cpu_cost", format!("submit={submit},complete={complete}{}", of_cache.unwrap_or_default())));
-        rows.extend(plan.cache.iter().flat_map(CachePlan::rows));
     }
+    rows.extend(plan.cache.iter().flat_map(CachePlan::rows));
     if !plan.faults.is_empty() {
         rows.push(("fault", plan.faults.join(" ")));
     }

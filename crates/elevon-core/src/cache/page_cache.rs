@@ -1,8 +1,9 @@
 //! The page cache: what stands between programs that read, write, map and sync files, and [`crate::stack::Stack::submit`].
 //!
 //! Sans-IO like the stack: calls come in, bios come out, completions come in, ended calls come out. It names page frames and never
-//! touches a byte, so it serves a simulation; a real cache has an array of frames and does what [`PageCache::poll_copy`] says. The
-//! loop of a caller is
+//! touches a byte, so it serves a simulation; a real cache has an array of frames and does what [`PageCache::poll_copy`] says. With
+//! bytes, pages are stable: what is being written is not changed, so that no sector is written half old and half new. The loop of a
+//! caller is
 //!
 //! 1. `complete` for every bio that the stack finished, `handle_timers` once `next_timer` has come,
 //! 2. `call` what programs want,
@@ -62,6 +63,21 @@ pub enum WriteMode {
     Back,
     /// When the device has its pages.
     Through,
+}
+
+impl WriteMode {
+    /// Its name.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Back => "write-back",
+            Self::Through => "write-through",
+        }
+    }
+
+    /// The mode of a name.
+    pub fn from_name(name: &str) -> Option<Self> {
+        [Self::Back, Self::Through].into_iter().find(|mode| mode.name() == name)
+    }
 }
 
 /// How a cache is set up.
@@ -138,7 +154,7 @@ pub enum CallKind {
         /// The touch is a store.
         write: bool,
     },
-    /// Write what is dirty of the file, wait, and flush the device.
+    /// Write what is dirty of the file (0 bytes: all of it), wait, and flush the device. A range is what an O_SYNC write asks for.
     Fsync,
     /// The same: no metadata is modelled.
     Fdatasync,
@@ -150,6 +166,8 @@ pub enum CallKind {
     Truncate,
     /// Drop every clean page of every file that nobody maps.
     DropCaches,
+    /// Before and after a direct write: no page of the range is left, whoever maps it. What is dirty is written first.
+    Invalidate,
 }
 
 /// A call of a program.
@@ -597,6 +615,7 @@ impl PageCache {
             CallKind::Fsync | CallKind::Fdatasync | CallKind::SyncRange => self.step_sync(at),
             CallKind::Fadvise(advice) => self.advise(now, at, advice),
             CallKind::Truncate => self.step_truncate(at),
+            CallKind::Invalidate => self.step_invalidate(at),
             CallKind::DropCaches => {
                 (0..self.files.len() as u32).for_each(|file| self.invalidate(FileId(file), 0, u64::MAX));
                 Step::Done(Status::Ok)

@@ -2,7 +2,7 @@
 
 use alloc::string::ToString;
 
-use super::page_cache::CacheConfig;
+use super::page_cache::{CacheConfig, WriteMode};
 use super::replace::{ReplacementConfig, Version};
 use crate::activity::Activity;
 use crate::kernel::Kernel;
@@ -22,6 +22,12 @@ pub const SETTINGS: &[Setting] = &[
         unit: "classic|mglru-6.1|mglru-6.14|s3-fifo|sieve",
         default: "by --kernel: mglru-6.1; 6.18: mglru-6.14",
         help: "which page goes next",
+    },
+    Setting {
+        key: "cache_mode",
+        unit: "write-back|write-through",
+        default: "write-back",
+        help: "when a write is over: its pages are dirty, or the device has them; ours",
     },
     Setting {
         key: "min_ttl_ms",
@@ -93,6 +99,9 @@ impl CacheConfig {
                 }
                 self.policy = policy;
             }
+            "cache_mode" => {
+                self.write_mode = WriteMode::from_name(value).ok_or_else(|| bad("write-back or write-through"))?;
+            }
             "min_ttl_ms" => {
                 let span = Nanos::from_millis(number(u32::MAX.into(), "milliseconds up to 4294967295")?);
                 match &mut self.policy {
@@ -150,6 +159,7 @@ mod tests {
             let value = match setting.key {
                 "activity" => "page-exact",
                 "cache" => "sieve",
+                "cache_mode" => "write-through",
                 _ => "40",
             };
             assert_eq!(config().set(setting.key, value), Ok(()), "{}", setting.key);

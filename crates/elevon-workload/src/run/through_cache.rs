@@ -17,6 +17,7 @@ impl<B: Backend> Runner<'_, B> {
         }
         while let Some(io) = self.jobs.processes[task].take() {
             let now = self.backend.now();
+            self.fill(task, &io);
             let Some(cached) = &mut self.cached else { return false };
             let process = &mut self.jobs.processes[task];
             let is_asleep = match cached.begin(now, process, io) {
@@ -34,6 +35,7 @@ impl<B: Backend> Runner<'_, B> {
     pub(super) fn pump(&mut self, now: Instant) -> bool {
         let mut moved = false;
         loop {
+            self.move_bytes();
             let mut any = self.submit_bios(now);
             while let Some(cached) = &mut self.cached
                 && let Some(done) = cached.poll_done()
@@ -41,6 +43,7 @@ impl<B: Backend> Runner<'_, B> {
                 cached.on_done(now, &mut self.jobs.processes[done.task.index()], &done);
                 any = true;
             }
+            self.move_bytes();
             while let Some(cached) = &mut self.cached
                 && let Some(event) = cached.events.pop_front()
             {
@@ -54,6 +57,31 @@ impl<B: Backend> Runner<'_, B> {
         }
     }
 
+    /// Moves bytes between frames and buffers, as the cache said.
+    #[inline]
+    fn move_bytes(&mut self) {
+        if let Some(cached) = &mut self.cached {
+            while let Some(copy) = cached.copies.pop_front() {
+                self.backend.move_bytes(&copy);
+            }
+        }
+    }
+
+    /// After the last job: what is dirty goes to a real device.
+    pub(super) fn write_back(&mut self) {
+        let now = self.backend.now();
+        if let Some(cached) = &mut self.cached {
+            cached.write_back(now);
+            self.last_done = now;
+        }
+        while self.cached.as_ref().is_some_and(|cached| cached.is_settling()) {
+            let now = self.backend.now();
+            if !self.step(now) && !self.wait(now) {
+                break;
+            }
+        }
+    }
+
     fn submit_bios(&mut self, now: Instant) -> bool {
         let mut any = false;
         while let Some(cached) = &mut self.cached
@@ -62,6 +90,9 @@ impl<B: Backend> Runner<'_, B> {
             let task = io.task;
             if cached.begins_batch(task, ends_plug) {
                 self.stack.begin_batch(now, task);
+            }
+            if cached.has_bytes() {
+                self.backend.bind_frames(io.token, cached.frames(io.token));
             }
             let is_blocked = self.stack.submit_buffered(now, io, self.backend) == Submitted::Blocked;
             if cached.ends_batch(task, ends_plug, is_blocked) {
@@ -86,6 +117,9 @@ impl<B: Backend> Runner<'_, B> {
     fn on_event(&mut self, now: Instant, event: Event) {
         match event {
             Event::Over { task, token, status, cost } => {
+                if status.is_ok() {
+                    self.check(task, token.into());
+                }
                 let process = &mut self.jobs.processes[task];
                 if status.is_ok() {
                     let (op, bytes) = process.operation(token.into());

@@ -1,6 +1,8 @@
 //! Touches of memory through a mapping: page faults.
 
-use super::{Call, CallDone, Entry, Instant, PAGE_SIZE, PageCache, PageFlags, Phase, Progress, Slot, Status, Step};
+use super::{
+    ByteCopy, Call, CallDone, Entry, Instant, PAGE_SIZE, PageCache, PageFlags, Phase, Progress, Slot, Status, Step, Way,
+};
 use crate::cache::Context;
 use crate::cache::fault::{fault_around, hints_active, on_hit, on_miss};
 
@@ -30,6 +32,10 @@ impl PageCache {
                     None => continue,
                 }
             }
+            if write && self.must_be_stable(slot) {
+                return Step::Page(slot);
+            }
+            self.copy_touched(&at.call, slot, write);
             self.map_about(at, slot, write);
             return if write { self.store(now, at, slot) } else { Step::Done(Status::Ok) };
         }
@@ -46,8 +52,20 @@ impl PageCache {
             return None;
         }
         self.resident.access(slot, Context::Fault);
+        self.copy_touched(call, slot, write);
         self.stats.touches += 1;
         Some(call.done(0))
+    }
+
+    /// What a load or store of the call's bytes moves, as far as they lie in the page.
+    #[inline]
+    fn copy_touched(&mut self, call: &Call, slot: Slot, write: bool) {
+        if self.config.copies {
+            let (frame_offset, way) = (call.offset % PAGE_SIZE, if write { Way::ToFrame } else { Way::ToCall });
+            let bytes = call.bytes.min(PAGE_SIZE - frame_offset) as u32;
+            let (&Call { task, token, .. }, frame_offset) = (call, frame_offset as u32);
+            self.copies.push_back(ByteCopy { task, token, slot, frame_offset, bytes, call_offset: 0, way });
+        }
     }
 
     fn page_for_fault(&mut self, now: Instant, at: &mut Progress) -> Option<Slot> {

@@ -47,7 +47,8 @@ impl Cause {
             | CallKind::SyncRange
             | CallKind::Fadvise(_)
             | CallKind::Truncate
-            | CallKind::DropCaches => Self::Fsync,
+            | CallKind::DropCaches
+            | CallKind::Invalidate => Self::Fsync,
         }
     }
 }

@@ -7,13 +7,9 @@ use crate::op::{Flags, Op};
 impl PageCache {
     /// Tags what is dirty now: pages that become dirty later are not this call's, so that it ends however busy writers are.
     pub(super) fn begin_sync(&mut self, at: &mut Progress) {
-        let Call { kind, offset, bytes, .. } = at.call;
-        let (first, end) = match (kind, bytes) {
-            (CallKind::Fsync | CallKind::Fdatasync, _) => (0, u64::MAX),
-            (CallKind::SyncRange, 0) => (offset, u64::MAX),
-            _ => (offset, offset.saturating_add(bytes)),
-        };
-        (at.first, at.end, at.phase) = (first / PAGE_SIZE, end.div_ceil(PAGE_SIZE), Phase::Write);
+        let Call { offset, bytes, .. } = at.call;
+        let end = if bytes == 0 { u64::MAX } else { offset.saturating_add(bytes) };
+        (at.first, at.end, at.phase) = (offset / PAGE_SIZE, end.div_ceil(PAGE_SIZE), Phase::Write);
         at.pos = at.first;
         if at.first < at.end {
             self.resident.pages_mut().tag_to_write(at.file, at.first, at.end - 1);
@@ -109,6 +105,29 @@ impl PageCache {
         let file = self.files[at.file.0 as usize];
         let open = &mut self.opens[at.call.open.0 as usize];
         if core::mem::replace(&mut open.errors_seen, file.errors) == file.errors { Status::Ok } else { file.error }
+    }
+
+    /// Pages of the range go, whoever maps them: what is dirty is written, what is being read or written is waited for.
+    pub(super) fn step_invalidate(&mut self, at: &mut Progress) -> Step {
+        if at.phase == Phase::Start {
+            let Call { offset, bytes, .. } = at.call;
+            let end = if bytes == 0 { u64::MAX } else { offset.saturating_add(bytes) };
+            (at.pos, at.end, at.phase) = (offset / PAGE_SIZE, end.div_ceil(PAGE_SIZE), Phase::Pages);
+        }
+        while let Some((index, slot)) = self.resident.pages().next(at.file, at.pos).filter(|&(n, _)| n < at.end) {
+            at.pos = index;
+            let pages = self.resident.pages();
+            if pages.has(slot, PageFlags::DIRTY) && !pages.has(slot, PageFlags::WRITEBACK) {
+                let source = self.writes_for(&at.call);
+                self.write_out(&source, at.file, index, slot);
+                self.bios.close();
+                self.note_clean(at.file);
+            }
+            if self.resident.drop_page(slot).is_none() {
+                return Step::Page(slot);
+            }
+        }
+        Step::Done(Status::Ok)
     }
 
     /// Pages behind the new end go, without a shadow, when nobody reads or writes them any more.

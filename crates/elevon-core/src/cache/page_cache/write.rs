@@ -49,7 +49,7 @@ impl PageCache {
             }
         };
         let pages = self.resident.pages();
-        if pages.has(slot, PageFlags::LOCKED) {
+        if pages.has(slot, PageFlags::LOCKED) || self.must_be_stable(slot) {
             return Some(Step::Page(slot));
         }
         if !pages.has(slot, PageFlags::UPTODATE) {
@@ -75,6 +75,12 @@ impl PageCache {
         at.pos += 1;
         (at.read_alone, at.starved) = (false, None);
         self.balance(now, at)
+    }
+
+    /// The page is being written and may not change meanwhile.
+    #[inline]
+    pub(super) fn must_be_stable(&self, slot: Slot) -> bool {
+        self.config.copies && self.resident.pages().has(slot, PageFlags::WRITEBACK)
     }
 
     /// A page becomes dirty, in the name of a task.

@@ -1,0 +1,189 @@
+//! The page frames of a cache with real bytes: one mapping, a page a frame, memory taken as frames are first used.
+//!
+//! Frames that a command reads into or writes from count as in flight. The policy above never moves bytes of such a frame (a page
+//! that is being read is locked, one that is being written is stable), and that is asserted here before any byte moves.
+
+use elevon_core::cache::Slot;
+use elevon_core::cache::page_cache::{ByteCopy, Way};
+use elevon_core::units::PAGE_SIZE;
+
+use crate::buffers::Span;
+
+const PAGE: usize = PAGE_SIZE as usize;
+
+/// Commands on a frame.
+#[derive(Clone, Copy, Default)]
+struct InFlight {
+    /// The device fills it.
+    reads: u16,
+    /// The device takes from it.
+    writes: u16,
+}
+
+/// All frames.
+pub(crate) struct Frames {
+    memory: *mut u8,
+    in_flight: Vec<InFlight>,
+    /// By token: the frames of a bio, in order.
+    bios: Vec<Vec<Slot>>,
+}
+
+// SAFETY: the frames own their mapping; nothing about it is bound to a thread.
+unsafe impl Send for Frames {}
+
+impl Drop for Frames {
+    fn drop(&mut self) {
+        if self.in_flight.iter().any(|frame| frame.reads > 0 || frame.writes > 0) {
+            // A command was abandoned: the kernel may still use this memory, so nobody else ever does.
+            return;
+        }
+        // SAFETY: mapped in `Frames::new` with this length, unmapped once.
+        unsafe { libc::munmap(self.memory.cast(), self.in_flight.len() * PAGE) };
+    }
+}
+
+impl Frames {
+    /// So many frames, all zero.
+    pub(crate) fn new(count: u64) -> std::io::Result<Self> {
+        let count = usize::try_from(count).ok().filter(|count| *count > 0 && *count <= usize::MAX / 2 / PAGE);
+        let count = count.ok_or_else(|| std::io::Error::from_raw_os_error(libc::ENOMEM))?;
+        let (access, kind) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
+        // SAFETY: a fresh anonymous mapping, of a length above zero, overlaps nothing.
+        let memory = unsafe { libc::mmap(std::ptr::null_mut(), count * PAGE, access, kind, -1, 0) };
+        if memory == libc::MAP_FAILED {
+            return Err(std::io::Error::last_os_error());
+        }
+        Ok(Self { memory: memory.cast(), in_flight: vec![InFlight::default(); count], bios: Vec::new() })
+    }
+
+    /// The data of a bio lies in these frames.
+    pub(crate) fn bind(&mut self, bio: usize, frames: &[Slot]) {
+        if self.bios.len() <= bio {
+            self.bios.resize_with(bio + 1, Vec::new);
+        }
+        self.bios[bio].clear();
+        self.bios[bio].extend_from_slice(frames);
+    }
+
+    fn address(&self, slot: Slot, offset: usize) -> *mut u8 {
+        let slot = slot.0 as usize;
+        assert!(slot < self.in_flight.len() && offset < PAGE, "a frame that is not there");
+        // SAFETY: inside the mapping by the assertion above.
+        unsafe { self.memory.add(slot * PAGE + offset) }
+    }
+
+    /// Marks bytes `[offset, offset + len)` of a bio as in flight and says where they lie: a span for each run of neighbouring frames.
+    pub(crate) fn start(&mut self, bio: usize, offset: u64, len: u64, is_read: bool, spans: &mut Vec<Span>) {
+        let (mut offset, mut left) = (offset as usize, len as usize);
+        while left > 0 {
+            let slot = self.bios[bio][offset / PAGE];
+            let bytes = left.min(PAGE - offset % PAGE);
+            let address = self.address(slot, offset % PAGE);
+            let extends = spans.last_mut().filter(|last| last.is_of_frames() && last.end() == address);
+            // The rest of a frame whose beginning is in the span counts with it.
+            if extends.is_none() || offset % PAGE == 0 {
+                let frame = &mut self.in_flight[slot.0 as usize];
+                *if is_read { &mut frame.reads } else { &mut frame.writes } += 1;
+            }
+            match extends {
+                Some(last) => last.len += bytes,
+                None => spans.push(Span::of_frames(address, bytes)),
+            }
+            (offset, left) = (offset + bytes, left - bytes);
+        }
+    }
+
+    /// The command of a span is over.
+    pub(crate) fn finish(&mut self, span: &Span, is_read: bool) {
+        let first = span.address as usize - self.memory as usize;
+        for slot in first / PAGE..(first + span.len).div_ceil(PAGE) {
+            let frame = &mut self.in_flight[slot];
+            *if is_read { &mut frame.reads } else { &mut frame.writes } -= 1;
+        }
+    }
+
+    /// Moves the bytes of a copy. `buffer`: that of its I/O, where it has one.
+    pub(crate) fn carry_out(&mut self, copy: &ByteCopy, buffer: Option<&mut [u8]>) {
+        let &ByteCopy { slot, frame_offset, bytes, call_offset, way, .. } = copy;
+        let (from, len) = (frame_offset as usize, bytes as usize);
+        if len == 0 {
+            return;
+        }
+        assert!(from + len <= PAGE, "a copy leaves its frame");
+        let frame = self.address(slot, from);
+        let InFlight { reads, writes } = self.in_flight[slot.0 as usize];
+        assert!(reads == 0 && (way == Way::ToCall || writes == 0), "bytes of {slot:?} move while it is in flight");
+        let place = |buffer: Option<&mut [u8]>| -> *mut u8 {
+            let buffer = buffer.expect("a call that moves bytes has a buffer");
+            buffer[call_offset as usize..][..len].as_mut_ptr()
+        };
+        // SAFETY: both ends lie inside what they belong to, by the assertion and the slicing above, and never overlap: one is a
+        // buffer of a task, the other our own mapping. No command writes to the frame, and none reads it while it is changed.
+        unsafe {
+            match way {
+                Way::ToCall => std::ptr::copy_nonoverlapping(frame, place(buffer), len),
+                Way::ToFrame => std::ptr::copy_nonoverlapping(place(buffer), frame, len),
+                Way::Zero => std::ptr::write_bytes(self.address(slot, 0), 0, PAGE),
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use elevon_core::units::TaskId;
+
+    use super::*;
+
+    fn copy(slot: u32, frame_offset: u32, bytes: u32, way: Way) -> ByteCopy {
+        ByteCopy { task: TaskId(0), token: 0, slot: Slot(slot), frame_offset, bytes, call_offset: 1, way }
+    }
+
+    fn frames(bio: &[u32]) -> Frames {
+        let mut frames = Frames::new(8).expect("memory");
+        frames.bind(0, &bio.iter().map(|&slot| Slot(slot)).collect::<Vec<_>>());
+        frames
+    }
+
+    #[test]
+    fn neighbouring_frames_are_one_span_and_each_counts_once() {
+        let mut frames = frames(&[2, 3, 6]);
+        let mut spans = Vec::new();
+        // Cut within frame 2 and joined again, as a bio that was split and merged.
+        frames.start(0, 0, 512, true, &mut spans);
+        frames.start(0, 512, 3 * PAGE_SIZE - 512, true, &mut spans);
+        assert_eq!(spans.iter().map(|span| span.len).collect::<Vec<_>>(), [2 * PAGE, PAGE]);
+        let reads = |frames: &Frames| frames.in_flight.iter().map(|frame| frame.reads).collect::<Vec<_>>();
+        assert_eq!(reads(&frames), [0, 0, 1, 1, 0, 0, 1, 0]);
+        spans.iter().for_each(|span| frames.finish(span, true));
+        assert_eq!(reads(&frames), [0; 8]);
+    }
+
+    #[test]
+    fn bytes_go_there_and_back() {
+        let mut frames = frames(&[]);
+        let (mut there, mut back) = ([7; 16], [0; 16]);
+        frames.carry_out(&copy(5, 0, 1, Way::Zero), None);
+        frames.carry_out(&copy(5, 4090, 6, Way::ToFrame), Some(&mut there));
+        frames.carry_out(&copy(5, 4088, 8, Way::ToCall), Some(&mut back));
+        assert_eq!(back, [0, 0, 0, 7, 7, 7, 7, 7, 7, 0, 0, 0, 0, 0, 0, 0]);
+    }
+
+    #[test]
+    #[should_panic(expected = "in flight")]
+    fn a_frame_that_is_being_written_does_not_change() {
+        let mut frames = frames(&[1]);
+        let mut buffer = [0; 16];
+        frames.start(0, 0, 4096, false, &mut Vec::new());
+        frames.carry_out(&copy(1, 0, 8, Way::ToCall), Some(&mut buffer));
+        frames.carry_out(&copy(1, 0, 8, Way::ToFrame), Some(&mut buffer));
+    }
+
+    #[test]
+    #[should_panic(expected = "in flight")]
+    fn a_frame_that_is_being_read_is_not_looked_at() {
+        let mut frames = frames(&[1]);
+        frames.start(0, 0, 512, true, &mut Vec::new());
+        frames.carry_out(&copy(1, 0, 8, Way::ToCall), Some(&mut [0; 16]));
+    }
+}
