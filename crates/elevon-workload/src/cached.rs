@@ -20,13 +20,13 @@
 
 use std::collections::VecDeque;
 
-use elevon_core::activity::Submitter;
+use elevon_core::activity::{Origin, Submitter};
 use elevon_core::cache::page_cache::{
     ByteCopy, CacheConfig, CacheIo, Call, CallDone, CallKind, Called, OpenId, PageCache, Way,
 };
 use elevon_core::cache::readahead::Advice;
 use elevon_core::cache::{FileId, Slot};
-use elevon_core::ioprio::CpuPolicy;
+use elevon_core::ioprio::{CpuPolicy, PrioClass};
 use elevon_core::op::{Flags, Op};
 use elevon_core::stack::{Io, Stack};
 use elevon_core::stats::{CacheUse, CallStats};
@@ -34,6 +34,7 @@ use elevon_core::status::Status;
 use elevon_core::units::{Bytes, Instant, LayoutId, Nanos, PAGE_SIZE, Sector, TaskId, TenantId};
 use elevon_formats::fio::spec::{Fadvise, JobSpec};
 
+use crate::chance::split_mix;
 use crate::jobs::{Jobs, Member};
 use crate::process::{CpuCost, Process};
 use crate::region::{File, Region, largest_block};
@@ -192,6 +193,45 @@ pub struct Traffic {
     pub writeback_pages: u64,
 }
 
+/// Who is RT in an experiment's controls, whatever the content: `activity=oracle`, `faults` and `random:PERMILLE`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Control {
+    /// Bios that somebody waits for when they are submitted: of a read, a fault, or a sync.
+    Oracle,
+    /// All that faults of mappings read, readahead too.
+    Faults,
+    /// So many of a thousand bios, whatever they are for.
+    Random {
+        /// 0 to 1000.
+        permille: u16,
+        /// Which ones.
+        seed: u64,
+    },
+}
+
+impl Control {
+    /// What the words mean; `None` for others.
+    pub fn parse(text: &str) -> Option<Self> {
+        match text {
+            "oracle" => Some(Self::Oracle),
+            "faults" => Some(Self::Faults),
+            _ => {
+                let permille = text.strip_prefix("random:")?.parse().ok().filter(|permille| *permille <= 1000)?;
+                Some(Self::Random { permille, seed: 0 })
+            }
+        }
+    }
+
+    /// Whether bio number `n` of a run is RT. `is_mapped`: its task has its files mapped.
+    fn picks(self, n: u64, io: &CacheIo, is_mapped: bool) -> bool {
+        match self {
+            Self::Oracle => matches!(io.origin, Origin::Fault | Origin::Read | Origin::Fsync),
+            Self::Faults => is_mapped && io.op == Op::Read,
+            Self::Random { permille, seed } => split_mix(&mut (seed ^ (n << 20))) % 1000 < u64::from(permille),
+        }
+    }
+}
+
 /// The layer. One for a run.
 #[derive(Debug)]
 pub struct Cached {
@@ -207,6 +247,8 @@ pub struct Cached {
     /// By task, the flusher's last.
     plugs: Vec<Plug>,
     device_end: Sector,
+    control: Option<Control>,
+    promoted: u64,
     pub(crate) events: VecDeque<Event>,
     has_bytes: bool,
     /// Bytes to move before the next bio is submitted and before an I/O is over.
@@ -243,6 +285,8 @@ impl Cached {
             layouts: Vec::new(),
             plugs: vec![Plug::default(); flusher.index() + 1],
             device_end: Sector::ZERO + stack.config().size,
+            control: None,
+            promoted: 0,
             events: VecDeque::new(),
         };
         cached.add_files(jobs);
@@ -257,6 +301,16 @@ impl Cached {
             cached.users.push(user);
         }
         cached
+    }
+
+    /// Who is RT is said by this, and not by content.
+    pub const fn set_control(&mut self, control: Control) {
+        self.control = Some(control);
+    }
+
+    /// Bios that became RT by the control.
+    pub const fn promoted(&self) -> u64 {
+        self.promoted
     }
 
     /// The cache, for its statistics.
@@ -648,14 +702,21 @@ impl Cached {
 
     /// A bio of the cache as an I/O of the stack, with the frames it goes to; `None` where there is none now.
     pub(crate) fn next_io(&mut self, now: Instant, stack: &mut Stack) -> Option<(Io, bool)> {
-        let CacheIo { token, task, op, flags, sector, bytes, ioprio, tenant, ends_plug, .. } =
-            self.cache.poll_io(now)?;
+        let io = self.cache.poll_io(now)?;
+        let CacheIo { token, task, op, flags, sector, bytes, mut ioprio, tenant, ends_plug, .. } = io;
         while self.layouts.len() <= token as usize {
             self.layouts.push(stack.register_layout(elevon_core::layout::Layout::contiguous(PAGE_SIZE, 0)));
         }
         let layout = self.layouts[token as usize];
         if op != Op::Flush {
             stack.set_layout(layout, self.cache.frames(token).iter().map(|slot| u64::from(slot.0)));
+        }
+        if let Some(control) = self.control
+            && control.picks(self.traffic.bios, &io, self.users.get(task.index()).is_some_and(|user| user.is_mapped))
+            && ioprio.class() != PrioClass::Rt
+        {
+            ioprio = ioprio.with_class(PrioClass::Rt);
+            self.promoted += 1;
         }
         let pages = bytes.get() / PAGE_SIZE;
         let traffic = &mut self.traffic;

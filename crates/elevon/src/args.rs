@@ -181,6 +181,9 @@ pub(crate) struct ReproduceArgs {
     /// Also write the figures as one self-contained page
     #[arg(long, value_name = "FILE")]
     pub(crate) html: Option<PathBuf>,
+    /// At the published sizes, where an experiment is scaled down otherwise
+    #[arg(long)]
+    pub(crate) full: bool,
 }
 
 #[derive(Args, Debug)]

@@ -207,6 +207,9 @@ fn run_jobs<B: Backend>(
     let observer = &mut WatchAsObserver(watch);
     let Some(cache) = &plan.cache else { return (run::run(stack, jobs, backend, observer), None) };
     let mut cached = Cached::new(cache.config(stack.config()), cache.cost, cpu, jobs, stack);
+    if let Some(control) = cache.control(plan.seed) {
+        cached.set_control(control);
+    }
     (run::run_cached(stack, jobs, &mut cached, backend, observer), Some(cached))
 }
 

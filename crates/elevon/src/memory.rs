@@ -7,7 +7,7 @@ use elevon_core::kernel::Kernel;
 use elevon_core::stack::StackConfig;
 use elevon_core::units::{Bytes, PAGE_SIZE, TaskId};
 use elevon_sim::device::text::Fields;
-use elevon_workload::cached::CacheCost;
+use elevon_workload::cached::{CacheCost, Control};
 
 use crate::failure::Failure;
 
@@ -22,6 +22,8 @@ pub(crate) struct CachePlan {
     /// The flusher's task is set when the jobs are known, what the device says when it is.
     config: CacheConfig,
     pub(crate) cost: CacheCost,
+    /// A control of an experiment in the place of `activity=`.
+    control: Option<(Control, String)>,
 }
 
 /// What the command line says of memory.
@@ -60,12 +62,19 @@ impl CachePlan {
             }
         };
         config.set_kernel(kernel);
+        let mut control = None;
         for (key, value) in of_cache {
+            if key == "activity" {
+                control = Control::parse(value).map(|control| (control, value.clone()));
+                if control.is_some() {
+                    continue;
+                }
+            }
             config.set(key, value).map_err(|error| Failure::input(format!("--set {error}")))?;
         }
         // On a real clock the time really passes.
         let cost = if config.copies { CacheCost::default() } else { cost };
-        Ok(Some(Self { config, cost }))
+        Ok(Some(Self { config, cost, control }))
     }
 
     /// The cache before such a stack.
@@ -81,37 +90,36 @@ impl CachePlan {
         self.config.memory
     }
 
+    /// Who is RT in the place of content.
+    pub(crate) fn control(&self, seed: u64) -> Option<Control> {
+        self.control.as_ref().map(|&(control, _)| match control {
+            Control::Random { permille, .. } => Control::Random { permille, seed },
+            Control::Oracle | Control::Faults => control,
+        })
+    }
+
     /// The machine's memory, and what others have of it.
     pub(crate) const fn sizes(&self) -> (Bytes, Bytes) {
         (self.config.memory, self.config.reserved)
     }
 
     /// Names of policy and activity.
-    pub(crate) const fn names(&self) -> (&'static str, &'static str) {
-        (self.config.policy.name(), self.config.activity.name())
+    pub(crate) fn names(&self) -> (&'static str, &str) {
+        let activity = self.control.as_ref().map_or(self.config.activity.name(), |(_, name)| name);
+        (self.config.policy.name(), activity)
     }
 
     /// Its settings, for the list of what a run was.
     pub(crate) fn rows(&self) -> Vec<(&'static str, String)> {
-        let CacheConfig {
-            memory,
-            reserved,
-            policy,
-            ra_pages,
-            activity,
-            dirty,
-            flusher_times,
-            extra_free,
-            write_mode,
-            ..
-        } = &self.config;
+        let CacheConfig { memory, reserved, policy, ra_pages, dirty, flusher_times, extra_free, write_mode, .. } =
+            &self.config;
         let centisecs = |span: elevon_core::units::Nanos| (span.as_millis() / 10).to_string();
         let mut rows = vec![
             ("memory", text_of(*memory)),
             ("others", text_of(*reserved)),
             ("cache", policy.name().to_owned()),
             ("cache_mode", write_mode.name().to_owned()),
-            ("activity", activity.name().to_owned()),
+            ("activity", self.names().1.to_owned()),
             ("read_ahead_kb", (ra_pages * 4).to_string()),
             ("dirty_ratio", dirty.dirty.to_string()),
             ("dirty_background_ratio", dirty.background.to_string()),

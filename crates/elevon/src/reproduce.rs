@@ -5,6 +5,7 @@
 
 mod aligned_bio;
 mod bfq_injection;
+mod content_ioprio;
 mod io_throttle;
 mod io_ticks;
 mod lab;
@@ -34,6 +35,11 @@ const EXPERIMENTS: &[Experiment] = &[
         run: bfq_injection::report,
     },
     Experiment {
+        name: "content-ioprio",
+        summary: "seed 000: priority by the activity of cached pages; four cases, with an oracle and chance as controls",
+        run: content_ioprio::report,
+    },
+    Experiment {
         name: "io-throttle",
         summary: "seed 004: what throttle hooks cost who has no rule, a counter that spares it; RT and BE under a limit",
         run: io_throttle::report,
@@ -57,7 +63,7 @@ pub(crate) fn reproduce(args: &ReproduceArgs) -> Result<Outcome, Failure> {
         let known: Vec<&str> = EXPERIMENTS.iter().map(|experiment| experiment.name).collect();
         return Err(Failure::input(format!("reproduce: no experiment {name}; there are {}", known.join(", "))));
     };
-    let lab = Lab::on_signals()?;
+    let lab = Lab::on_signals(args.full)?;
     let document = match (experiment.run)(&lab) {
         Err(_) if lab.is_interrupted() => return Ok(Outcome::Interrupted),
         other => other?,

@@ -36,6 +36,8 @@ pub struct CacheIo {
     pub bytes: Bytes,
     /// Priority: what the activity made of it, else the task's.
     pub ioprio: IoPrio,
+    /// What it is for, as its activity was judged.
+    pub origin: Origin,
     /// Who is charged.
     pub tenant: TenantId,
     /// Vectors, 1 to 256; 0 for a flush.
@@ -149,9 +151,10 @@ impl Bios {
 
     fn take(&mut self, source: &Source, sector: Sector) -> u32 {
         let id = self.free.pop().unwrap_or(self.table.len() as u32);
-        let &Source { task, tenant, op, flags, submitter, .. } = source;
+        let &Source { task, tenant, op, flags, submitter, origin } = source;
         let (token, bytes, ioprio) = (u64::from(id), Bytes::ZERO, submitter.task);
-        let io = CacheIo { token, task, op, flags, sector, bytes, ioprio, tenant, vectors: 0, ends_plug: false };
+        let (vectors, ends_plug) = (0, false);
+        let io = CacheIo { token, task, op, flags, sector, bytes, ioprio, origin, tenant, vectors, ends_plug };
         match self.table.get_mut(id as usize) {
             Some(bio) => {
                 bio.frames.clear();
@@ -167,7 +170,8 @@ impl Bios {
         let Some(Building { bio, content, source, wanted }) = self.building.take() else { return };
         let origin = if wanted || source.op == Op::Write { source.origin } else { Origin::Readahead };
         let ioprio = self.promoter.finish(&content, IoPrio::NONE, source.submitter, origin);
-        self.table[bio as usize].io.ioprio = ioprio.or(source.submitter.task);
+        let io = &mut self.table[bio as usize].io;
+        (io.ioprio, io.origin) = (ioprio.or(source.submitter.task), origin);
         self.enqueue(source.task, bio);
     }
 

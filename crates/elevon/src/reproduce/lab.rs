@@ -21,6 +21,7 @@ pub(super) struct Job {
 /// Makes runs.
 pub(super) struct Lab {
     interrupt: Interrupt,
+    full: bool,
 }
 
 /// Keeps every event of a run.
@@ -41,15 +42,20 @@ impl Watch for Tape {
 
 impl Lab {
     /// A lab whose runs SIGINT ends.
-    pub(super) fn on_signals() -> Result<Self, Failure> {
+    pub(super) fn on_signals(full: bool) -> Result<Self, Failure> {
         let interrupt =
             Interrupt::on_signals().map_err(|e| Failure::Machine(format!("cannot watch for signals: {e}")))?;
-        Ok(Self { interrupt })
+        Ok(Self { interrupt, full })
     }
 
     #[cfg(test)]
     pub(super) fn quiet() -> Self {
-        Self { interrupt: Interrupt::new() }
+        Self { interrupt: Interrupt::new(), full: false }
+    }
+
+    /// Whether the published sizes are wanted.
+    pub(super) const fn is_full(&self) -> bool {
+        self.full
     }
 
     pub(super) fn is_interrupted(&self) -> bool {

@@ -83,6 +83,9 @@ pub(super) fn of(plan: &CachePlan, cached: &Cached) -> CacheResult {
             ));
         }
     }
+    if plan.control(0).is_some() {
+        groups.push(group("control", &[("promoted", cached.promoted())]));
+    }
     let (memory, others) = plan.sizes();
     let (policy, activity) = plan.names();
     CacheResult { memory, others, policy: policy.to_owned(), activity: activity.to_owned(), groups }

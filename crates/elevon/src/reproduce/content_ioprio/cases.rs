@@ -1,0 +1,171 @@
+//! The four cases: what is run, and which figures of it.
+
+use elevon_core::stats::CallStats;
+use elevon_report::result::{JobResult, RunResult};
+use elevon_report::summary::{bandwidth, total};
+
+use super::sweep::{Place, Row, Sweep};
+use crate::failure::Failure;
+use crate::reproduce::lab::{Job, Lab};
+use crate::reproduce::parameters::Parameters;
+
+macro_rules! job {
+    ($file:literal) => {
+        Job {
+            path: concat!("experiments/content-ioprio/", $file),
+            text: include_str!(concat!("../../../../../experiments/content-ioprio/", $file)),
+        }
+    };
+}
+
+const FAULTS: Job = job!("faults.fio");
+const RANDREAD: Job = job!("randread.fio");
+const LAUNCH: Job = job!("launch.fio");
+const STORAGE: Job = job!("storage.fio");
+const SQLITE: Job = job!("sqlite.fio");
+
+const SCHEDULERS: [&str; 2] = ["mq-deadline", "bfq"];
+
+/// How large everything is.
+pub(super) struct Scale<'a> {
+    pub(super) parameters: &'a Parameters,
+    pub(super) full: bool,
+    /// Seeds to run, at most.
+    pub(super) seeds: usize,
+}
+
+impl Scale<'_> {
+    /// The parameter, or the one of the full size.
+    pub(super) fn text(&self, key: &str) -> &'static str {
+        if self.full { self.parameters.text(&format!("{key}_full")) } else { self.parameters.text(key) }
+    }
+
+    /// By what times and bytes are to be multiplied.
+    pub(super) fn factor(&self) -> f64 {
+        self.parameters.numbers("size.scale")[usize::from(self.full)] as f64
+    }
+
+    fn seeds(&self) -> Vec<u64> {
+        let key = if self.full { "size.seeds_full" } else { "size.seeds" };
+        let mut seeds = self.parameters.numbers(key);
+        seeds.truncate(self.seeds);
+        seeds
+    }
+
+    fn options(&self, memory: &str) -> String {
+        format!("--kernel {} --memory {memory}", self.parameters.text("stack.kernel"))
+    }
+
+    /// UFS as it is fitted, and eMMC as it is; under each scheduler.
+    fn places(&self, fit: &str, devices: &[&str]) -> Vec<Place> {
+        let place = |device: &&str| {
+            let fit = if device.starts_with("ufs") { fit } else { "" };
+            SCHEDULERS.map(|scheduler| Place { device: format!("{device}{fit}"), scheduler })
+        };
+        devices.iter().flat_map(place).collect()
+    }
+}
+
+const BOTH: [&str; 2] = ["ufs-2.1", "emmc-5.1"];
+
+fn job<'a>(run: &'a RunResult, name: &str) -> &'a JobResult {
+    run.jobs.iter().find(|job| job.name == name).expect("a job of the file")
+}
+
+fn faults_of(job: &JobResult) -> &CallStats {
+    &job.stats.cache.as_ref().expect("a buffered job").fault
+}
+
+fn seconds(job: &JobResult) -> f64 {
+    job.end.since(job.start).get() as f64 / 1e9
+}
+
+/// Case 1: microseconds a fault that waited, such faults a second, bytes a second of dd.
+fn waits(run: &RunResult) -> Vec<f64> {
+    let iowait = &faults_of(job(run, "costmem")).iowait;
+    let written = bandwidth(&job(run, "dd").stats.directions[1]);
+    let elapsed = seconds(job(run, "dd"));
+    vec![iowait.sum as f64 / 1e3 / iowait.count.max(1) as f64, iowait.count as f64 / elapsed, written / 1e6]
+}
+
+pub(super) fn case1(lab: &Lab, scale: &Scale<'_>, touch: &str) -> Result<Vec<Row>, Failure> {
+    let (size, pace) = (scale.text("size.file"), scale.text("case1.pace"));
+    let variables = [("TOUCH", touch), ("SIZE", size), ("PACE", pace), ("RAMP", scale.text("case1.ramp"))];
+    let options = scale.options(scale.text("size.memory"));
+    let seeds = scale.seeds();
+    let sweep = Sweep { job: FAULTS, variables: &variables, options: &options, seeds: &seeds, figures: waits };
+    sweep.on(lab, &scale.places(scale.parameters.text("case1.fit"), &BOTH))
+}
+
+/// Seconds of four files at a rate of megabytes a second.
+pub(super) fn dd_seconds(megabytes_a_second: f64) -> f64 {
+    4.0 * 2_048_000.0 * 1024.0 / 1e6 / megabytes_a_second
+}
+
+/// Case 2: MiB/s.
+fn read_rate(run: &RunResult) -> Vec<f64> {
+    vec![bandwidth(&total(run)) / f64::from(1 << 20)]
+}
+
+/// `tight`: less memory on a device as it is, instead of enough on a fitted one.
+pub(super) fn case2(lab: &Lab, scale: &Scale<'_>, tight: bool) -> Result<Vec<Row>, Failure> {
+    let variables = [("SIZE", scale.text("size.file"))];
+    let options = scale.options(scale.text(if tight { "case2.tight" } else { "size.memory" }));
+    let seeds = scale.seeds();
+    let sweep = Sweep { job: RANDREAD, variables: &variables, options: &options, seeds: &seeds, figures: read_rate };
+    let fit = if tight { "" } else { scale.parameters.text("case2.fit") };
+    sweep.on(lab, &scale.places(fit, if tight { &BOTH[..1] } else { &BOTH }))
+}
+
+/// Case 3: milliseconds of the launch, and of it those that faults waited.
+fn launch(run: &RunResult) -> Vec<f64> {
+    let launch = job(run, "launch");
+    let waited = faults_of(launch).iowait.sum as f64 / 1e6;
+    vec![seconds(launch) * 1e3, waited]
+}
+
+pub(super) fn case3(lab: &Lab, scale: &Scale<'_>, ttl: u64) -> Result<Vec<Row>, Failure> {
+    let plain = |key: &str| scale.parameters.text(key);
+    let variables = [
+        ("SET", scale.text("case3.set")),
+        ("FILL", scale.text("case3.fill")),
+        ("CPU", plain("case3.cpu")),
+        ("WRITER", plain("case3.writer")),
+        ("READER", plain("case3.reader")),
+    ];
+    let options = format!("{} --set min_ttl_ms={ttl}", scale.options(scale.text("size.memory")));
+    let seeds = scale.seeds();
+    let sweep = Sweep { job: LAUNCH, variables: &variables, options: &options, seeds: &seeds, figures: launch };
+    sweep.on(lab, &scale.places("", if ttl == 0 { &BOTH } else { &BOTH[..1] }))
+}
+
+/// Case 4: MB/s of the four parts.
+fn parts(run: &RunResult) -> Vec<f64> {
+    let rate = |(name, direction): (&str, usize)| {
+        let job = job(run, name);
+        job.stats.directions[direction].bytes as f64 / 1e6 / seconds(job)
+    };
+    [("sequential-read", 0), ("sequential-write", 1), ("random-read", 0), ("random-write", 1)].map(rate).to_vec()
+}
+
+pub(super) fn storage(lab: &Lab, scale: &Scale<'_>) -> Result<Vec<Row>, Failure> {
+    let variables = [("SIZE", scale.text("size.file"))];
+    let options = scale.options(scale.text("size.memory"));
+    let seeds = &scale.seeds()[..1];
+    let sweep = Sweep { job: STORAGE, variables: &variables, options: &options, seeds, figures: parts };
+    sweep.on(lab, &scale.places("", &BOTH))
+}
+
+/// Case 4: SQLite's transactions a second, two writes to each.
+fn transactions(run: &RunResult) -> Vec<f64> {
+    let sqlite = job(run, "sqlite");
+    vec![sqlite.stats.directions[1].ios as f64 / 2.0 / seconds(sqlite)]
+}
+
+pub(super) fn sqlite(lab: &Lab, scale: &Scale<'_>) -> Result<Vec<Row>, Failure> {
+    let variables = [("IO", scale.text("case4.io")), ("OTHERS", scale.parameters.text("case4.others"))];
+    let options = scale.options(scale.text("size.memory"));
+    let seeds = scale.seeds();
+    let sweep = Sweep { job: SQLITE, variables: &variables, options: &options, seeds: &seeds, figures: transactions };
+    sweep.on(lab, &scale.places("", &BOTH))
+}
