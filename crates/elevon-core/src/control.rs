@@ -162,8 +162,11 @@ impl Control {
         self.refresh();
     }
 
-    /// Changes a tenant's `io.max`.
+    /// Changes a tenant's `io.max`. Of this and of every other setting: nothing happens where the tenant was removed.
     pub fn set_io_max(&mut self, now: Instant, tenant: TenantId, change: impl FnOnce(&mut Limits)) {
+        if !self.tenants.is_alive(tenant) {
+            return;
+        }
         if self.exact_io_max {
             return self.set_limit(now, tenant, change);
         }
@@ -175,6 +178,9 @@ impl Control {
 
     /// Changes what v1's `blkio.throttle.*` say of a tenant.
     pub fn set_flat(&mut self, now: Instant, tenant: TenantId, change: impl FnOnce(&mut Limits)) {
+        if !self.tenants.is_alive(tenant) {
+            return;
+        }
         let mut limits = self.flat.limits(tenant);
         change(&mut limits);
         self.flat.set(now, tenant, limits);
@@ -183,6 +189,9 @@ impl Control {
 
     /// Changes a tenant's limits that are met to the nanosecond (ours).
     pub fn set_limit(&mut self, now: Instant, tenant: TenantId, change: impl FnOnce(&mut Limits)) {
+        if !self.tenants.is_alive(tenant) {
+            return;
+        }
         let mut limits = self.exact.limits(tenant);
         change(&mut limits);
         self.exact.set(now, tenant, limits);
@@ -214,6 +223,9 @@ impl Control {
 
     /// Sets a tenant's policy of priority.
     pub fn set_prio_policy(&mut self, tenant: TenantId, policy: PrioPolicy) {
+        if !self.tenants.is_alive(tenant) {
+            return;
+        }
         if tenant.index() >= self.prio.len() {
             self.prio.resize(tenant.index() + 1, PrioPolicy::NoChange);
         }
@@ -225,8 +237,10 @@ impl Control {
 
     /// Sets a tenant's target of latency; `None` for none.
     pub fn set_latency(&mut self, now: Instant, tenant: TenantId, target: Option<Nanos>) {
-        self.latency.set(now, &self.tenants, tenant, target);
-        self.refresh();
+        if self.tenants.is_alive(tenant) {
+            self.latency.set(now, &self.tenants, tenant, target);
+            self.refresh();
+        }
     }
 
     /// Sets a tenant's weight under io.cost, 1 to 10000.
@@ -259,6 +273,11 @@ impl Control {
     /// What a tenant is limited to, by `io.max` and by our limits.
     pub fn limits(&self, tenant: TenantId) -> [Limits; 2] {
         [self.max.limits(tenant), self.exact.limits(tenant)]
+    }
+
+    /// What v1's `blkio.throttle.*` say of a tenant.
+    pub fn flat_limits(&self, tenant: TenantId) -> Limits {
+        self.flat.limits(tenant)
     }
 
     /// A tenant's policy of priority.

@@ -8,11 +8,13 @@
 
 mod checkers;
 mod plan;
+mod tenants;
 #[cfg(test)]
 mod tests;
 
 pub use checkers::Violation;
 pub use plan::Plan;
+pub use tenants::Drawn;
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -21,15 +23,18 @@ use std::rc::Rc;
 
 use elevon_core::driver::{Accept, Command, Completion, Driver, Pieces, TimeoutAction};
 use elevon_core::event::{Event, EventKind};
+use elevon_core::ioprio::PrioPolicy;
 use elevon_core::op::Op;
 use elevon_core::stack::Stack;
 use elevon_core::status::Status;
-use elevon_core::units::{Bytes, Instant, Nanos, RequestId};
+use elevon_core::units::{Bytes, Instant, Nanos, RequestId, TenantId};
 use elevon_formats::fio::{MemorySource, ParsedJobs, parse, render};
 use elevon_workload::backend::Backend;
 use elevon_workload::jobs::{Jobs, JobsOptions};
 use elevon_workload::process::CpuCost;
 use elevon_workload::run::{Observer, Outcome, run};
+use elevon_workload::settings::Settings;
+use elevon_workload::tenants::tenant_of;
 
 use crate::device::fault::content::PowerCut;
 use crate::device::fault::oracle::Oracle;
@@ -39,6 +44,7 @@ use crate::profiles::open;
 use crate::simulation::Simulation;
 use checkers::{Checks, End, Issued, World, ensure};
 use plan::{Dice, tunable_value};
+use tenants::Seen;
 
 /// What a run without a violation came to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -71,8 +77,26 @@ enum Sabotage {
     OtherPriority,
     /// The device claims to have flushed and has not.
     LyingFlush,
+    /// They see a rule, a ledger, a count of rules, an I/O that is not there.
+    Sees(Wrong),
     /// The events lack one of this kind, the one of that number among them; 0 for all.
     Lacks(&'static str, u64),
+}
+
+/// What checkers of tenants see that is not so.
+#[cfg_attr(not(test), allow(dead_code, reason = "only tests make things wrong"))]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Wrong {
+    /// Every limit at half of what it is.
+    HalfLimits,
+    /// No rule at all.
+    NoRules,
+    /// A rule of io-throttle more than there are.
+    LiveRule,
+    /// A nanosecond more in the ledger.
+    Nanosecond,
+    /// An I/O more.
+    Call,
 }
 
 /// Runs a seed twice, and compares.
@@ -122,14 +146,21 @@ fn run_with(plan: &Plan, only: Option<&str>, sabotage: Option<Sabotage>) -> Resu
         tags,
         specs: Vec::new(),
         layouts: BTreeMap::new(),
+        tenants: Vec::new(),
+        tenants_stay: plan.tenants.as_ref().is_none_or(|tenants| tenants.removals.is_empty()),
+        policies: policies(plan),
+        largest_bio: 0,
+        slices: slices(plan, stack.limits().rotational),
+        conserves: false,
     };
     let checks = Rc::new(RefCell::new(Checks::new(world, only)));
+    let mut settings = Settings::default();
     let mut border = Border::new(plan, device, &description, Rc::clone(&checks), sabotage);
     for phase in 0..2 {
         if phase == 1 {
             border.heal();
         }
-        run_phase(plan, phase, &description, &mut stack, &mut border, &checks);
+        run_phase(plan, phase, &description, &mut stack, &mut border, &mut settings, &checks);
         if let Some(violation) = checks.borrow().violation.clone() {
             return Err(violation);
         }
@@ -146,6 +177,20 @@ fn run_with(plan: &Plan, only: Option<&str>, sabotage: Option<Sabotage>) -> Resu
             Ok(Summary { hash: checks.hash(), events: checks.events, faults, ended: now })
         }
     }
+}
+
+/// Priorities that tenants of a plan may give to what has another.
+fn policies(plan: &Plan) -> Vec<PrioPolicy> {
+    let text = plan.tenants.as_ref().map_or("", |tenants| &tenants.text);
+    let named = |policy: &PrioPolicy| text.contains(&format!("class = \"{}\"", policy.name()));
+    PrioPolicy::ALL.into_iter().filter(|policy| *policy == PrioPolicy::NoChange || named(policy)).collect()
+}
+
+/// By how much a window of `io.max` may be longer than it is.
+fn slices(plan: &Plan, rotational: bool) -> Nanos {
+    let rules = plan.kernel.rules();
+    let slice = if rotational { 100 } else { rules.throttle_slice_ms };
+    Nanos::from_millis(slice * if rules.throttle_in_series { 5 } else { 4 })
 }
 
 /// The jobs of a text, which must mean the same when written out and read again.
@@ -171,6 +216,7 @@ fn run_phase(
     description: &Description,
     stack: &mut Stack,
     border: &mut Border,
+    settings: &mut Settings,
     checks: &Rc<RefCell<Checks>>,
 ) {
     let parsed = jobs_of(&plan.jobs[phase]);
@@ -190,8 +236,16 @@ fn run_phase(
         stack.register_layout(layout)
     })
     .unwrap_or_else(|error| panic!("{error}"));
+    if let (0, Some(tenants)) = (phase, &plan.tenants) {
+        let tenants = tenants.plan(&parsed.jobs, &plan.kernel.rules());
+        *settings = Settings::new(stack, &tenants, border.now()).unwrap_or_else(|error| panic!("{error}"));
+    }
+    jobs.settings = std::mem::take(settings);
     {
         let mut checks = checks.borrow_mut();
+        let who = |spec: usize| stack.tenants().charged(tenant_of(jobs.tenants(), &parsed.jobs[spec]));
+        checks.world.tenants = jobs.members().iter().map(|member| who(member.spec)).collect();
+        checks.world.conserves = phase == 1 && plan.tunable_changes == 0 && !plan.idles();
         checks.world.specs = jobs.members().iter().map(|member| parsed.jobs[member.spec].clone()).collect();
         checks.world.layouts = layouts;
     }
@@ -202,10 +256,17 @@ fn run_phase(
         sabotage: border.sabotage,
         seen: 0,
         queued_bytes: 0,
+        removals: plan
+            .tenants
+            .as_ref()
+            .map_or_else(VecDeque::new, |tenants| tenants.removals.iter().copied().collect()),
     };
     let timeouts = stack.counters().timeouts;
     let outcome = run(stack, &mut jobs, border, &mut watch);
     let queued = watch.queued_bytes;
+    stack.control_mut().settle(border.now());
+    watch.look(border.now(), stack);
+    *settings = std::mem::take(&mut jobs.settings);
     stack.self_check();
     let mut checks = checks.borrow_mut();
     checks.on_idle();
@@ -237,6 +298,28 @@ struct Watch {
     /// Events of the kind that is to be left out.
     seen: u64,
     queued_bytes: u64,
+    removals: VecDeque<(Instant, TenantId)>,
+}
+
+impl Watch {
+    /// Shows the checkers where tenants are.
+    fn look(&mut self, now: Instant, stack: &Stack) {
+        let mut seen = Seen::new(now, stack);
+        if let Some(Sabotage::Sees(wrong)) = self.sabotage {
+            seen.spoil(wrong);
+        }
+        self.checks.borrow_mut().on_step(&seen);
+    }
+
+    /// Removes those whose time has come and who have no children.
+    fn remove(&mut self, now: Instant, stack: &mut Stack) {
+        while let Some(&(_, tenant)) = self.removals.front().filter(|(at, _)| *at <= now) {
+            self.removals.pop_front();
+            let _ = stack.remove_tenant(now, tenant);
+            let mut checks = self.checks.borrow_mut();
+            checks.world.tenants.iter_mut().for_each(|task| *task = stack.tenants().charged(*task));
+        }
+    }
 }
 
 impl Observer for Watch {
@@ -259,6 +342,9 @@ impl Observer for Watch {
     }
 
     fn on_step(&mut self, stack: &mut Stack) {
+        let now = self.checks.borrow().now;
+        self.look(now, stack);
+        self.remove(now, stack);
         if self.dice.percent(20) {
             stack.self_check();
         }
@@ -383,7 +469,9 @@ impl Driver for Border {
 
 impl Backend for Border {
     fn now(&mut self) -> Instant {
-        self.simulation.now()
+        let now = self.simulation.now();
+        self.checks.borrow_mut().now = now;
+        now
     }
 
     fn poll_completion(&mut self) -> Option<Completion> {

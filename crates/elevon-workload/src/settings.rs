@@ -83,6 +83,9 @@ impl Settings {
 
     fn apply(&mut self, stack: &mut Stack, now: Instant, tenant: TenantId, setting: &Setting) -> Result<(), String> {
         let refused = |error: &dyn std::fmt::Display| format!("{}: {error}", setting.name());
+        if !stack.tenants().is_alive(tenant) {
+            return Err(refused(&"the tenant was removed"));
+        }
         let control = stack.control_mut();
         match setting {
             Setting::IoMax(max) => control.set_io_max(now, tenant, |limits| max_into(max, limits)),

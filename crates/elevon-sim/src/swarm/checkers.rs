@@ -5,6 +5,7 @@
 
 mod border;
 mod events;
+mod tenants;
 
 pub(super) use events::name;
 
@@ -14,12 +15,15 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use elevon_core::account::DiskStats;
 use elevon_core::driver::{Command, Completion, Piece};
 use elevon_core::event::{Event, EventKind};
+use elevon_core::ioprio::PrioPolicy;
 use elevon_core::kernel::Rules;
 use elevon_core::layout::Layout;
 use elevon_core::limits::QueueLimits;
 use elevon_core::stack::Counters;
-use elevon_core::units::Instant;
+use elevon_core::units::{Instant, Nanos, SECTOR_SIZE, TaskId, TenantId};
 use elevon_formats::fio::JobSpec;
+
+use super::tenants::Seen;
 
 /// What a checker finds wrong.
 pub(super) type Verdict = Result<(), String>;
@@ -36,6 +40,24 @@ pub(super) struct World {
     pub(super) specs: Vec<JobSpec>,
     /// Buffers of the phase under way, by task and token.
     pub(super) layouts: BTreeMap<(u32, u64), Layout>,
+    /// Who is charged for each task of the phase under way; the root beyond them.
+    pub(super) tenants: Vec<TenantId>,
+    /// Nobody removes a tenant.
+    pub(super) tenants_stay: bool,
+    /// What tenants may make of a priority.
+    pub(super) policies: Vec<PrioPolicy>,
+    /// Bytes of the largest bio with data so far.
+    pub(super) largest_bio: u64,
+    /// Slices of `io.max` that a window may be longer than it is.
+    pub(super) slices: Nanos,
+    /// The device must have something to do while anything waits.
+    pub(super) conserves: bool,
+}
+
+impl World {
+    fn tenant_of(&self, task: TaskId) -> TenantId {
+        self.tenants.get(task.index()).copied().unwrap_or(TenantId(0))
+    }
 }
 
 /// A command that the device took, with the memory it moves.
@@ -69,6 +91,10 @@ pub(super) trait Checker {
     }
     /// An event; `issued` is the command of an Issue.
     fn on_event(&mut self, _world: &World, _event: &Event, _issued: Option<&Issued>) -> Verdict {
+        Ok(())
+    }
+    /// Everything that could happen at an instant has happened; more may follow at the same one.
+    fn on_step(&mut self, _world: &World, _seen: &Seen) -> Verdict {
         Ok(())
     }
     /// A phase is over and nothing is in flight.
@@ -110,6 +136,8 @@ pub(super) struct Checks {
     hash: DefaultHasher,
     pub(super) violation: Option<Violation>,
     pub(super) events: u64,
+    /// What the run was told last.
+    pub(super) now: Instant,
     history: VecDeque<Event>,
 }
 
@@ -128,10 +156,26 @@ impl Checks {
             ("flush", Box::<events::Flush>::default()),
             ("counters", Box::<events::Counts>::default()),
             ("little", Box::<events::Little>::default()),
+            ("exact", Box::<tenants::Exact>::default()),
+            ("slices", Box::<tenants::Slices>::default()),
+            ("io-throttle", Box::<tenants::Throttle>::default()),
+            ("held", Box::<tenants::Held>::default()),
+            ("io.stat", Box::<tenants::IoStat>::default()),
+            ("ledger", Box::<tenants::Ledger>::default()),
+            ("conservation", Box::<tenants::Conservation>::default()),
         ];
         let list = list.into_iter().filter(|(name, _)| only.is_none_or(|only| only == *name)).collect();
         let hash = DefaultHasher::new();
-        Self { world, list, unseen: VecDeque::new(), hash, violation: None, events: 0, history: VecDeque::new() }
+        Self {
+            world,
+            list,
+            unseen: VecDeque::new(),
+            hash,
+            violation: None,
+            events: 0,
+            now: Instant::ZERO,
+            history: VecDeque::new(),
+        }
     }
 
     /// Notes the first violation.
@@ -175,8 +219,15 @@ impl Checks {
         let Event { time, kind, task, cpu, op, flags, ioprio, sector, sectors, queue, tag } = *event;
         (std::mem::discriminant(&kind), time, task, cpu, op).hash(&mut self.hash);
         (flags.bits(), ioprio, sector, sectors, queue, tag).hash(&mut self.hash);
+        if kind == EventKind::BioQueue && op.has_data() {
+            self.world.largest_bio = self.world.largest_bio.max(u64::from(sectors) * SECTOR_SIZE);
+        }
         let issued = if kind == EventKind::Issue { self.unseen.pop_front() } else { None };
         self.each(|checker, world| checker.on_event(world, event, issued.as_ref()));
+    }
+
+    pub(super) fn on_step(&mut self, seen: &Seen) {
+        self.each(|checker, world| checker.on_step(world, seen));
     }
 
     pub(super) fn on_idle(&mut self) {

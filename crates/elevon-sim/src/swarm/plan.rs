@@ -13,6 +13,11 @@ use crate::device::fault::content::PowerCut;
 use crate::device::{Description, Device};
 use crate::profiles::{PROFILES, open};
 
+use super::tenants::Drawn;
+
+/// What the dice of tenants differ in.
+const TENANTS: u64 = u64::from_be_bytes(*b"tenants.");
+
 /// A stream of draws.
 #[derive(Clone, Debug)]
 pub(super) struct Dice {
@@ -28,7 +33,7 @@ impl Dice {
         self.counter += 1;
         below(draw(self.seed, u64::from_be_bytes(*b"swarm..."), self.counter), bound)
     }
-    fn range(&mut self, from: u64, to: u64) -> u64 {
+    pub(super) fn range(&mut self, from: u64, to: u64) -> u64 {
         from + self.below(to - from + 1)
     }
     pub(super) fn percent(&mut self, chance: u64) -> bool {
@@ -66,6 +71,8 @@ pub struct Plan {
     pub cpu: (u64, u64),
     /// The job files of the two phases.
     pub jobs: [String; 2],
+    /// Tenants, in most seeds.
+    pub tenants: Option<Drawn>,
 }
 
 impl fmt::Display for Plan {
@@ -78,6 +85,12 @@ impl fmt::Display for Plan {
         for (phase, jobs) in self.jobs.iter().enumerate() {
             writeln!(f, "  phase {}:", phase + 1)?;
             for line in jobs.lines() {
+                writeln!(f, "    {line}")?;
+            }
+        }
+        if let Some(tenants) = &self.tenants {
+            writeln!(f, "  tenants, removed {:?}:", tenants.removals)?;
+            for line in tenants.text.lines() {
                 writeln!(f, "    {line}")?;
             }
         }
@@ -107,6 +120,7 @@ impl Plan {
             tunable_changes: *dice.pick(&[0, 0, 5, 50]),
             cpu: *dice.pick(&[(0, 0), (1000, 500), (4000, 1400), (50_000, 0)]),
             jobs: Default::default(),
+            tenants: None,
         };
         settings(dice, &mut plan);
         let config = plan.stack_config(&description);
@@ -119,7 +133,32 @@ impl Plan {
         let limits = &config.limits;
         let budget = if plan.device.starts_with("hdd") || plan.device.starts_with("emmc") { 60 } else { 250 };
         plan.jobs = [(); 2].map(|()| jobs(dice, limits, description.size, budget));
+        plan.draw_tenants(&mut Dice::new(seed ^ TENANTS));
         plan
+    }
+
+    /// Draws tenants from dice of their own, so that a seed is otherwise what it was before there were any.
+    fn draw_tenants(&mut self, dice: &mut Dice) {
+        if dice.percent(70) {
+            let tenants = Drawn::new(dice, self.kernel);
+            self.jobs = self.jobs.each_ref().map(|jobs| tenants.assign(jobs));
+            self.tenants = Some(tenants);
+            let settings = [(20, "io_max", "exact"), (30, "throttle_class_aware", "1"), (10, "throttle_counter", "0")];
+            for (chance, key, value) in settings {
+                if dice.percent(chance) {
+                    self.settings.push((key, value.to_owned()));
+                }
+            }
+        }
+    }
+
+    /// Whether its scheduler may let a device idle while something waits.
+    pub(super) fn idles(&self) -> bool {
+        let classes = |jobs: &String| jobs.contains("prioclass") || jobs.contains("cmdprio");
+        let classless = !self.jobs.iter().any(classes);
+        let no_policy = self.tenants.as_ref().is_none_or(|tenants| !tenants.text.contains("class = "));
+        let is_deadline = self.scheduler.starts_with("mq-deadline");
+        self.scheduler != "none" && !(is_deadline && classless && no_policy)
     }
 
     /// The stack for the plan's device.

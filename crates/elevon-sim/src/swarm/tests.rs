@@ -49,6 +49,7 @@ fn plain(scheduler: &str) -> Plan {
         tunable_changes: 0,
         cpu: (1000, 500),
         jobs: [jobs.into(), jobs.into()],
+        tenants: None,
         ..Plan::new(1)
     }
 }
@@ -86,11 +87,75 @@ fn canaries() {
         ("counters", Sabotage::Lacks("issues", 3)),
         ("counters", Sabotage::Lacks("completions", 3)),
         ("little", Sabotage::Lacks("ends", 3)),
+        ("conservation", Sabotage::Sees(Wrong::Call)),
     ] {
         let result = run_guarded(&plain("mq-deadline"), Some(checker), Some(sabotage));
         let got = result.map_err(|violation| violation.checker);
         assert_eq!(got.err(), Some(checker), "{sabotage:?}");
     }
+}
+
+/// A plan whose one tenant is ruled so, and whose jobs take about half a second at 2 MB/s.
+fn ruled(setting: &str) -> Plan {
+    let jobs =
+        "[job0]\ndirect=1\nioengine=libaio\niodepth=16\nrw=randwrite\nbs=4k\nsize=2m\noffset=1m\nnumber_ios=300\n";
+    let text = format!("[tenant.\"a/b\"]\n[tenant.a]\n{setting}\n");
+    let tenants = Drawn { paths: vec!["a/b".to_owned(), "a".to_owned()], text, removals: Vec::new() };
+    Plan { jobs: [tenants.assign(jobs), tenants.assign(jobs)], tenants: Some(tenants), ..plain("none") }
+}
+
+/// The checkers of tenants fail where a rule is not kept, and pass where it is.
+#[test]
+fn canaries_of_tenants() {
+    let exact = "limit = { wbps = 2000000, burst = 65536 }";
+    let max = "[[change]]\nat = \"1us\"\ntenant = \"a/b\"\n\"io.max\" = \"wbps=2000000\"";
+    let token = "[[change]]\nat = \"1us\"\ntenant = \"a/b\"\n\"blockio.iops-max\" = \"500:1:20\"";
+    for (checker, setting, sabotage) in [
+        ("exact", exact, Sabotage::Sees(Wrong::HalfLimits)),
+        ("exact", "limit = { iops = 500, burst_ios = 3 }", Sabotage::Sees(Wrong::HalfLimits)),
+        ("slices", max, Sabotage::Sees(Wrong::HalfLimits)),
+        ("io-throttle", token, Sabotage::Sees(Wrong::HalfLimits)),
+        ("io-throttle", token, Sabotage::Sees(Wrong::LiveRule)),
+        ("held", exact, Sabotage::Sees(Wrong::NoRules)),
+        ("held", token, Sabotage::Sees(Wrong::NoRules)),
+        ("io.stat", exact, Sabotage::Lacks("bios", 5)),
+        ("ledger", exact, Sabotage::Sees(Wrong::Nanosecond)),
+        ("ledger", exact, Sabotage::Lacks("bios", 5)),
+        ("conservation", exact, Sabotage::Sees(Wrong::Call)),
+    ] {
+        let plan = ruled(setting);
+        let kept = run_guarded(&plan, Some(checker), None);
+        assert!(kept.is_ok(), "{setting}: {kept:#?}");
+        let broken = run_guarded(&plan, Some(checker), Some(sabotage)).map_err(|violation| violation.checker);
+        assert_eq!(broken.err(), Some(checker), "{setting}: {sabotage:?}");
+    }
+}
+
+#[test]
+fn tenants_are_ruled_in_every_way() {
+    let plans: Vec<Plan> = (0..400).map(Plan::new).collect();
+    let drawn = || plans.iter().filter_map(|plan| plan.tenants.as_ref());
+    for what in [
+        "blockio.bandwidth-max",
+        "blockio.iops-max",
+        "blkio.throttle.read_bps_device",
+        "blkio.throttle.write_iops_device",
+        "io.max",
+        "limit = {",
+        "limit = \"max\"",
+        "burst_ios",
+        "io.weight",
+        "io.cost.qos",
+        "io.cost.model",
+        "latency",
+        "class",
+        "[[change]]",
+    ] {
+        assert!(drawn().any(|tenants| tenants.text.contains(what)), "{what} is never drawn");
+    }
+    assert!(drawn().any(|tenants| !tenants.removals.is_empty()));
+    assert!(drawn().any(|tenants| tenants.paths.iter().any(|path| path.matches('/').count() > 2)));
+    assert!(plans.iter().any(|plan| plan.tenants.is_none()));
 }
 
 /// What writes out another than it reads would be found, and so would a run that is not the same twice.

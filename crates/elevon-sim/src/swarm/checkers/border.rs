@@ -233,9 +233,12 @@ impl Checker for Merges {
             };
             let by_command = spec.command_prio.iter().any(Option::is_some);
             let own = if spec.ioprio.class() == PrioClass::None { IoPrio::DEFAULT } else { spec.ioprio };
-            ensure(by_command || own == command.ioprio, || {
+            let may_be = world.policies.iter().any(|policy| policy.apply(own, &world.rules) == command.ioprio);
+            ensure(by_command || may_be, || {
                 format!("{command:?} carries an I/O of {:?} with priority {own:?}", piece.task)
             })?;
+            let of_one = world.tenant_of(piece.task) == world.tenant_of(first.task);
+            ensure(of_one || !world.tenants_stay, || format!("{issued:?} is of two tenants"))?;
             let durable = command.op == Op::Write && spec.sync != SyncMode::None && world.limits.write_cache;
             ensure(!(shared && durable), || format!("{command:?} joins a write that must be durable to others"))?;
         }

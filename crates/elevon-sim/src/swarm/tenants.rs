@@ -1,0 +1,298 @@
+//! The tenants of a seed: a tree with rules of every stage, rules that change while I/O is in flight, tenants that are removed.
+//!
+//! All but the removals is the text of a file of tenants, so that a seed goes the way of `--tenants`. The tree outlives the first
+//! phase: names of the second give the same tenants, removed ones among them.
+
+use elevon_core::control::limits::{Limits, UNLIMITED};
+use elevon_core::control::{Gate, Limiter, io_throttle};
+use elevon_core::kernel::{Kernel, Rules};
+use elevon_core::stack::Stack;
+use elevon_core::units::{Instant, Nanos, TenantId};
+use elevon_formats::fio::JobSpec;
+use elevon_formats::tenants::parse;
+use elevon_workload::tenants::TenantPlan;
+
+use super::Wrong;
+use super::plan::Dice;
+
+/// The tenants of a seed.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Drawn {
+    /// Their paths; job n of a phase lies in the one at n, beginning anew at the end.
+    pub paths: Vec<String>,
+    /// A file as `--tenants` takes it.
+    pub text: String,
+    /// Removals, by time.
+    pub removals: Vec<(Instant, TenantId)>,
+}
+
+/// What a seed may rule by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Means {
+    Throttle,
+    Flat,
+    Max,
+    Exact,
+    Cost,
+    Latency,
+    Class,
+}
+
+const MEANS: [Means; 7] =
+    [Means::Throttle, Means::Flat, Means::Max, Means::Exact, Means::Cost, Means::Latency, Means::Class];
+
+impl Drawn {
+    /// Draws them; mostly one or two means a seed, so that each is met alone.
+    pub(super) fn new(dice: &mut Dice, kernel: Kernel) -> Self {
+        let paths = paths(dice);
+        let mut means: Vec<Means> = (0..*dice.pick(&[1, 1, 1, 2, 3])).map(|_| *dice.pick(&MEANS)).collect();
+        means.sort();
+        means.dedup();
+        let mut text = String::new();
+        for path in &paths {
+            text += &format!("[tenant.\"{path}\"]\n");
+            if dice.percent(30) {
+                text += &format!("weight = {}\n", dice.range(1, 1000));
+            }
+            for &means in &means {
+                if dice.percent(60) {
+                    text += &setting(dice, means, kernel, false);
+                }
+            }
+        }
+        if means.contains(&Means::Cost) {
+            text += &format!("[device]\n{}", device(dice));
+        }
+        let horizon = *dice.pick(&[2_000, 20_000, 300_000, 3_000_000]);
+        for _ in 0..*dice.pick(&[0, 0, 2, 5, 12]) {
+            let means = *dice.pick(&means);
+            text += &format!("[[change]]\nat = \"{}us\"\n", dice.below(horizon));
+            if means == Means::Cost && dice.percent(40) {
+                text += &device(dice);
+            } else {
+                text += &format!("tenant = \"{}\"\n{}", dice.pick(&paths), setting(dice, means, kernel, true));
+            }
+        }
+        let mut removals: Vec<(Instant, TenantId)> = Vec::new();
+        for _ in 0..*dice.pick(&[0, 0, 1, 3]) {
+            let at = Instant::new(1000 * dice.below(horizon));
+            // Paths are as many as tenants at most; one that has children is not removed.
+            removals.push((at, TenantId(dice.range(1, paths.len() as u64) as u32)));
+        }
+        removals.sort();
+        Self { paths, text, removals }
+    }
+
+    /// Puts the jobs of a text into their tenants.
+    pub(super) fn assign(&self, jobs: &str) -> String {
+        let mut out = String::new();
+        let mut next = self.paths.iter().cycle();
+        for line in jobs.lines() {
+            out += &format!("{line}\n");
+            if line.starts_with("[job")
+                && let Some(path) = next.next()
+            {
+                out += &format!("cgroup={path}\n");
+            }
+        }
+        out
+    }
+
+    /// The plan of a run, with the jobs of its first phase.
+    pub(super) fn plan(&self, specs: &[JobSpec], rules: &Rules) -> TenantPlan {
+        let file = parse("swarm.toml", &self.text, rules).unwrap_or_else(|e| panic!("{e:?} in\n{}", self.text));
+        TenantPlan::new(specs, Some(&file)).unwrap_or_else(|e| panic!("{e:?} in\n{}", self.text))
+    }
+}
+
+/// A tree as paths; parents come before their children, since what jobs name must have the same ids in both phases.
+fn paths(dice: &mut Dice) -> Vec<String> {
+    let mut paths: Vec<String> = Vec::new();
+    for index in 0..dice.range(1, 6) {
+        let name = char::from(b'a' + index as u8);
+        let above = if paths.is_empty() || dice.percent(40) { None } else { Some(dice.pick(&paths).clone()) };
+        paths.push(above.map_or_else(|| name.to_string(), |above| format!("{above}/{name}")));
+    }
+    paths
+}
+
+/// One setting of a tenant; a change now and then lifts what is there.
+fn setting(dice: &mut Dice, means: Means, kernel: Kernel, is_change: bool) -> String {
+    let lifts = is_change && dice.percent(40);
+    let bytes = |dice: &mut Dice| dice.range(1, 50) * *dice.pick(&[100_000, 1_000_000, 10_000_000]);
+    let ios = |dice: &mut Dice| dice.range(2, 50) * *dice.pick(&[10, 100, 1000]);
+    let direction = *dice.pick(&['r', 'w']);
+    match means {
+        Means::Throttle => {
+            let (key, rate) = match dice.below(2) {
+                0 => ("blockio.bandwidth-max", bytes(dice)),
+                _ => ("blockio.iops-max", ios(dice)),
+            };
+            let strategy = match dice.below(3) {
+                0 => "0".to_owned(),
+                1 => "1".to_owned(),
+                _ => format!("1:{}", rate / dice.range(1, 100) + 1),
+            };
+            if lifts { format!("\"{key}\" = \"0\"\n") } else { format!("\"{key}\" = \"{rate}:{strategy}\"\n") }
+        }
+        Means::Flat => {
+            let key = if direction == 'r' { "read" } else { "write" };
+            match dice.percent(70) {
+                _ if lifts => format!("\"blkio.throttle.{key}_bps_device\" = \"8:0 0\"\n"),
+                true => format!("\"blkio.throttle.{key}_bps_device\" = \"8:0 {}\"\n", bytes(dice)),
+                false => format!("\"blkio.throttle.{key}_iops_device\" = \"8:0 {}\"\n", ios(dice)),
+            }
+        }
+        Means::Max if lifts => "\"io.max\" = \"rbps=max wbps=max riops=max wiops=max\"\n".to_owned(),
+        Means::Max => match dice.below(4) {
+            0 => format!("\"io.max\" = \"{direction}iops={}\"\n", ios(dice)),
+            1 => format!("\"io.max\" = \"rbps={} wbps={}\"\n", bytes(dice), bytes(dice)),
+            _ => format!("\"io.max\" = \"{direction}bps={}\"\n", bytes(dice)),
+        },
+        Means::Exact if lifts => "limit = \"max\"\n".to_owned(),
+        Means::Exact => {
+            let mut keys = vec![match dice.below(4) {
+                0 => format!("{direction}bps = {}", bytes(dice)),
+                1 => format!("{direction}iops = {}", ios(dice)),
+                2 => format!("bps = {}", bytes(dice)),
+                _ => format!("iops = {}", ios(dice)),
+            }];
+            if dice.percent(40) {
+                keys.push(format!("burst = {}", dice.range(1, 512) * 4096));
+            }
+            if dice.percent(40) {
+                keys.push(format!("burst_ios = {}", dice.range(1, 50)));
+            }
+            format!("limit = {{ {} }}\n", keys.join(", "))
+        }
+        Means::Cost => format!("\"io.weight\" = \"{}\"\n", dice.range(1, 10_000)),
+        Means::Latency if lifts => "latency = \"max\"\n".to_owned(),
+        Means::Latency => format!("latency = \"{}us\"\n", *dice.pick(&[50, 500, 5000, 50_000])),
+        Means::Class => {
+            let known = if kernel.rules().promote_to_rt { 5 } else { 4 };
+            let all = ["no-change", "none-to-rt", "restrict-to-be", "idle", "promote-to-rt"];
+            format!("class = \"{}\"\n", dice.pick(&all[..known]))
+        }
+    }
+}
+
+/// Settings of io.cost for the device.
+fn device(dice: &mut Dice) -> String {
+    let qos = match dice.below(4) {
+        0 => "enable=0",
+        1 => "enable=1",
+        2 => "enable=1 rpct=95.00 rlat=5000 wpct=95.00 wlat=5000 min=50.00 max=150.00",
+        _ => "enable=1 rpct=90.00 rlat=200 wpct=90.00 wlat=200 min=1.00 max=10000.00",
+    };
+    let mut text = format!("\"io.cost.qos\" = \"{qos}\"\n");
+    if dice.percent(40) {
+        let model = ["bps", "seqiops", "randiops"];
+        let each = ["r", "w"].iter().flat_map(|d| model.map(|what| format!("{d}{what}")));
+        let rate =
+            |dice: &mut Dice, key: &str| dice.range(1, 1000) * if key.ends_with("bps") { 1_000_000 } else { 100 };
+        let words: Vec<String> = each.map(|key| format!("{key}={}", rate(dice, &key))).collect();
+        text += &format!("\"io.cost.model\" = \"ctrl=user model=linear {}\"\n", words.join(" "));
+    }
+    text
+}
+
+/// A tenant as it can be seen from outside.
+#[derive(Clone, Debug)]
+pub(super) struct SeenTenant {
+    pub(super) parent: Option<TenantId>,
+    pub(super) is_alive: bool,
+    /// `io.stat`: bytes and I/Os by group, and I/Os under way.
+    pub(super) bytes: [u64; 3],
+    pub(super) ios: [u64; 3],
+    pub(super) in_flight: u64,
+    /// v1's limits, `io.max`, our limits.
+    pub(super) limits: [Limits; 3],
+    /// Limits of io-throttle: bandwidth, iops.
+    pub(super) throttle: [Option<io_throttle::Limit>; 2],
+    /// What its I/O waited for, all together.
+    pub(super) waited: Nanos,
+}
+
+/// The limits in [`SeenTenant::limits`].
+pub(super) const FLAT: usize = 0;
+pub(super) const MAX: usize = 1;
+pub(super) const EXACT: usize = 2;
+
+impl SeenTenant {
+    /// Whether a rule of its own may hold I/O back.
+    pub(super) fn has_limit(&self) -> bool {
+        self.throttle.iter().any(Option::is_some) || self.limits.iter().any(|limits| !limits.is_none())
+    }
+}
+
+/// Everything about tenants at an instant, after all that could happen at it.
+#[derive(Clone, Debug)]
+pub(super) struct Seen {
+    pub(super) now: Instant,
+    /// By id; the root first.
+    pub(super) tenants: Vec<SeenTenant>,
+    /// I/Os not over, requests allocated, bios that stages keep.
+    pub(super) calls: usize,
+    pub(super) requests: u64,
+    pub(super) held: usize,
+    /// io.cost or io.latency may hold.
+    pub(super) is_gated: bool,
+    /// What io-throttle counts.
+    pub(super) live_rules: u32,
+    pub(super) splits: u64,
+}
+
+impl Seen {
+    /// Makes it wrong.
+    pub(super) fn spoil(&mut self, wrong: Wrong) {
+        let tenants = self.tenants.iter_mut();
+        match wrong {
+            Wrong::HalfLimits => tenants.for_each(|tenant| {
+                let half = |rate: u64| if rate == UNLIMITED { rate } else { rate / 2 };
+                for limits in &mut tenant.limits {
+                    let Limits { bps, iops, total_bps, total_iops, .. } = *limits;
+                    (limits.bps, limits.iops) = (bps.map(half), iops.map(half));
+                    (limits.total_bps, limits.total_iops) = (half(total_bps), half(total_iops));
+                }
+                tenant.throttle.iter_mut().flatten().for_each(|limit| limit.rate /= 2);
+            }),
+            Wrong::NoRules => tenants.for_each(|tenant| {
+                (tenant.limits, tenant.throttle) = ([Limits::default(); 3], [None; 2]);
+            }),
+            Wrong::LiveRule => self.live_rules += 1,
+            Wrong::Nanosecond => tenants.last().into_iter().for_each(|tenant| tenant.waited += Nanos::new(1)),
+            Wrong::Call => self.calls += 1,
+        }
+    }
+
+    /// Looks at a stack.
+    pub(super) fn new(now: Instant, stack: &Stack) -> Self {
+        let (control, tree) = (stack.control(), stack.tenants());
+        let tenant = |id: TenantId| {
+            let stat = control.statistics().of(id);
+            let [max, exact] = control.limits(id);
+            let throttle = |kind| control.io_throttle().limit(now, id, kind).map(|state| state.limit);
+            SeenTenant {
+                parent: tree.parent(id),
+                is_alive: tree.is_alive(id),
+                bytes: stat.counters.bytes,
+                ios: stat.counters.ios,
+                in_flight: stat.in_flight,
+                limits: [control.flat_limits(id), max, exact],
+                throttle: [throttle(io_throttle::Kind::Bandwidth), throttle(io_throttle::Kind::Iops)],
+                waited: control.ledger().total(id),
+            }
+        };
+        let ids = if control.is_watched() { tree.ids() } else { 0 };
+        Self {
+            now,
+            tenants: (0..ids as u32).map(|id| tenant(TenantId(id))).collect(),
+            calls: stack.ios_in_flight(),
+            requests: stack.requests_in_flight(),
+            held: control.held(),
+            is_gated: control.io_cost().is_enabled() || control.io_latency().is_enabled(),
+            live_rules: control.io_throttle().live_rules(),
+            splits: stack.counters().splits,
+        }
+    }
+}
