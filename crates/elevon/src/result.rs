@@ -230,7 +230,8 @@ fn limits_of(control: &Control, tenant: TenantId) -> Vec<(Rule, u64)> {
             (Rule::Iops, limits.total_iops),
         ]
     };
-    let mut all: Vec<(Rule, u64)> = control.limits(tenant).iter().flat_map(of).collect();
+    let flat = control.flat_limits(tenant);
+    let mut all: Vec<(Rule, u64)> = control.limits(tenant).iter().chain([&flat]).flat_map(of).collect();
     all.retain(|&(_, rate)| rate != UNLIMITED);
     let throttle = |rule, kind| {
         let state = control.io_throttle().limit(Instant::ZERO, tenant, kind);

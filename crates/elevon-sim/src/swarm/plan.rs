@@ -101,6 +101,13 @@ impl fmt::Display for Plan {
 impl Plan {
     /// Draws everything.
     pub fn new(seed: u64) -> Self {
+        let mut plan = Self::without_tenants(seed);
+        plan.draw_tenants(&mut Dice::new(seed ^ TENANTS));
+        plan
+    }
+
+    /// Draws everything but tenants.
+    pub fn without_tenants(seed: u64) -> Self {
         let dice = &mut Dice::new(seed);
         let device = device(dice);
         let description = open(&device, seed).expect("a device of the swarm").description().clone();
@@ -133,7 +140,6 @@ impl Plan {
         let limits = &config.limits;
         let budget = if plan.device.starts_with("hdd") || plan.device.starts_with("emmc") { 60 } else { 250 };
         plan.jobs = [(); 2].map(|()| jobs(dice, limits, description.size, budget));
-        plan.draw_tenants(&mut Dice::new(seed ^ TENANTS));
         plan
     }
 

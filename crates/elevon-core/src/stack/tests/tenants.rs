@@ -85,6 +85,25 @@ fn a_split_bio_pays_its_bytes_once_and_each_fragment_is_an_io() {
 }
 
 #[test]
+fn nothing_can_be_set_for_a_tenant_that_is_gone() {
+    let mut rig = Rig::new(config(Kernel::V6_18));
+    let tenant = rig.tenant(ROOT);
+    rig.stack.remove_tenant(rig.now, tenant).unwrap();
+    let control = rig.stack.control_mut();
+    control.set_latency(rig.now, tenant, Some(Nanos::from_millis(1)));
+    control.set_limit(rig.now, tenant, bps(1000));
+    control.set_io_max(rig.now, tenant, bps(1000));
+    control.set_flat(rig.now, tenant, bps(1000));
+    control.set_prio_policy(tenant, PrioPolicy::Idle);
+    rig.stack.self_check();
+    for at in 0..4 {
+        assert_eq!(rig.submit_as(0, tenant, Op::Read, at * 800, 8), Submitted::Accepted);
+    }
+    assert_eq!(rig.driver.issued.len(), 4, "its late I/O is the root's");
+    assert!(rig.driver.issued.iter().all(|command| command.ioprio == IoPrio::DEFAULT));
+}
+
+#[test]
 fn a_tenants_policy_of_priority_is_on_its_bios() {
     let mut rig = Rig::new(config(Kernel::V6_18));
     let tenant = rig.tenant(ROOT);

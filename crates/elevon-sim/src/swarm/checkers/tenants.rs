@@ -342,7 +342,9 @@ impl Checker for Ledger {
     fn on_step(&mut self, _: &World, seen: &Seen) -> Verdict {
         let span = self.last.as_ref().map_or(Nanos::ZERO, |last| seen.now.since(last.now));
         let count = seen.tenants.len().max(self.bios.len());
-        (self.took.resize(count, 0), self.open.resize(count, 0), self.bios.resize(count, 0));
+        self.took.resize(count, 0);
+        self.open.resize(count, 0);
+        self.bios.resize(count, 0);
         for (took, open) in self.took.iter_mut().zip(&self.open) {
             *took += i128::from(span.get()) * *open;
         }
