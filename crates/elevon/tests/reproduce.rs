@@ -27,7 +27,9 @@ fn bad_input_is_one_line() {
         let (code, out, err) = elevon(args);
         assert_eq!((code, out.as_str(), err.lines().count()), (2, "", 1), "{err}");
     }
-    assert!(elevon(&["reproduce", "x"]).2.contains("aligned-bio, bfq-injection, content-ioprio, io-throttle, io-ticks"));
+    assert!(
+        elevon(&["reproduce", "x"]).2.contains("aligned-bio, bfq-injection, content-ioprio, io-throttle, io-ticks")
+    );
 }
 
 #[test]

@@ -121,10 +121,11 @@ fn reads(lab: &Lab, document: &mut Document, scale: &Scale<'_>) -> Result<(), Fa
         ],
     );
     document.paragraph(format!(
-        "Standard deviation of ten runs: published {} and {} MiB/s, ours {:.1} and {:.1} by chance of order alone, on an \
+        "Standard deviation: of ten runs published {} and {} MiB/s; of our {} {:.1} and {:.1}, by chance of order alone, on an \
          otherwise idle machine.",
         number("read_off_deviation"),
         number("read_seed_deviation"),
+        fits[0].of("off").of(0).len(),
         deviation(&fits[0].of("off").of(0)),
         deviation(&fits[0].of("iter-bio").of(0)),
     ));

@@ -94,7 +94,7 @@ pub(super) fn case1(lab: &Lab, scale: &Scale<'_>, touch: &str) -> Result<Vec<Row
     let (size, pace) = (scale.text("size.file"), scale.text("case1.pace"));
     let variables = [("TOUCH", touch), ("SIZE", size), ("PACE", pace), ("RAMP", scale.text("case1.ramp"))];
     let options = scale.options(scale.text("size.memory"));
-    let seeds = scale.seeds(3);
+    let seeds = scale.seeds(2);
     let sweep = Sweep { job: FAULTS, variables: &variables, options: &options, seeds: &seeds, figures: waits };
     sweep.on(lab, &scale.places(scale.parameters.text("case1.fit"), &BOTH))
 }
@@ -113,7 +113,7 @@ fn read_rate(run: &RunResult) -> Vec<f64> {
 pub(super) fn case2(lab: &Lab, scale: &Scale<'_>, tight: bool) -> Result<Vec<Row>, Failure> {
     let variables = [("SIZE", scale.text("size.file"))];
     let options = scale.options(scale.text(if tight { "case2.tight" } else { "size.memory" }));
-    let seeds = scale.seeds(if tight { 5 } else { 10 });
+    let seeds = scale.seeds(if tight { 2 } else { 3 });
     let sweep = Sweep { job: RANDREAD, variables: &variables, options: &options, seeds: &seeds, figures: read_rate };
     let fit = if tight { "" } else { scale.parameters.text("case2.fit") };
     sweep.on(lab, &scale.places(fit, if tight { &BOTH[..1] } else { &BOTH }))
@@ -136,7 +136,7 @@ pub(super) fn case3(lab: &Lab, scale: &Scale<'_>, ttl: u64) -> Result<Vec<Row>, 
         ("READER", plain("case3.reader")),
     ];
     let options = format!("{} --set min_ttl_ms={ttl}", scale.options(scale.text("size.memory")));
-    let seeds = scale.seeds(5);
+    let seeds = scale.seeds(2);
     let sweep = Sweep { job: LAUNCH, variables: &variables, options: &options, seeds: &seeds, figures: launch };
     sweep.on(lab, &scale.places("", if ttl == 0 { &BOTH } else { &BOTH[..1] }))
 }
@@ -167,7 +167,7 @@ fn transactions(run: &RunResult) -> Vec<f64> {
 pub(super) fn sqlite(lab: &Lab, scale: &Scale<'_>) -> Result<Vec<Row>, Failure> {
     let variables = [("IO", scale.text("case4.io")), ("OTHERS", scale.parameters.text("case4.others"))];
     let options = scale.options(scale.text("size.memory"));
-    let seeds = scale.seeds(10);
+    let seeds = scale.seeds(3);
     let sweep = Sweep { job: SQLITE, variables: &variables, options: &options, seeds: &seeds, figures: transactions };
     sweep.on(lab, &scale.places("", &BOTH))
 }
