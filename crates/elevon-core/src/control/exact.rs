@@ -1,6 +1,6 @@
 //! Limits to the nanosecond: what `io.max` says, without slices (ours).
 //!
-//! Each limit is one rate with a burst ([`bucket`]); a bio may go when every limit of its tenant and of all ancestors says so,
+//! Each limit is one rate with a burst (a GCRA); a bio may go when every limit of its tenant and of all ancestors says so,
 //! and then pays to all of them at once. So over any window nobody gets more than rate · window + burst + one I/O, at any level,
 //! and the long-run rate is the limit itself. A bio that is larger than a burst goes when its turn comes and the next waits
 //! longer: nothing is ever too large.
