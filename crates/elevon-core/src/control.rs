@@ -34,8 +34,7 @@ pub use stage::{Charge, DISCARD_BYTES, Direction, Finished, Gate, Limiter, Verdi
 
 use exact::Exact;
 use explain::Served;
-use io_cost::IoCost;
-use io_cost::Preset;
+use io_cost::{IoCost, Preset};
 use io_latency::IoLatency;
 use io_max::IoMax;
 use io_throttle::IoThrottle;
@@ -149,11 +148,17 @@ impl Control {
                 AnyStage::Gate(gate) => gate.on_tenant_removed(now, tenants, tenant),
             }
         }
-        if self.prio_policy(tenant) != PrioPolicy::NoChange {
-            self.set_prio_policy(tenant, PrioPolicy::NoChange);
-        }
+        self.put_prio_policy(tenant, PrioPolicy::NoChange);
         self.refresh();
         Ok(())
+    }
+
+    /// Does what a setting asks for; nothing where its tenant was removed.
+    fn set_for(&mut self, tenant: TenantId, set: impl FnOnce(&mut Self)) {
+        if self.tenants.is_alive(tenant) {
+            set(self);
+            self.refresh();
+        }
     }
 
     /// Turns statistics and the ledger on, for good; before the first I/O.
@@ -164,38 +169,32 @@ impl Control {
 
     /// Changes a tenant's `io.max`. Of this and of every other setting: nothing happens where the tenant was removed.
     pub fn set_io_max(&mut self, now: Instant, tenant: TenantId, change: impl FnOnce(&mut Limits)) {
-        if !self.tenants.is_alive(tenant) {
-            return;
-        }
         if self.exact_io_max {
             return self.set_limit(now, tenant, change);
         }
-        let mut limits = self.max.limits(tenant);
-        change(&mut limits);
-        self.max.set(now, tenant, limits);
-        self.refresh();
+        self.set_for(tenant, |control| {
+            let mut limits = control.max.limits(tenant);
+            change(&mut limits);
+            control.max.set(now, tenant, limits);
+        });
     }
 
     /// Changes what v1's `blkio.throttle.*` say of a tenant.
     pub fn set_flat(&mut self, now: Instant, tenant: TenantId, change: impl FnOnce(&mut Limits)) {
-        if !self.tenants.is_alive(tenant) {
-            return;
-        }
-        let mut limits = self.flat.limits(tenant);
-        change(&mut limits);
-        self.flat.set(now, tenant, limits);
-        self.refresh();
+        self.set_for(tenant, |control| {
+            let mut limits = control.flat.limits(tenant);
+            change(&mut limits);
+            control.flat.set(now, tenant, limits);
+        });
     }
 
     /// Changes a tenant's limits that are met to the nanosecond (ours).
     pub fn set_limit(&mut self, now: Instant, tenant: TenantId, change: impl FnOnce(&mut Limits)) {
-        if !self.tenants.is_alive(tenant) {
-            return;
-        }
-        let mut limits = self.exact.limits(tenant);
-        change(&mut limits);
-        self.exact.set(now, tenant, limits);
-        self.refresh();
+        self.set_for(tenant, |control| {
+            let mut limits = control.exact.limits(tenant);
+            change(&mut limits);
+            control.exact.set(now, tenant, limits);
+        });
     }
 
     /// How io-throttle works from now on. Its rules are gone, and nothing of them may be held any more.
@@ -223,24 +222,25 @@ impl Control {
 
     /// Sets a tenant's policy of priority.
     pub fn set_prio_policy(&mut self, tenant: TenantId, policy: PrioPolicy) {
-        if !self.tenants.is_alive(tenant) {
+        self.set_for(tenant, |control| control.put_prio_policy(tenant, policy));
+    }
+
+    fn put_prio_policy(&mut self, tenant: TenantId, policy: PrioPolicy) {
+        let old = self.prio_policy(tenant);
+        if policy == old {
             return;
         }
         if tenant.index() >= self.prio.len() {
             self.prio.resize(tenant.index() + 1, PrioPolicy::NoChange);
         }
-        let old = core::mem::replace(&mut self.prio[tenant.index()], policy);
+        self.prio[tenant.index()] = policy;
         self.classed += u32::from(policy != PrioPolicy::NoChange);
         self.classed -= u32::from(old != PrioPolicy::NoChange);
-        self.refresh();
     }
 
     /// Sets a tenant's target of latency; `None` for none.
     pub fn set_latency(&mut self, now: Instant, tenant: TenantId, target: Option<Nanos>) {
-        if self.tenants.is_alive(tenant) {
-            self.latency.set(now, &self.tenants, tenant, target);
-            self.refresh();
-        }
+        self.set_for(tenant, |control| control.latency.set(now, &control.tenants, tenant, target));
     }
 
     /// Sets a tenant's weight under io.cost, 1 to 10000.
@@ -374,8 +374,8 @@ impl Control {
         [&self.cost, &self.latency]
     }
 
-    /// After every change of rules: whether bios have to look here.
-    fn refresh(&mut self) {
+    /// After every change of rules, and when stages have let go: whether bios have to look here.
+    pub(crate) fn refresh(&mut self) {
         self.gated = self.gates().iter().any(|gate| gate.is_enabled() || gate.held() > 0);
         let limited = self.limiters().iter().any(|limiter| limiter.must_be_asked() || limiter.held() > 0);
         self.active = self.watched || self.gated || limited || self.classed > 0;
@@ -432,7 +432,6 @@ impl Control {
             (tenants, AnyStage::Gate(gate)) => gate.release(now, tenants, &mut ledger, out),
         }
         self.ledger = ledger;
-        self.refresh();
     }
 
     /// A bio passed its limits.

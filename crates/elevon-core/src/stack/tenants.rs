@@ -177,6 +177,7 @@ impl Stack {
                 }
             }
         }
+        self.control.refresh();
         self.released = released;
     }
 

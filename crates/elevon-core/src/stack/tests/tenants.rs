@@ -85,6 +85,17 @@ fn a_split_bio_pays_its_bytes_once_and_each_fragment_is_an_io() {
 }
 
 #[test]
+fn a_removed_tenant_leaves_nothing_that_bios_have_to_look_at() {
+    let mut rig = Rig::new(config(Kernel::V6_18));
+    let tenant = rig.tenant(ROOT);
+    rig.stack.control_mut().set_prio_policy(tenant, PrioPolicy::Idle);
+    rig.stack.control_mut().set_limit(rig.now, tenant, bps(1000));
+    assert!(rig.stack.control().is_active());
+    rig.stack.remove_tenant(rig.now, tenant).unwrap();
+    assert!(!rig.stack.control().is_active());
+}
+
+#[test]
 fn nothing_can_be_set_for_a_tenant_that_is_gone() {
     let mut rig = Rig::new(config(Kernel::V6_18));
     let tenant = rig.tenant(ROOT);
