@@ -1,5 +1,7 @@
-//! The fuzzer's corpora of schedulers, devices and faults through its own checks: whole, cut short, and with bytes changed.
+//! The fuzzer's corpora of schedulers, devices and faults through its own checks.
 
+#[path = "../../../fuzz/checks/corpus.rs"]
+mod corpus;
 #[path = "../../../fuzz/checks/device.rs"]
 mod device;
 #[path = "../../../fuzz/checks/fault.rs"]
@@ -7,36 +9,19 @@ mod fault;
 #[path = "../../../fuzz/checks/scheduler.rs"]
 mod scheduler;
 
-fn each(corpus: &str, check: fn(&[u8])) {
-    let folder = format!("{}/../../fuzz/corpus/{corpus}", env!("CARGO_MANIFEST_DIR"));
-    let mut count = 0;
-    for entry in std::fs::read_dir(folder).expect("the corpus is committed") {
-        let mut data = std::fs::read(entry.expect("a readable directory").path()).expect("a readable file");
-        check(&data);
-        for at in 0..data.len() {
-            check(&data[..at]);
-            for other in *b"0-,:=9x\n" {
-                let byte = std::mem::replace(&mut data[at], other);
-                check(&data);
-                data[at] = byte;
-            }
-        }
-        count += 1;
-    }
-    assert!(count >= 10, "{count} files");
-}
+const OTHERS: &[u8] = b"0-,:=9x\n";
 
 #[test]
 fn the_corpus_of_schedulers_holds() {
-    each("scheduler", scheduler::scheduler);
+    corpus::each("scheduler", 10, 1, OTHERS, scheduler::scheduler);
 }
 
 #[test]
 fn the_corpus_of_devices_holds() {
-    each("device", device::device);
+    corpus::each("device", 10, 1, OTHERS, device::device);
 }
 
 #[test]
 fn the_corpus_of_faults_holds() {
-    each("fault", fault::fault);
+    corpus::each("fault", 10, 1, OTHERS, fault::fault);
 }
