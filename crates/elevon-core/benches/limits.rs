@@ -14,11 +14,10 @@ use elevon_core::control::exact::{self, Exact};
 use elevon_core::control::io_max::{self, Config, IoMax};
 use elevon_core::control::limits::{Limits, UNLIMITED};
 use elevon_core::control::{Charge, Ledger, Limiter, Verdict};
-use elevon_core::ioprio::IoPrio;
 use elevon_core::kernel::Kernel;
 use elevon_core::op::Op;
 use elevon_core::tenant::{ROOT, Tenants};
-use elevon_core::units::{BioId, Instant, Nanos, Sector, TenantId};
+use elevon_core::units::{BioId, Instant, Nanos, TenantId};
 
 const STEP: Nanos = Nanos::from_micros(1);
 
@@ -71,16 +70,7 @@ impl Load {
     }
 
     fn charge(tenant: TenantId) -> Charge {
-        Charge {
-            tenant,
-            op: Op::Read,
-            ioprio: IoPrio::DEFAULT,
-            sector: Sector::ZERO,
-            bytes: 4096,
-            first: true,
-            must_issue: false,
-            may_sleep: true,
-        }
+        Charge::plain(tenant, Op::Read, 4096)
     }
 
     fn pass(&mut self, bios: u64, tenant: Option<TenantId>) {

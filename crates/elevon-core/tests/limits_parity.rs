@@ -9,11 +9,10 @@ use elevon_core::control::exact::Exact;
 use elevon_core::control::io_max::{Config, IoMax};
 use elevon_core::control::limits::{Limits, UNLIMITED};
 use elevon_core::control::{Charge, Ledger, Limiter, Verdict};
-use elevon_core::ioprio::IoPrio;
 use elevon_core::kernel::Kernel;
 use elevon_core::op::Op;
 use elevon_core::tenant::{ROOT, Tenants};
-use elevon_core::units::{BioId, Instant, Nanos, Sector, TenantId};
+use elevon_core::units::{BioId, Instant, Nanos, TenantId};
 
 const RECORDS: &str = include_str!("../../../tests/data/kernel-truth/throttle.jsonl");
 const HZ: u32 = 250;
@@ -50,16 +49,7 @@ impl<'a> Record<'a> {
     /// When a synchronous reader's I/Os are over under a stage, in us since the first was submitted.
     fn run(&self, stage: &mut dyn Limiter, tenants: &Tenants, tenant: TenantId, start: Instant) -> Vec<u64> {
         let (mut now, mut ledger, mut out) = (start, Ledger::default(), Vec::new());
-        let charge = Charge {
-            tenant,
-            op: Op::Read,
-            ioprio: IoPrio::DEFAULT,
-            sector: Sector::ZERO,
-            bytes: self.bytes,
-            first: true,
-            must_issue: false,
-            may_sleep: true,
-        };
+        let charge = Charge::plain(tenant, Op::Read, self.bytes);
         let mut waited = Nanos::ZERO;
         let one = |id: usize| {
             if stage.admit(now, tenants, BioId(id as u32), &charge) != Verdict::Pass {

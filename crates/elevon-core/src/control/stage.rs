@@ -44,6 +44,13 @@ pub struct Charge {
 }
 
 impl Charge {
+    /// A whole bio of default priority at sector 0, of a task that can sleep.
+    #[inline]
+    pub const fn plain(tenant: TenantId, op: Op, bytes: u64) -> Self {
+        let (ioprio, sector) = (IoPrio::DEFAULT, Sector::ZERO);
+        Self { tenant, op, ioprio, sector, bytes, first: true, must_issue: false, may_sleep: true }
+    }
+
     /// Which limits apply.
     #[inline]
     pub const fn direction(&self) -> Direction {

@@ -6,23 +6,10 @@ use std::vec::Vec;
 
 use super::*;
 use crate::op::Op;
-use crate::units::{Nanos, Sector};
+use crate::units::Nanos;
 
 const MIB: u64 = 1 << 20;
 const KIB: u64 = 1 << 10;
-
-fn charge(tenant: TenantId, op: Op, bytes: u64) -> Charge {
-    Charge {
-        tenant,
-        op,
-        ioprio: IoPrio::DEFAULT,
-        sector: Sector::ZERO,
-        bytes,
-        first: true,
-        must_issue: false,
-        may_sleep: true,
-    }
-}
 
 struct Rig {
     stage: Exact,
@@ -101,7 +88,7 @@ fn exact_times() {
         let tenant = rig.tenant(ROOT, Limits { burst_bytes: burst, ..bps(MIB) });
         let start = rig.now;
         for _ in &expected {
-            rig.submit(charge(tenant, Op::Read, 64 * KIB));
+            rig.submit(Charge::plain(tenant, Op::Read, 64 * KIB));
         }
         rig.drain();
         assert_eq!(rig.micros(start), expected, "burst {burst}");
@@ -110,7 +97,7 @@ fn exact_times() {
     let tenant = rig.tenant(ROOT, bps(MIB));
     let start = rig.now;
     for bytes in [4 * KIB, MIB, 4 * KIB] {
-        rig.submit(charge(tenant, Op::Read, bytes));
+        rig.submit(Charge::plain(tenant, Op::Read, bytes));
     }
     rig.drain();
     assert_eq!(rig.micros(start), [0, 3906, 1_003_906], "an I/O pays when it has gone, the next waits");
@@ -121,7 +108,7 @@ fn rt_does_not_wait_behind_be_nor_reads_behind_writes() {
     let mut rig = Rig::new();
     let both = Limits { bps: [MIB, MIB], ..Limits::default() };
     let tenant = rig.tenant(ROOT, both);
-    let be = charge(tenant, Op::Read, 256 * KIB);
+    let be = Charge::plain(tenant, Op::Read, 256 * KIB);
     let rt = Charge { ioprio: IoPrio::new(PrioClass::Rt, 0), ..be };
     let all = [be, be, be, rt, rt, Charge { op: Op::Write, ..be }].map(|charge| rig.submit(charge));
     rig.drain();
@@ -135,10 +122,10 @@ fn each_level_and_rule_is_charged_what_it_held() {
     let parent = rig.tenant(ROOT, riops(2));
     let (slow, other) = (rig.tenant(parent, riops(1)), rig.tenant(parent, Limits::default()));
     let start = rig.now;
-    rig.submit(charge(slow, Op::Read, KIB));
-    rig.submit(charge(slow, Op::Read, KIB));
+    rig.submit(Charge::plain(slow, Op::Read, KIB));
+    rig.submit(Charge::plain(slow, Op::Read, KIB));
     rig.now = start + Nanos::from_millis(900);
-    rig.submit(charge(other, Op::Read, KIB));
+    rig.submit(Charge::plain(other, Op::Read, KIB));
     rig.drain();
     assert_eq!(rig.micros(start), [0, 1_400_000, 900_000]);
     let rows: Vec<(Cause, Nanos)> = rig.ledger.of(slow).iter().map(|&(cause, wait)| (cause, wait.time)).collect();
@@ -150,9 +137,9 @@ fn each_level_and_rule_is_charged_what_it_held() {
 fn a_rule_that_goes_lets_what_it_held_go_first() {
     let mut rig = Rig::new();
     let tenant = rig.tenant(ROOT, bps(MIB));
-    let all: Vec<u32> = (0..3).map(|_| rig.submit(charge(tenant, Op::Read, MIB))).collect();
+    let all: Vec<u32> = (0..3).map(|_| rig.submit(Charge::plain(tenant, Op::Read, MIB))).collect();
     rig.stage.set(rig.now, tenant, Limits::default());
-    let late = rig.submit(charge(tenant, Op::Read, MIB));
+    let late = rig.submit(Charge::plain(tenant, Op::Read, MIB));
     let start = rig.now;
     rig.drain();
     assert_eq!((rig.now, &rig.order[..3], rig.order[3]), (start, &all[..], late));
@@ -163,10 +150,10 @@ fn journal_goes_at_once_and_is_owed() {
     let mut rig = Rig::new();
     let tenant = rig.tenant(ROOT, bps(MIB));
     let start = rig.now;
-    let journal = Charge { must_issue: true, ..charge(tenant, Op::Read, 512 * KIB) };
+    let journal = Charge { must_issue: true, ..Charge::plain(tenant, Op::Read, 512 * KIB) };
     rig.submit(journal);
     rig.submit(journal);
-    rig.submit(charge(tenant, Op::Read, 4 * KIB));
+    rig.submit(Charge::plain(tenant, Op::Read, 4 * KIB));
     rig.drain();
     assert_eq!(rig.micros(start), [0, 0, 1_000_000]);
 }
@@ -180,7 +167,7 @@ fn a_limit_for_both_directions_and_a_parents() {
     for _ in 0..10 {
         for child in children {
             for op in [Op::Read, Op::Write] {
-                rig.submit(charge(child, op, KIB));
+                rig.submit(Charge::plain(child, op, KIB));
             }
         }
     }
@@ -198,13 +185,13 @@ fn what_is_owed_survives_a_change_and_goes_with_the_rule() {
     let mut rig = Rig::new();
     let tenant = rig.tenant(ROOT, bps(MIB));
     let start = rig.now;
-    rig.submit(charge(tenant, Op::Read, MIB));
-    rig.submit(charge(tenant, Op::Read, MIB));
+    rig.submit(Charge::plain(tenant, Op::Read, MIB));
+    rig.submit(Charge::plain(tenant, Op::Read, MIB));
     rig.now = start + Nanos::from_millis(500);
     rig.stage.set(rig.now, tenant, bps(2 * MIB));
     rig.drain();
     assert_eq!(rig.now.since(start), Nanos::from_millis(750), "half a MiB owed, at 2 MiB/s");
-    rig.submit(charge(tenant, Op::Read, MIB));
+    rig.submit(Charge::plain(tenant, Op::Read, MIB));
     rig.stage.set(rig.now, tenant, Limits::default());
     assert!(rig.stage.next_wakeup().unwrap() <= rig.now, "a rule that goes lets go at once");
     rig.release();
@@ -220,7 +207,7 @@ fn the_long_run_rate_is_the_limit() {
         let start = rig.now;
         let count = 2000;
         for _ in 0..=count {
-            let id = rig.submit(charge(tenant, Op::Read, bytes));
+            let id = rig.submit(Charge::plain(tenant, Op::Read, bytes));
             while rig.went[id as usize].is_none() {
                 rig.now = rig.stage.next_wakeup().unwrap().max(rig.now);
                 rig.release();
@@ -286,7 +273,7 @@ fn no_window_exceeds_a_limit_and_its_burst() {
                     let class = [PrioClass::Rt, PrioClass::Be, PrioClass::Idle][below(3) as usize];
                     let (ioprio, must_issue) = (IoPrio::new(class, 0), below(20) == 0);
                     let bytes = (1 + below(64)) * 4 * KIB;
-                    rig.submit(Charge { first, ioprio, must_issue, ..charge(tenant, op, bytes) });
+                    rig.submit(Charge { first, ioprio, must_issue, ..Charge::plain(tenant, op, bytes) });
                 }
             }
             if step % 8 == 0 && !changes {

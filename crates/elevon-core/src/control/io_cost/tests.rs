@@ -3,7 +3,6 @@ use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
 use super::*;
-use crate::ioprio::IoPrio;
 use crate::sched::testing::Rng;
 
 const MS: u64 = 1_000_000;
@@ -61,16 +60,7 @@ impl Bed {
     fn charge(&mut self, tenant: TenantId) -> Charge {
         // Far from everything: random.
         self.random_at += 1 << 20;
-        Charge {
-            tenant,
-            op: Op::Read,
-            ioprio: IoPrio::DEFAULT,
-            sector: Sector::new(self.random_at),
-            bytes: 4096,
-            first: true,
-            must_issue: false,
-            may_sleep: true,
-        }
+        Charge { sector: Sector::new(self.random_at), ..Charge::plain(tenant, Op::Read, 4096) }
     }
 
     /// Tenants active with a full budget and a cursor, none of it used.

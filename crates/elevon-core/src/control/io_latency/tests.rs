@@ -3,10 +3,8 @@ use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
 use super::*;
-use crate::ioprio::IoPrio;
 use crate::op::Op;
 use crate::sched::testing::Rng;
-use crate::units::Sector;
 
 const MS: u64 = 1_000_000;
 
@@ -40,16 +38,7 @@ impl Bed {
 
     fn submit(&mut self, tenant: TenantId, must_issue: bool) -> (BioId, Verdict) {
         self.bios += 1;
-        let charge = Charge {
-            tenant,
-            op: Op::Read,
-            ioprio: IoPrio::DEFAULT,
-            sector: Sector::ZERO,
-            bytes: 4096,
-            first: true,
-            must_issue,
-            may_sleep: true,
-        };
+        let charge = Charge { must_issue, ..Charge::plain(tenant, Op::Read, 4096) };
         let verdict = self.latency.admit(self.now, &self.tenants, BioId(self.bios), &charge);
         self.check();
         (BioId(self.bios), verdict)

@@ -5,7 +5,6 @@ use alloc::vec::Vec;
 use super::*;
 use crate::op::Op;
 use crate::sched::testing::Rng;
-use crate::units::Sector;
 
 mod model;
 
@@ -38,16 +37,7 @@ impl Bed {
     }
 
     fn charge(tenant: TenantId, bytes: u64) -> Charge {
-        Charge {
-            tenant,
-            op: Op::Read,
-            ioprio: IoPrio::DEFAULT,
-            sector: Sector::ZERO,
-            bytes,
-            first: true,
-            must_issue: false,
-            may_sleep: true,
-        }
+        Charge::plain(tenant, Op::Read, bytes)
     }
 
     fn add(&mut self) -> TenantId {
