@@ -1,67 +1,28 @@
 //! Buffered and mapped jobs through the page cache and the real stack, over a device with a fixed latency.
 
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+mod fixed;
 
 use elevon_core::activity::Activity;
 use elevon_core::cache::page_cache::CacheConfig;
-use elevon_core::driver::{Accept, Command, Completion, Driver, Pieces};
 use elevon_core::layout::Layout;
 use elevon_core::limits::QueueLimits;
 use elevon_core::op::{Flags, Op};
 use elevon_core::stack::{Stack, StackConfig};
 use elevon_core::stats::CacheUse;
-use elevon_core::status::Status;
-use elevon_core::units::{Bytes, Instant, LayoutId, Nanos, Sectors, TaskId};
+use elevon_core::units::{Bytes, LayoutId, Nanos, Sectors, TaskId};
 use elevon_formats::fio::spec::{Amount, Fadvise, JobSpec, Rw, SyncMode};
-use elevon_workload::backend::Backend;
 use elevon_workload::cached::{CacheCost, Cached};
 use elevon_workload::jobs::{Jobs, JobsOptions};
 use elevon_workload::process::CpuCost;
 use elevon_workload::run::{NoObserver, Outcome, run, run_cached};
+
+use fixed::Fixed;
 
 const US: u64 = 1_000;
 const MIB: u64 = 1 << 20;
 const LATENCY: u64 = 100 * US;
 const COST: CacheCost = CacheCost { call: Nanos::new(600), hit: Nanos::new(500), fault: Nanos::new(1_400) };
 const CPU: CpuCost = CpuCost { submit: Nanos::new(4_000), complete: Nanos::new(1_000) };
-
-/// A device that answers each command after the same time, with its clock.
-#[derive(Default)]
-struct Fixed {
-    now: u64,
-    pending: BinaryHeap<Reverse<(u64, usize)>>,
-    commands: Vec<(u64, Command)>,
-}
-
-impl Driver for Fixed {
-    fn queue_command(&mut self, _now: Instant, command: &Command, _pieces: &dyn Pieces) -> Accept {
-        self.pending.push(Reverse((self.now + LATENCY, self.commands.len())));
-        self.commands.push((self.now, *command));
-        Accept::Ok
-    }
-}
-
-impl Backend for Fixed {
-    fn now(&mut self) -> Instant {
-        Instant::new(self.now)
-    }
-    fn poll_completion(&mut self) -> Option<Completion> {
-        let &Reverse((at, index)) = self.pending.peek()?;
-        if at > self.now {
-            return None;
-        }
-        self.pending.pop();
-        let command = &self.commands[index].1;
-        Some(Completion { request: command.request, status: Status::Ok, bytes: command.bytes })
-    }
-    fn wait(&mut self, until: Option<Instant>) -> bool {
-        let done = self.pending.peek().map(|Reverse((at, _))| *at);
-        let Some(next) = [done, until.map(Instant::get)].into_iter().flatten().min() else { return false };
-        self.now = next;
-        true
-    }
-}
 
 /// A run with everything it left.
 struct Ran {
@@ -115,7 +76,7 @@ fn stack(depth: u32) -> (Stack, JobsOptions) {
         ..QueueLimits::default()
     };
     let config = StackConfig::new(limits, Bytes::new(256 * MIB).sectors_floor(), 1, depth);
-    let options = JobsOptions { device_bytes: 256 * MIB, logical_block: 512, device_path: None, seed: 1, cpu: CPU };
+    let options = JobsOptions { cpu: CPU, ..JobsOptions::new(&config) };
     (Stack::new(config).expect("a valid stack"), options)
 }
 
@@ -126,7 +87,7 @@ fn go_with(specs: &[JobSpec], config: CacheConfig, depth: u32) -> Ran {
     };
     let mut jobs = Jobs::new(specs, &options, &mut layout).expect("jobs that fit");
     let mut cached = Cached::new(config, COST, CPU, &mut jobs, &stack);
-    let mut device = Fixed::default();
+    let mut device = Fixed::new(LATENCY);
     let outcome = run_cached(&mut stack, &mut jobs, &mut cached, &mut device, &mut NoObserver);
     assert_eq!(outcome.cut, None);
     assert!(outcome.jobs.iter().all(|job| job.stats.error == 0));
@@ -402,7 +363,7 @@ fn a_job_without_a_cache_runs_as_before() {
     let (mut stack, options) = stack(64);
     let mut layout = |_: TaskId, _: u32, _: u64| LayoutId(0);
     let mut jobs = Jobs::new(&specs, &options, &mut layout).expect("jobs that fit");
-    let mut device = Fixed::default();
+    let mut device = Fixed::new(LATENCY);
     let plain = run(&mut stack, &mut jobs, &mut device, &mut NoObserver);
     let cached = go(&specs);
     assert_eq!(plain.jobs[0].stats, cached.outcome.jobs[0].stats);

@@ -1,115 +1,24 @@
 //! Whole job files through the real stack, over a device that answers every command after the same time.
 
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+mod fixed;
 
 use elevon_core::account::DiskStats;
-use elevon_core::driver::{Accept, Command, Completion, Driver, Piece, Pieces};
+use elevon_core::driver::Command;
 use elevon_core::event::{Event, EventKind};
 use elevon_core::layout::Layout;
 use elevon_core::limits::QueueLimits;
-use elevon_core::op::Op;
 use elevon_core::stack::{Stack, StackConfig};
-use elevon_core::status::Status;
 use elevon_core::units::{Bytes, Instant, LayoutId, Nanos, Sectors, TaskId};
 use elevon_formats::fio::spec::{Amount, ExitWhat, JobSpec, Rw, VerifyMethod};
-use elevon_workload::backend::Backend;
 use elevon_workload::jobs::{Jobs, JobsOptions};
 use elevon_workload::process::CpuCost;
 use elevon_workload::run::{Cut, NoObserver, Observer, Outcome, Progress, run};
 
+use fixed::Fixed;
+
 const US: u64 = 1_000;
 const MS: u64 = 1_000_000;
 const MIB: u64 = 1 << 20;
-
-/// The device and its clock.
-struct Fixed {
-    now: u64,
-    latency: u64,
-    pending: BinaryHeap<Reverse<(u64, u64)>>,
-    commands: Vec<Command>,
-    deepest: usize,
-    interrupt_at: u64,
-    forget: bool,
-    memory: Option<Vec<u8>>,
-    buffers: Vec<Vec<Vec<u8>>>,
-}
-
-impl Fixed {
-    fn new(latency: u64) -> Self {
-        Self {
-            now: 0,
-            latency,
-            pending: BinaryHeap::new(),
-            commands: Vec::new(),
-            deepest: 0,
-            interrupt_at: u64::MAX,
-            forget: false,
-            memory: None,
-            buffers: Vec::new(),
-        }
-    }
-}
-
-impl Driver for Fixed {
-    fn queue_command(&mut self, now: Instant, command: &Command, pieces: &dyn Pieces) -> Accept {
-        assert_eq!(now.get(), self.now);
-        if let Some(memory) = &mut self.memory {
-            let mut at = command.sector.byte_offset() as usize;
-            pieces.for_each(&mut |piece: Piece| {
-                let len = piece.len as usize;
-                let buffer =
-                    &mut self.buffers[piece.task.index()][piece.token as usize][piece.offset as usize..][..len];
-                match command.op {
-                    Op::Write => memory[at..at + len].copy_from_slice(buffer),
-                    Op::Read => buffer.copy_from_slice(&memory[at..at + len]),
-                    _ => {}
-                }
-                at += len;
-            });
-        }
-        if !self.forget {
-            self.pending.push(Reverse((self.now + self.latency, self.commands.len() as u64)));
-        }
-        self.deepest = self.deepest.max(self.pending.len());
-        self.commands.push(*command);
-        Accept::Ok
-    }
-}
-
-impl Backend for Fixed {
-    fn now(&mut self) -> Instant {
-        Instant::new(self.now)
-    }
-    fn poll_completion(&mut self) -> Option<Completion> {
-        let &Reverse((at, index)) = self.pending.peek()?;
-        if at > self.now {
-            return None;
-        }
-        self.pending.pop();
-        let command = &self.commands[index as usize];
-        Some(Completion { request: command.request, status: Status::Ok, bytes: command.bytes })
-    }
-    fn wait(&mut self, until: Option<Instant>) -> bool {
-        let done = self.pending.peek().map(|Reverse((at, _))| *at);
-        let Some(next) = [done, until.map(Instant::get)].into_iter().flatten().min() else { return false };
-        assert!(next >= self.now);
-        self.now = next;
-        true
-    }
-    fn interrupted(&self) -> bool {
-        self.now >= self.interrupt_at
-    }
-    fn prepare_buffers(&mut self, task: TaskId, slots: u32, bytes: u64) {
-        if self.memory.is_some() {
-            self.buffers.resize(self.buffers.len().max(task.index() + 1), Vec::new());
-            self.buffers[task.index()] = vec![vec![0; bytes as usize]; slots as usize];
-        }
-    }
-    fn buffer(&mut self, task: TaskId, token: u64) -> Option<&mut [u8]> {
-        Some(self.buffers.get_mut(task.index())?.get_mut(token as usize)?.as_mut_slice())
-    }
-}
 
 fn job(name: &str, edit: impl FnOnce(&mut JobSpec)) -> JobSpec {
     let mut spec = JobSpec::default_job(name);
@@ -128,7 +37,7 @@ fn stack(depth: u32) -> Stack {
     Stack::new(config).expect("a valid stack")
 }
 fn build(stack: &mut Stack, specs: &[JobSpec], cpu: CpuCost) -> Jobs {
-    let options = JobsOptions { device_bytes: 64 * MIB, logical_block: 512, device_path: None, seed: 1, cpu };
+    let options = JobsOptions { cpu, ..JobsOptions::new(stack.config()) };
     let mut layout = |_: TaskId, _: u32, bytes: u64| -> LayoutId {
         stack.register_layout(Layout::contiguous(bytes.max(4096), 1 << 20))
     };
@@ -210,9 +119,8 @@ fn stonewalls_groups_and_wait_for() {
 #[test]
 fn wait_for_must_name_one_earlier_job() {
     let mut stack = stack(4);
+    let options = JobsOptions::new(stack.config());
     let mut layouts = |_: TaskId, _: u32, bytes| stack.register_layout(Layout::contiguous(bytes, 4096));
-    let options =
-        JobsOptions { device_bytes: 64 * MIB, logical_block: 512, device_path: None, seed: 1, cpu: CpuCost::default() };
     let waiting = job("w", |s| s.wait_for = Some("x".into()));
     let x = job("x", |_| {});
     for (specs, words) in [
@@ -377,7 +285,7 @@ fn same_seed_same_commands() {
     let commands = || {
         let mut device = Fixed::new(100 * US);
         go_with(&specs, &mut device, 8, &mut NoObserver);
-        let key = |c: &Command| (c.sector, c.bytes, c.op, c.tag);
+        let key = |(_, c): &(u64, Command)| (c.sector, c.bytes, c.op, c.tag);
         device.commands.iter().map(key).collect::<Vec<_>>()
     };
     let first = commands();
