@@ -12,7 +12,6 @@ use elevon_formats::fio::{MemorySource, parse};
 use elevon_host::interrupt::Interrupt;
 use elevon_host::{Host, HostFile, OpenOptions};
 use elevon_workload::jobs::{Jobs, JobsOptions};
-use elevon_workload::process::CpuCost;
 use elevon_workload::run::{NoObserver, run};
 
 const SIZE: u64 = 256 << 20;
@@ -32,14 +31,8 @@ fn ours(path: &Path, text: &str) -> f64 {
     let file = HostFile::open(path, options).expect("the file was just written");
     let (limits, size) = (file.limits.clone(), file.size);
     let mut host = Host::new(file, 1024, None, Interrupt::new()).expect("the machine does I/O");
-    let mut stack = Stack::new(StackConfig::new(limits.clone(), size, 1, 1024)).expect("valid limits");
-    let options = JobsOptions {
-        device_bytes: SIZE,
-        logical_block: limits.logical_block_size.into(),
-        device_path: None,
-        seed: 1,
-        cpu: CpuCost::default(),
-    };
+    let mut stack = Stack::new(StackConfig::new(limits, size, 1, 1024)).expect("valid limits");
+    let options = JobsOptions::new(stack.config());
     let mut jobs = Jobs::new(&parsed.jobs, &options, &mut |_, _, _| LayoutId(0)).expect("the job fits");
     let outcome = run(&mut stack, &mut jobs, &mut host, &mut NoObserver);
     let job = &outcome.jobs[0].stats;

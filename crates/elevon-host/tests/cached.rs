@@ -45,13 +45,7 @@ fn run_job<B: Backend>(
     let mut parsed = parse(&mut MemorySource::one("job.fio", text), "job.fio").expect("a job of this file");
     assert!(parsed.with_cache(), "a job is buffered");
     let mut stack = Stack::new(StackConfig::new(limits.clone(), size, 1, 64)).expect("valid limits");
-    let options = JobsOptions {
-        device_bytes: size.bytes().get(),
-        logical_block: 512,
-        device_path: None,
-        seed: 1,
-        cpu: CpuCost::default(),
-    };
+    let options = JobsOptions { logical_block: 512, ..JobsOptions::new(stack.config()) };
     let mut jobs = Jobs::new(&parsed.jobs, &options, &mut |_, _, bytes| {
         stack.register_layout(elevon_core::layout::Layout::contiguous(bytes.max(4096), 1 << 40))
     })

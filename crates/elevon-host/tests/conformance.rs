@@ -7,7 +7,7 @@ use std::path::Path;
 use elevon_core::account::DiskStats;
 use elevon_core::limits::QueueLimits;
 use elevon_core::stack::{Stack, StackConfig};
-use elevon_core::units::{Bytes, Nanos, Sectors};
+use elevon_core::units::{Nanos, Sectors};
 use elevon_formats::fio::{MemorySource, parse};
 use elevon_host::interrupt::Interrupt;
 use elevon_host::{Host, HostFile, Method, OpenError, OpenOptions};
@@ -16,7 +16,6 @@ use elevon_sim::memory::{Memory, MemoryModel};
 use elevon_sim::simulation::Simulation;
 use elevon_workload::backend::Backend;
 use elevon_workload::jobs::{Jobs, JobsOptions};
-use elevon_workload::process::CpuCost;
 use elevon_workload::run::{Cut, NoObserver, Observer, Outcome, Progress, run};
 
 const SIZE: u64 = 8 << 20;
@@ -53,18 +52,9 @@ fn run_job<B: Backend>(
     let mut config = StackConfig::new(limits.clone(), size, 1, 64);
     config.scheduler = elevon_core::sched::SchedulerConfig::parse("mq-deadline").expect("a scheduler");
     let mut stack = Stack::new(config).expect("valid limits");
-    let options = JobsOptions {
-        device_bytes: size.bytes().get(),
-        logical_block: limits.logical_block_size.into(),
-        device_path: None,
-        seed: 1,
-        cpu: CpuCost::default(),
-    };
+    let options = JobsOptions::new(stack.config());
     let mut memory = Memory::new(&MemoryModel::default(), 1);
-    let mut jobs = Jobs::new(&parsed.jobs, &options, &mut |_, _, bytes| {
-        stack.register_layout(memory.allocate(Bytes::new(bytes)).expect("memory enough"))
-    })
-    .expect("the job fits");
+    let mut jobs = Jobs::new(&parsed.jobs, &options, &mut memory.buffers(&mut stack)).expect("the job fits");
     let outcome = run(&mut stack, &mut jobs, backend, observer);
     stack.self_check();
     assert_eq!(stack.ios_in_flight(), 0, "everything is over when a run is");

@@ -14,18 +14,16 @@ use std::hint::black_box;
 
 use elevon_core::control::io_throttle::{Config, IoThrottle, Kind, Limit, Policy};
 use elevon_core::control::{Charge, Limiter, Verdict};
-use elevon_core::ioprio::IoPrio;
 use elevon_core::op::Op;
-use elevon_core::stack::{Stack, StackConfig};
+use elevon_core::stack::Stack;
 use elevon_core::tenant::{ROOT, Tenants};
-use elevon_core::units::{BioId, Bytes, Instant, Sector};
+use elevon_core::units::{BioId, Instant};
 use elevon_formats::fio::{MemorySource, parse};
 use elevon_sim::device::{AnyDevice, Device, Fault};
 use elevon_sim::memory::{Memory, MemoryModel};
 use elevon_sim::profiles::open;
 use elevon_sim::simulation::Simulation;
 use elevon_workload::jobs::{Jobs, JobsOptions};
-use elevon_workload::process::CpuCost;
 use elevon_workload::run::{NoObserver, run};
 use instructions::Case;
 
@@ -67,16 +65,7 @@ fn policy(mode: Mode, turns: u64) {
     if mode == Mode::UnrelatedRule {
         throttle.set(Instant::ZERO, &tenants, other, Kind::Bandwidth, Some(LIMIT)).expect("a rule");
     }
-    let charge = Charge {
-        tenant,
-        op: Op::Read,
-        ioprio: IoPrio::DEFAULT,
-        sector: Sector::ZERO,
-        bytes: 4096,
-        first: true,
-        must_issue: false,
-        may_sleep: true,
-    };
+    let charge = Charge::plain(tenant, Op::Read, 4096);
     let mut throttle = black_box(throttle);
     for bio in 0..turns * BIOS {
         let (now, bio) = black_box((Instant::new(bio), BioId(bio as u32)));
@@ -93,8 +82,7 @@ fn stack(mode: Mode, turns: u64) {
     let parsed = parse(&mut MemorySource::one("bench.fio", &job), "bench.fio").expect("a job of this file");
     let device = Fault::none(open("null:size=100GiB,latency=0", 1).expect("a device of this file"));
     let description = device.description().clone();
-    let config =
-        StackConfig::new(description.limits.clone(), description.size, description.hw_queues, description.queue_depth);
+    let config = description.stack_config();
     let mut stack = Stack::new(config).expect("valid limits");
     let control = stack.control_mut();
     control.configure_io_throttle(Config { counter: mode != Mode::NoCounter, ..Config::default() });
@@ -102,18 +90,9 @@ fn stack(mode: Mode, turns: u64) {
         let other = control.add_tenant(ROOT).expect("room");
         control.set_io_throttle(Instant::ZERO, other, Kind::Bandwidth, Some(LIMIT)).expect("a rule");
     }
-    let options = JobsOptions {
-        device_bytes: description.size.bytes().get(),
-        logical_block: description.limits.logical_block_size.into(),
-        device_path: None,
-        seed: 1,
-        cpu: CpuCost::default(),
-    };
+    let options = JobsOptions::new(stack.config());
     let mut memory = Memory::new(&MemoryModel::default(), 1);
-    let mut jobs = Jobs::new(&parsed.jobs, &options, &mut |_, _, bytes| {
-        stack.register_layout(memory.allocate(Bytes::new(bytes)).expect("memory enough"))
-    })
-    .expect("the job fits");
+    let mut jobs = Jobs::new(&parsed.jobs, &options, &mut memory.buffers(&mut stack)).expect("the job fits");
     let mut simulation: Simulation<Fault<AnyDevice>> = Simulation::new(device);
     let outcome = run(&mut stack, &mut jobs, &mut simulation, &mut NoObserver);
     assert_eq!((outcome.disk_end.groups[0].ios, outcome.cut), (ios, None));

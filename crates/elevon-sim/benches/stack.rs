@@ -21,7 +21,6 @@ use elevon_sim::memory::{Memory, MemoryModel};
 use elevon_sim::profiles::open;
 use elevon_sim::simulation::Simulation;
 use elevon_workload::jobs::{Jobs, JobsOptions};
-use elevon_workload::process::CpuCost;
 use elevon_workload::run::{NoObserver, run};
 
 /// Rounds of which the best counts.
@@ -39,22 +38,12 @@ fn simulate(device: &str, scheduler: &str, ios: u64, free: bool) -> (f64, u64) {
     let parsed = parse(&mut MemorySource::one("bench.fio", &job(ios, free)), "bench.fio").expect("a job of this file");
     let device = Fault::none(open(device, 1).expect("a device of this file"));
     let description = device.description().clone();
-    let mut config =
-        StackConfig::new(description.limits.clone(), description.size, description.hw_queues, description.queue_depth);
+    let mut config = description.stack_config();
     config.scheduler = SchedulerConfig::parse(scheduler).expect("a scheduler of this file");
     let mut stack = Stack::new(config).expect("valid limits");
-    let options = JobsOptions {
-        device_bytes: description.size.bytes().get(),
-        logical_block: description.limits.logical_block_size.into(),
-        device_path: None,
-        seed: 1,
-        cpu: CpuCost::default(),
-    };
+    let options = JobsOptions::new(stack.config());
     let mut memory = Memory::new(&MemoryModel::default(), 1);
-    let mut jobs = Jobs::new(&parsed.jobs, &options, &mut |_, _, bytes| {
-        stack.register_layout(memory.allocate(Bytes::new(bytes)).expect("memory enough"))
-    })
-    .expect("the job fits");
+    let mut jobs = Jobs::new(&parsed.jobs, &options, &mut memory.buffers(&mut stack)).expect("the job fits");
     let mut simulation: Simulation<Fault<AnyDevice>> = Simulation::new(device);
     let started = Instant::now();
     let outcome = run(&mut stack, &mut jobs, &mut simulation, &mut NoObserver);

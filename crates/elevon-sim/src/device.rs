@@ -14,6 +14,7 @@ pub mod text;
 
 use elevon_core::driver::{Accept, Command, Completion};
 use elevon_core::limits::QueueLimits;
+use elevon_core::stack::StackConfig;
 use elevon_core::units::{Instant, Sectors};
 
 pub use fault::Fault;
@@ -40,6 +41,11 @@ pub struct Description {
 }
 
 impl Description {
+    /// The defaults of a stack for this device; see [`StackConfig::new`].
+    pub fn stack_config(&self) -> StackConfig {
+        StackConfig::new(self.limits.clone(), self.size, self.hw_queues, self.queue_depth)
+    }
+
     /// Commands that all hardware queues together hold: what a device reserves room for. Cut to a sane first allocation.
     pub(crate) fn capacity(&self) -> usize {
         (usize::from(self.hw_queues) * self.queue_depth as usize).min(1 << 16)

@@ -13,7 +13,8 @@ mod tests;
 use std::fmt;
 
 use elevon_core::layout::Layout;
-use elevon_core::units::{Bytes, PAGE_SIZE};
+use elevon_core::stack::Stack;
+use elevon_core::units::{Bytes, LayoutId, PAGE_SIZE, TaskId};
 
 use crate::chance::{below, draw};
 use crate::device::TextError;
@@ -114,13 +115,15 @@ impl MemoryModel {
 }
 
 fn parse_runs(text: &str) -> Result<MemoryModel, TextError> {
-    let bad = |value: &str| TextError::BadValue {
+    let bad = |value: &str| {
+        TextError::BadValue {
         scope: "memory runs".into(),
         key: "runs".into(),
         value: value.into(),
         expected:
             "run lengths in pages from 1 to 1048576, each with how often it comes (1 to 1048576), as in 2x11,1x245"
                 .into(),
+    }
     };
     let mut runs = Vec::new();
     for item in text.split(',') {
@@ -280,6 +283,12 @@ impl Memory {
             State::Buddy { allocator, thp } => fault_in(allocator, pages, *thp)
                 .ok_or_else(|| OutOfMemory { wanted: bytes, free: Bytes::new(allocator.free_pages() * PAGE_SIZE) }),
         }
+    }
+
+    /// Takes the buffers of jobs and makes them known to `stack`: what [`Jobs::new`](elevon_workload::jobs::Jobs::new) asks for.
+    /// It panics where [`Self::allocate`] fails.
+    pub fn buffers<'a>(&'a mut self, stack: &'a mut Stack) -> impl FnMut(TaskId, u32, u64) -> LayoutId + 'a {
+        |_, _, bytes| stack.register_layout(self.allocate(Bytes::new(bytes)).expect("memory enough for the jobs"))
     }
 
     /// Gives a buffer's pages back, from its start to its end. Only the buddy allocator ever uses them again.

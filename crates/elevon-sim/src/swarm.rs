@@ -221,11 +221,9 @@ fn run_phase(
 ) {
     let parsed = jobs_of(&plan.jobs[phase]);
     let options = JobsOptions {
-        device_bytes: description.size.bytes().get(),
-        logical_block: description.limits.logical_block_size.into(),
-        device_path: None,
         seed: plan.seed,
         cpu: CpuCost { submit: Nanos::new(plan.cpu.0), complete: Nanos::new(plan.cpu.1) },
+        ..JobsOptions::new(&description.stack_config())
     };
     let model = MemoryModel::parse(plan.memory).expect("a model of the swarm");
     let mut memory = Memory::new(&model, plan.seed);

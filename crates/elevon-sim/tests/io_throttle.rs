@@ -4,16 +4,15 @@ use elevon_core::control::io_throttle::{Change, Config, Kind, Limit, Policy};
 use elevon_core::control::{Cause, Limiter, Rule};
 use elevon_core::event::Event;
 use elevon_core::sched::SchedulerConfig;
-use elevon_core::stack::{Stack, StackConfig};
+use elevon_core::stack::Stack;
 use elevon_core::tenant::ROOT;
-use elevon_core::units::{Bytes, Instant, TenantId};
+use elevon_core::units::{Instant, TenantId};
 use elevon_formats::fio::{MemorySource, parse};
 use elevon_sim::device::{AnyDevice, Device, Fault};
 use elevon_sim::memory::{Memory, MemoryModel};
 use elevon_sim::profiles::open;
 use elevon_sim::simulation::Simulation;
 use elevon_workload::jobs::{Jobs, JobsOptions};
-use elevon_workload::process::CpuCost;
 use elevon_workload::run::{Observer, Outcome, run};
 
 #[derive(Default)]
@@ -30,24 +29,14 @@ fn simulate(text: &str, device: &str, scheduler: &str, prepare: &dyn Fn(&mut Sta
     let parsed = parse(&mut MemorySource::one("test.fio", text), "test.fio").expect("a job of this file");
     let device: Fault<AnyDevice> = Fault::none(open(device, 1).expect("a device"));
     let description = device.description().clone();
-    let mut config =
-        StackConfig::new(description.limits.clone(), description.size, description.hw_queues, description.queue_depth);
+    let mut config = description.stack_config();
     config.scheduler = SchedulerConfig::parse(scheduler).expect("a scheduler");
     let mut stack = Stack::new(config).expect("valid limits");
     stack.set_tracing(true);
     prepare(&mut stack);
-    let options = JobsOptions {
-        device_bytes: description.size.bytes().get(),
-        logical_block: description.limits.logical_block_size.into(),
-        device_path: None,
-        seed: 1,
-        cpu: CpuCost::default(),
-    };
+    let options = JobsOptions::new(stack.config());
     let mut memory = Memory::new(&MemoryModel::default(), 1);
-    let mut jobs = Jobs::new(&parsed.jobs, &options, &mut |_, _, bytes| {
-        stack.register_layout(memory.allocate(Bytes::new(bytes)).expect("memory enough"))
-    })
-    .expect("the job fits");
+    let mut jobs = Jobs::new(&parsed.jobs, &options, &mut memory.buffers(&mut stack)).expect("the job fits");
     let mut simulation = Simulation::new(device);
     let mut tape = Tape::default();
     let outcome = run(&mut stack, &mut jobs, &mut simulation, &mut tape);

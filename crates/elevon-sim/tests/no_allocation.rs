@@ -4,8 +4,8 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use elevon_core::sched::SchedulerConfig;
-use elevon_core::stack::{Stack, StackConfig};
-use elevon_core::units::{Bytes, Nanos};
+use elevon_core::stack::Stack;
+use elevon_core::units::Nanos;
 use elevon_formats::fio::{MemorySource, parse};
 use elevon_sim::device::Device;
 use elevon_sim::memory::{Memory, MemoryModel};
@@ -67,22 +67,15 @@ fn steady(device: &str, scheduler: &str, options: &str) -> (u64, u64) {
     let parsed = parse(&mut MemorySource::one("job.fio", &text), "job.fio").expect("a job of this file");
     let device = open(device, 1).expect("a device of this file");
     let description = device.description().clone();
-    let mut config =
-        StackConfig::new(description.limits.clone(), description.size, description.hw_queues, description.queue_depth);
+    let mut config = description.stack_config();
     config.scheduler = SchedulerConfig::parse(scheduler).expect("a scheduler of this file");
     let mut stack = Stack::new(config).expect("valid limits");
     let options = JobsOptions {
-        device_bytes: description.size.bytes().get(),
-        logical_block: description.limits.logical_block_size.into(),
-        device_path: None,
-        seed: 1,
         cpu: CpuCost { submit: Nanos::new(1000), complete: Nanos::new(500) },
+        ..JobsOptions::new(stack.config())
     };
     let mut memory = Memory::new(&MemoryModel::default(), 1);
-    let mut jobs = Jobs::new(&parsed.jobs, &options, &mut |_, _, bytes| {
-        stack.register_layout(memory.allocate(Bytes::new(bytes)).expect("memory enough"))
-    })
-    .expect("the job fits");
+    let mut jobs = Jobs::new(&parsed.jobs, &options, &mut memory.buffers(&mut stack)).expect("the job fits");
     let mut watch = Watch { warm_after: IOS / 4, cold_before: IOS * 9 / 10, first: None, last: (0, 0) };
     let outcome = run(&mut stack, &mut jobs, &mut Simulation::new(device), &mut watch);
     assert_eq!(outcome.cut, None);

@@ -1,5 +1,6 @@
 //! A whole job file: clones, the order that `stonewall` and `wait_for` ask for, groups, `exitall`.
 
+use elevon_core::stack::StackConfig;
 use elevon_core::units::{Instant, LayoutId, Nanos, TaskId};
 use elevon_formats::fio::spec::{ExitWhat, JobSpec};
 
@@ -24,6 +25,19 @@ pub struct JobsOptions {
     pub seed: u64,
     /// CPU time of an I/O; zero on a real clock.
     pub cpu: CpuCost,
+}
+
+impl JobsOptions {
+    /// For the device of such a stack, which no path names: seed 1, and no CPU time.
+    pub fn new(stack: &StackConfig) -> Self {
+        Self {
+            device_bytes: stack.size.bytes().get(),
+            logical_block: stack.limits.logical_block_size.into(),
+            device_path: None,
+            seed: 1,
+            cpu: CpuCost::default(),
+        }
+    }
 }
 
 /// Where a process stands among the jobs.

@@ -134,7 +134,7 @@ impl Plan {
 
     /// The stack for a device.
     pub(crate) fn stack_config(&self, device: &elevon_sim::device::Description) -> Result<StackConfig, Failure> {
-        let mut config = StackConfig::new(device.limits.clone(), device.size, device.hw_queues, device.queue_depth);
+        let mut config = device.stack_config();
         config.kernel = self.kernel;
         config.scheduler = self.scheduler.clone();
         if let Target::Simulated(spec) = &self.target

@@ -169,7 +169,7 @@ impl Plan {
 
     /// The stack for the plan's device.
     pub fn stack_config(&self, device: &Description) -> StackConfig {
-        let mut config = StackConfig::new(device.limits.clone(), device.size, device.hw_queues, device.queue_depth);
+        let mut config = device.stack_config();
         config.kernel = self.kernel;
         config.scheduler = SchedulerConfig::parse(&self.scheduler).expect("a scheduler of the swarm");
         let rules = self.kernel.rules();
