@@ -121,15 +121,16 @@ fn parse_runs(text: &str) -> Result<MemoryModel, TextError> {
         key: "runs".into(),
         value: value.into(),
         expected:
-            "run lengths in pages from 1 to 1048576, each with how often it comes (1 to 1048576), as in 2x11,1x245"
+            "run lengths in pages from 1 to 1048576, each with how often it comes (1 to 1048576, all together), as in 2x11,1x245"
                 .into(),
     }
     };
     let mut runs = Vec::new();
     for item in text.split(',') {
         let (pages, times) = item.split_once('x').unwrap_or((item, "1"));
-        let number = |text: &str| text.trim().parse::<u64>().ok().filter(|n| (1..=1 << 20).contains(n));
-        let (Some(pages), Some(times)) = (number(pages), number(times)) else { return Err(bad(item)) };
+        let number = |text: &str, most| text.trim().parse::<u64>().ok().filter(|n| (1..=most).contains(n));
+        let left = (1 << 20) - runs.len() as u64;
+        let (Some(pages), Some(times)) = (number(pages, 1 << 20), number(times, left)) else { return Err(bad(item)) };
         runs.extend(std::iter::repeat_n(pages, times as usize));
     }
     Ok(MemoryModel::Runs(runs))

@@ -61,6 +61,7 @@ fn errors_say_what_would_be_right() {
         ("contiguous:p1=1", "memory contiguous: unknown key `p1`"),
         ("runs:", "memory runs: `runs=`: expected run lengths in pages"),
         ("runs:0x3", "memory runs: `runs=0x3`: expected"),
+        ("runs:1x1048576,1", "memory runs: `runs=1`: expected"),
         ("fragmented:p1=1000001", "memory fragmented: `p1=1000001`: expected a number from 0 to 1000000"),
         ("fragmented:p1=600000,p2=600000", "memory fragmented: `p2=600000`: expected a number from 0 to 400000"),
         ("fragmented:p0=1", "memory fragmented: unknown key `p0`; its keys are p1, p2"),
