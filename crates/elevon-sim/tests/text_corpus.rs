@@ -1,5 +1,7 @@
-//! The fuzzer's corpora of schedulers, devices and faults through its own checks.
+//! The fuzzer's corpora of schedulers, devices, faults and memory through its own checks.
 
+#[path = "../../../fuzz/checks/buffers.rs"]
+mod buffers;
 #[path = "../../../fuzz/checks/corpus.rs"]
 mod corpus;
 #[path = "../../../fuzz/checks/device.rs"]
@@ -24,4 +26,9 @@ fn the_corpus_of_devices_holds() {
 #[test]
 fn the_corpus_of_faults_holds() {
     corpus::each("fault", 10, 1, OTHERS, fault::fault);
+}
+
+#[test]
+fn the_corpus_of_models_of_memory_holds() {
+    corpus::each("buffers", 10, 1, b"0,:=x\n", buffers::buffers);
 }

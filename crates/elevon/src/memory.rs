@@ -11,6 +11,13 @@ use elevon_workload::cached::{CacheCost, Control};
 
 use crate::failure::Failure;
 
+#[cfg(test)]
+#[path = "../../../fuzz/checks/memory.rs"]
+mod check;
+#[cfg(test)]
+#[path = "../../../fuzz/checks/corpus.rs"]
+mod corpus;
+
 /// Least memory that is left to the page cache: below it the kernel's reserves are most of it.
 const LEAST: u64 = 4 << 20;
 /// Most memory of a machine.
@@ -178,6 +185,11 @@ fn sizes(text: &str) -> Result<(Bytes, Bytes), Failure> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_corpus_of_the_fuzzer_holds() {
+        corpus::each("memory", 10, 1, b"09=,\n", check::memory);
+    }
 
     #[test]
     fn a_real_cache_holds_its_size_and_knows_when_a_write_is_over() {
