@@ -1,6 +1,6 @@
 //! What the user sees while a run goes on: iostat lines on stdout, a progress bar on stderr.
 
-use std::io::{IsTerminal, Write};
+use std::io::Write;
 
 use elevon_core::account::DiskStats;
 use elevon_core::event::Event;
@@ -10,14 +10,12 @@ use elevon_report::text::{iostat_header, iostat_line};
 use elevon_sim::device::Description;
 use elevon_workload::jobs::Jobs;
 use elevon_workload::run::{Observer, Progress};
-use indicatif::{ProgressBar, ProgressStyle};
 
+use crate::bar::Bar;
 use crate::execute::Watch;
 use crate::failure::Failure;
 use crate::trace::TraceFile;
 
-/// Runs shorter than this on the wall clock show no bar.
-const QUIET: std::time::Duration = std::time::Duration::from_secs(2);
 /// How often the bar is looked after, in time of the run.
 const LOOK: Nanos = Nanos::from_millis(50);
 /// Lines between iostat headers.
@@ -25,7 +23,6 @@ const PAGE: u32 = 20;
 
 /// Watches a run for a person at a terminal.
 pub(crate) struct Console {
-    label: String,
     iostat: Option<Nanos>,
     /// iostat lines go to stderr where stdout carries JSON.
     iostat_to_stderr: bool,
@@ -33,8 +30,7 @@ pub(crate) struct Console {
     last: DiskStats,
     next_iostat: Instant,
     lines: u32,
-    bar: Option<ProgressBar>,
-    started: std::time::Instant,
+    bar: Bar,
     trace: Option<TraceFile>,
     /// The first error of stdout; reported when the run is over.
     error: Option<std::io::Error>,
@@ -42,16 +38,16 @@ pub(crate) struct Console {
 
 impl Console {
     pub(crate) fn new(label: &str, iostat: Option<Nanos>, json: bool, trace: Option<TraceFile>) -> Self {
+        let bar = Bar::new(label);
+        bar.expect(1000);
         Self {
-            label: label.to_owned(),
             iostat,
             iostat_to_stderr: json,
             device: String::new(),
             last: DiskStats::default(),
             next_iostat: Instant::ZERO,
             lines: 0,
-            bar: None,
-            started: std::time::Instant::now(),
+            bar,
             trace,
             error: None,
         }
@@ -59,9 +55,7 @@ impl Console {
 
     /// Clears the bar, finishes the trace, and hands out the first error of either.
     pub(crate) fn finish(self) -> Result<(), Failure> {
-        if let Some(bar) = self.bar {
-            bar.finish_and_clear();
-        }
+        drop(self.bar);
         if let Some(trace) = self.trace {
             trace.finish()?;
         }
@@ -88,19 +82,6 @@ impl Console {
         }
         self.last = *disk;
     }
-
-    fn look_after_bar(&mut self, jobs: &[Progress]) {
-        if self.bar.is_none() && self.started.elapsed() >= QUIET && std::io::stderr().is_terminal() {
-            let bar = ProgressBar::new(1000);
-            let style = ProgressStyle::with_template("{msg} [{bar:40}] {percent}% {elapsed} eta {eta}");
-            bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
-            bar.set_message(self.label.clone());
-            self.bar = Some(bar);
-        }
-        if let Some(bar) = &self.bar {
-            bar.set_position(jobs.iter().map(|job| job.per_mille).sum::<u64>() / (jobs.len() as u64).max(1));
-        }
-    }
 }
 
 impl Observer for Console {
@@ -115,7 +96,7 @@ impl Observer for Console {
             self.print_iostat(&disk());
             self.next_iostat = self.next_iostat.saturating_add(every);
         }
-        self.look_after_bar(jobs);
+        self.bar.set(jobs.iter().map(|job| job.per_mille).sum::<u64>() / (jobs.len() as u64).max(1));
     }
 
     fn on_events(&mut self, events: &[Event]) {

@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 mod args;
+mod bar;
 mod calibrate;
 mod catalogue;
 mod compare;

@@ -63,11 +63,12 @@ pub(crate) fn reproduce(args: &ReproduceArgs) -> Result<Outcome, Failure> {
         let known: Vec<&str> = EXPERIMENTS.iter().map(|experiment| experiment.name).collect();
         return Err(Failure::input(format!("reproduce: no experiment {name}; there are {}", known.join(", "))));
     };
-    let lab = Lab::on_signals(args.full)?;
+    let lab = Lab::on_signals(experiment.name, args.full)?;
     let document = match (experiment.run)(&lab) {
         Err(_) if lab.is_interrupted() => return Ok(Outcome::Interrupted),
         other => other?,
     };
+    drop(lab);
     emit(&document.text())?;
     if let Some(path) = &args.html {
         write_file(path, document.html("simulated devices").as_bytes())?;

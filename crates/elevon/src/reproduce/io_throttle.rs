@@ -15,18 +15,12 @@ use elevon_workload::run::Observer;
 
 use crate::execute::Watch;
 use crate::failure::Failure;
-use crate::reproduce::lab::{Job, Lab};
+use crate::reproduce::lab::{Job, Lab, job};
 use crate::reproduce::parameters::Parameters;
 
 const PARAMETERS: &str = include_str!("../../../../experiments/io-throttle/parameters.toml");
-const TWO: Job = Job {
-    path: "experiments/io-throttle/two-readers.fio",
-    text: include_str!("../../../../experiments/io-throttle/two-readers.fio"),
-};
-const LIMITED: Job = Job {
-    path: "experiments/io-throttle/limited.fio",
-    text: include_str!("../../../../experiments/io-throttle/limited.fio"),
-};
+const TWO: Job = job!("io-throttle/two-readers.fio");
+const LIMITED: Job = job!("io-throttle/limited.fio");
 /// Chunks that one of the two readers reads.
 const CHUNKS: u64 = 245_366_784 / (128 << 10);
 /// 8 MiB/s.

@@ -1,5 +1,7 @@
 //! Where experiments run: jobs that are part of the binary, through the same road as `elevon run` takes.
 
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
+
 use elevon_core::event::Event;
 use elevon_formats::fio::{MemorySource, parse};
 use elevon_host::interrupt::Interrupt;
@@ -7,6 +9,7 @@ use elevon_report::result::RunResult;
 use elevon_workload::run::{NoObserver, Observer};
 
 use crate::args::StackArgs;
+use crate::bar::Bar;
 use crate::execute::{Watch, execute};
 use crate::failure::{Failure, Outcome};
 use crate::plan::Plan;
@@ -18,10 +21,22 @@ pub(super) struct Job {
     pub(super) text: &'static str,
 }
 
+/// A job file by its path under `experiments/`.
+macro_rules! job {
+    ($path:literal) => {
+        $crate::reproduce::lab::Job {
+            path: concat!("experiments/", $path),
+            text: include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../experiments/", $path)),
+        }
+    };
+}
+pub(super) use job;
+
 /// Makes runs.
 pub(super) struct Lab {
     interrupt: Interrupt,
     full: bool,
+    bar: Bar,
 }
 
 /// Keeps every event of a run.
@@ -42,15 +57,15 @@ impl Watch for Tape {
 
 impl Lab {
     /// A lab whose runs SIGINT ends.
-    pub(super) fn on_signals(full: bool) -> Result<Self, Failure> {
+    pub(super) fn on_signals(name: &str, full: bool) -> Result<Self, Failure> {
         let interrupt =
             Interrupt::on_signals().map_err(|e| Failure::Machine(format!("cannot watch for signals: {e}")))?;
-        Ok(Self { interrupt, full })
+        Ok(Self { interrupt, full, bar: Bar::new(name) })
     }
 
     #[cfg(test)]
     pub(super) fn quiet() -> Self {
-        Self { interrupt: Interrupt::new(), full: false }
+        Self { interrupt: Interrupt::new(), full: false, bar: Bar::new("") }
     }
 
     /// Whether the published sizes are wanted.
@@ -60,6 +75,36 @@ impl Lab {
 
     pub(super) fn is_interrupted(&self) -> bool {
         self.interrupt.is_set()
+    }
+
+    /// How many runs there will be, for the bar.
+    pub(super) fn expect(&self, runs: usize) {
+        self.bar.expect(runs as u64);
+    }
+
+    /// What `work` makes of each item, in order; on as many threads as there are processors. Ends at the first failure.
+    pub(super) fn map<T: Sync, R: Send>(
+        &self,
+        items: &[T],
+        work: impl Fn(&T) -> Result<R, Failure> + Sync,
+    ) -> Result<Vec<R>, Failure> {
+        let (next, failed) = (AtomicUsize::new(0), AtomicBool::new(false));
+        let worker = || {
+            let mut done = Vec::new();
+            while let Some((at, item)) = next_of(items, &next).filter(|_| !failed.load(Relaxed)) {
+                let result = work(item);
+                failed.fetch_or(result.is_err(), Relaxed);
+                done.push((at, result));
+            }
+            done
+        };
+        let threads = std::thread::available_parallelism().map_or(1, usize::from).min(items.len());
+        let mut done = std::thread::scope(|scope| {
+            let workers: Vec<_> = (0..threads).map(|_| scope.spawn(worker)).collect();
+            workers.into_iter().flat_map(|worker| worker.join().expect("a run does not panic")).collect::<Vec<_>>()
+        });
+        done.sort_unstable_by_key(|(at, _)| *at);
+        done.into_iter().map(|(_, result)| result).collect()
     }
 
     /// Runs a job with these variables in its environment, on the stack that the options describe.
@@ -99,6 +144,7 @@ impl Lab {
         let stack = StackArgs::of_text(options).map_err(Failure::input)?;
         let plan = Plan::of_jobs(jobs, job.path, &stack)?;
         let (mut result, outcome) = execute(&plan, watch, &self.interrupt)?;
+        self.bar.advance();
         let settings: String = variables.iter().map(|(name, value)| format!("{name}={value} ")).collect();
         result.command = settings + &result.command;
         match outcome {
@@ -108,4 +154,10 @@ impl Lab {
             }
         }
     }
+}
+
+/// The item whose turn it is.
+fn next_of<'a, T>(items: &'a [T], next: &AtomicUsize) -> Option<(usize, &'a T)> {
+    let at = next.fetch_add(1, Relaxed);
+    items.get(at).map(|item| (at, item))
 }

@@ -7,17 +7,11 @@ use elevon_report::document::{Document, Table};
 
 use super::{PARAMETERS, TRACE};
 use crate::failure::Failure;
-use crate::reproduce::lab::{Job, Lab};
+use crate::reproduce::lab::{Job, Lab, job};
 use crate::reproduce::parameters::Parameters;
 
-const TRACE_JOB: Job = Job {
-    path: "experiments/aligned-bio/trace.fio",
-    text: include_str!("../../../../../experiments/aligned-bio/trace.fio"),
-};
-const READ_1028K: Job = Job {
-    path: "experiments/aligned-bio/read-1028k.fio",
-    text: include_str!("../../../../../experiments/aligned-bio/read-1028k.fio"),
-};
+const TRACE_JOB: Job = job!("aligned-bio/trace.fio");
+const READ_1028K: Job = job!("aligned-bio/read-1028k.fio");
 
 /// What one stack did with the bios of the trace.
 pub(super) struct Pattern {

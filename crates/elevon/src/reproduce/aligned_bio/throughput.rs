@@ -11,13 +11,10 @@ use elevon_report::text::Figure;
 
 use super::PARAMETERS;
 use crate::failure::Failure;
-use crate::reproduce::lab::{Job, Lab};
+use crate::reproduce::lab::{Job, Lab, job};
 use crate::reproduce::parameters::Parameters;
 
-const SEQUENTIAL: Job = Job {
-    path: "experiments/aligned-bio/sequential.fio",
-    text: include_str!("../../../../../experiments/aligned-bio/sequential.fio"),
-};
+const SEQUENTIAL: Job = job!("aligned-bio/sequential.fio");
 
 /// Bytes of the queue's limit, and of most requests.
 const REQUEST: f64 = 524_288.0;

@@ -7,21 +7,12 @@ use elevon_report::text::Figure;
 
 use super::{FAIR, LIMIT, NONE, OFF, SEED, Setting, jain, megabytes, setting, shares};
 use crate::failure::Failure;
-use crate::reproduce::lab::{Job, Lab};
+use crate::reproduce::lab::{Job, Lab, job};
 use crate::reproduce::parameters::Parameters;
 
-const FIVE: Job = Job {
-    path: "experiments/bfq-injection/five-readers.fio",
-    text: include_str!("../../../../../experiments/bfq-injection/five-readers.fio"),
-};
-const FOUR: Job = Job {
-    path: "experiments/bfq-injection/four-readers.fio",
-    text: include_str!("../../../../../experiments/bfq-injection/four-readers.fio"),
-};
-const DEPTH: Job = Job {
-    path: "experiments/bfq-injection/depth.fio",
-    text: include_str!("../../../../../experiments/bfq-injection/depth.fio"),
-};
+const FIVE: Job = job!("bfq-injection/five-readers.fio");
+const FOUR: Job = job!("bfq-injection/four-readers.fio");
+const DEPTH: Job = job!("bfq-injection/depth.fio");
 
 /// What is compared, none first.
 const SETTINGS: [Setting; 7] = [

@@ -5,13 +5,10 @@ use elevon_report::result::RunResult;
 
 use super::{FAIR, LIMIT, NONE, OFF, SEED, Setting, jain, megabytes};
 use crate::failure::Failure;
-use crate::reproduce::lab::{Job, Lab};
+use crate::reproduce::lab::{Job, Lab, job};
 use crate::reproduce::parameters::Parameters;
 
-const MIX: Job = Job {
-    path: "experiments/bfq-injection/mix.fio",
-    text: include_str!("../../../../../experiments/bfq-injection/mix.fio"),
-};
+const MIX: Job = job!("bfq-injection/mix.fio");
 
 pub(super) const SETTINGS: [Setting; 5] = [NONE, OFF, SEED, LIMIT, FAIR];
 

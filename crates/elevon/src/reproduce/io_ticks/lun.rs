@@ -12,21 +12,12 @@ use elevon_sim::profiles;
 
 use super::{PARAMETERS, delta, utilisation};
 use crate::failure::Failure;
-use crate::reproduce::lab::{Job, Lab};
+use crate::reproduce::lab::{Job, Lab, job};
 use crate::reproduce::parameters::Parameters;
 
-const ONE: Job = Job {
-    path: "experiments/io-ticks/one-submitter.fio",
-    text: include_str!("../../../../../experiments/io-ticks/one-submitter.fio"),
-};
-const TWO: Job = Job {
-    path: "experiments/io-ticks/two-submitters.fio",
-    text: include_str!("../../../../../experiments/io-ticks/two-submitters.fio"),
-};
-const INDEPENDENT: Job = Job {
-    path: "experiments/io-ticks/independent.fio",
-    text: include_str!("../../../../../experiments/io-ticks/independent.fio"),
-};
+const ONE: Job = job!("io-ticks/one-submitter.fio");
+const TWO: Job = job!("io-ticks/two-submitters.fio");
+const INDEPENDENT: Job = job!("io-ticks/independent.fio");
 
 /// The limiter's rhythm, in seconds: how long a slice is, and how long the disk stands still in each.
 #[derive(Clone, Copy, Debug)]

@@ -8,21 +8,12 @@ use elevon_report::text::Figure;
 
 use super::{PARAMETERS, busy_ms, origin, utilisation};
 use crate::failure::Failure;
-use crate::reproduce::lab::{Job, Lab};
+use crate::reproduce::lab::{Job, Lab, job};
 use crate::reproduce::parameters::Parameters;
 
-const TIMELINE: Job = Job {
-    path: "experiments/io-ticks/timeline.fio",
-    text: include_str!("../../../../../experiments/io-ticks/timeline.fio"),
-};
-const THINKING: Job = Job {
-    path: "experiments/io-ticks/thinking-writer.fio",
-    text: include_str!("../../../../../experiments/io-ticks/thinking-writer.fio"),
-};
-const HALF_DUTY: Job = Job {
-    path: "experiments/io-ticks/half-duty.fio",
-    text: include_str!("../../../../../experiments/io-ticks/half-duty.fio"),
-};
+const TIMELINE: Job = job!("io-ticks/timeline.fio");
+const THINKING: Job = job!("io-ticks/thinking-writer.fio");
+const HALF_DUTY: Job = job!("io-ticks/half-duty.fio");
 
 const TICK_RATES: [u32; 3] = [100, 250, 1000];
 
