@@ -6,14 +6,15 @@
 mod cases;
 mod sweep;
 
-use elevon_report::document::Document;
+use elevon_report::document::{Document, Table};
+use elevon_report::plot::{self, Axis, Mark, Plot, Series, Unit};
 use elevon_report::text::Figure;
 
 use crate::failure::Failure;
 use crate::reproduce::lab::Lab;
 use crate::reproduce::parameters::Parameters;
 use cases::{Scale, dd_seconds};
-use sweep::{Row, deviation, table};
+use sweep::{Row, deviation, interval, table};
 
 const PARAMETERS: &str = include_str!("../../../../experiments/content-ioprio/parameters.toml");
 
@@ -24,15 +25,28 @@ pub(super) fn report(lab: &Lab) -> Result<Document, Failure> {
     document.paragraph(format!(
         "\"block: introduce content activity based ioprio\", version 8, Zhaoyang Huang, February 2024: a bio becomes RT if enough \
          of its pages were in use, evicted and read again soon. Off is mainline; iter-bio and add-page are the seed's two \
-         forms, page-exact ours. Controls: the oracle makes RT what somebody waits for at submission, whatever it holds; random, \
-         as many bios as iter-bio did, by lot. \"Of off\" is the mean of ratios seed by seed with its 95% interval. Sizes and \
-         memory are the seed's over {}.",
+         forms, page-exact ours. Controls: the oracle makes RT what somebody waits for at submission, whatever it holds; faults, all \
+         that faults read, with the readahead that somebody may wait for later; random, as many bios as iter-bio did, by lot. \
+         \"Of off\" is the mean of ratios seed by seed with its 95% interval. Sizes and memory are the seed's over {}.",
         scale.factor(),
     ));
-    faults(lab, &mut document, &scale)?;
-    reads(lab, &mut document, &scale)?;
-    launches(lab, &mut document, &scale)?;
-    benchmarks(lab, &mut document, &scale)?;
+    let ttls = parameters.numbers("published.launch_ttl");
+    // In this order below.
+    let mut sweeps = vec![
+        cases::case1(&scale, "read"),
+        cases::case1(&scale, "randread"),
+        cases::case2(&scale, false),
+        cases::case2(&scale, true),
+        cases::storage(&scale),
+        cases::sqlite(&scale),
+    ];
+    sweeps.extend(ttls.iter().map(|&ttl| cases::case3(&scale, ttl)));
+    let rows = sweep::run(lab, &sweeps)?;
+    let [in_order, at_random, fits, tight, storage, sqlite, all @ ..] = &rows[..] else { unreachable!("a row each") };
+    faults(&mut document, &scale, in_order, at_random);
+    reads(&mut document, &scale, fits, tight);
+    launches(&mut document, &scale, &ttls, all);
+    benchmarks(&mut document, storage, sqlite);
     Ok(document)
 }
 
@@ -41,71 +55,77 @@ fn figure(name: &str, unit: &str, published: f64, ours: f64, note: &str) -> Figu
 }
 
 /// Case 1.
-fn faults(lab: &Lab, document: &mut Document, scale: &Scale<'_>) -> Result<(), Failure> {
+fn faults(document: &mut Document, scale: &Scale<'_>, in_order: &[Row], at_random: &[Row]) {
     let number = |key: &str| scale.parameters.number(&format!("published.{key}"));
-    let in_order = cases::case1(lab, scale, "read")?;
-    let at_random = cases::case1(lab, scale, "randread")?;
-    let of = |rows: &[Row], arm: &str, figure| rows[0].of(arm).mean(figure);
+    let window = number("window");
     document.heading("1. Four mapped readers beside four dd");
-    document.figures(
-        "ufs-2.1, mq-deadline, touches in order",
-        "published",
-        vec![
-            figure(
-                "dd, mainline",
-                "s",
-                number("dd_off"),
-                dd_seconds(of(&in_order, "off", 2)),
-                "calibrated: write rate",
-            ),
-            figure("dd, iter-bio", "s", number("dd_seed"), dd_seconds(of(&in_order, "iter-bio", 2)), "predicted"),
-            figure(
-                "iowait, mainline",
-                "us",
-                number("iowait_off"),
-                of(&in_order, "off", 0),
-                "predicted; the unit is in doubt",
-            ),
-            figure("iowait, iter-bio", "us", number("iowait_seed"), of(&in_order, "iter-bio", 0), "predicted"),
-            figure(
-                "iowait, iter-bio over mainline",
-                "",
-                number("iowait_seed") / number("iowait_off"),
-                in_order[0].ratio("iter-bio", 0).0,
-                "predicted",
-            ),
-            figure(
-                "the same, touches at random",
-                "",
-                number("iowait_seed") / number("iowait_off"),
-                at_random[0].ratio("iter-bio", 0).0,
-                "predicted",
-            ),
-        ],
-    );
-    document.command(&in_order[0].of("iter-bio").command);
-    let figures = ["us a wait", "waits/s", "dd MB/s"];
-    document.paragraph("Touches in order, one page after another and over again:");
-    document.table(table(&in_order, &figures));
-    document.paragraph("Touches at random:");
-    document.table(table(&at_random, &figures));
+    for (touches, rows, calibrated) in
+        [("in order", in_order, "calibrated: write rate"), ("at random", at_random, "predicted")]
+    {
+        let of = |arm: &str, figure| rows[0].of(arm).mean(figure);
+        let milliseconds = |arm| of(arm, 0) * of(arm, 1) * window / 1e3;
+        let gain = number("iowait_seed") / number("iowait_off");
+        document.figures(
+            &format!("ufs-2.1, mq-deadline, touches {touches}"),
+            "published",
+            vec![
+                figure("dd, mainline", "s", number("dd_off"), dd_seconds(of("off", 2)), calibrated),
+                figure("dd, iter-bio", "s", number("dd_seed"), dd_seconds(of("iter-bio", 2)), "predicted"),
+                figure("iowait of a wait, mainline", "us", number("iowait_off"), of("off", 0), "if 736 is that"),
+                figure("iowait of a wait, iter-bio", "us", number("iowait_seed"), of("iter-bio", 0), "predicted"),
+                figure("its ratio", "", gain, rows[0].ratio("iter-bio", 0).0, "predicted"),
+                figure("iowait a window, mainline", "ms", number("iowait_off"), milliseconds("off"), "if 736 is that"),
+                figure("iowait a window, iter-bio", "ms", number("iowait_seed"), milliseconds("iter-bio"), "predicted"),
+                figure("its ratio", "", gain, milliseconds("iter-bio") / milliseconds("off"), "predicted"),
+            ],
+        );
+        document.command(&rows[0].of("iter-bio").command);
+        document.table(table(rows, &["us a wait", "waits/s", "dd MB/s"]));
+    }
+    document.plot(against(at_random));
+    document.paragraph(format!(
+        "736 us and 523 us have the digits of milliseconds of iowait in a window of {window} s, all faults together, in the raw data \
+         of the first version; both readings stand above. Four files of 2000 MB do not fit in the memory that dd leaves. Read in \
+         order, each page is evicted a whole round before it is wanted again, generations have passed meanwhile, and MGLRU \
+         of 6.6 calls nothing active: no promotion, no gain. Touched at random, some come back within the generation (not on eMMC, \
+         which does not fill memory before dd begins)."
+    ));
     document.paragraph(
-        "Four files of 2000 MB do not fit in the memory that dd leaves. Read in order, each page is evicted a whole round \
-         before it is wanted again, generations have passed meanwhile, and MGLRU of 6.6 calls nothing active: no promotion, no \
-         gain. Touched at random, some come back within the generation, and their reads pass the writes in the queue. What \
-         remains is the device: up to 31 writes of 512 KiB lie in it before a read, whatever its class, and that is tens of \
-         milliseconds, not 736 us. The seed's earlier raw data suggest that 736 is milliseconds of iowait in a window of six \
-         seconds. dd's 40 s has no mechanism here: the device's write rate is what bounds dd, and class does not change it. \
-         Missing are swap and zram, what else ran on the phone, and the state of its flash.",
+        "Under mq-deadline their reads pass the writes in the queue, and a wait is about half as long, which chance does not do. \
+         Who waits less comes back sooner, so there are more waits and their sum stays: these readers do nothing else. What remains \
+         of a wait is the device: up to 31 writes of 512 KiB lie in it before a read, whatever its class. dd's 40 s has no mechanism \
+         here: the device's write rate is what bounds dd.",
     );
-    Ok(())
+    document.paragraph(
+        "BFQ without activity keeps reads before writeback by itself. RT there is strict, mapped readers always have a read \
+         waiting, and so what they gain dd loses: half its rate with the seed, all of it with the oracle in some runs, until the faults \
+         end. The budget of page-exact (a quarter of the bytes) does not help where RT is that little and that often. Missing are swap \
+         and zram, what else ran on the phone, and the state of its flash.",
+    );
+}
+
+/// What faults gain against what dd loses.
+fn against(rows: &[Row]) -> Plot {
+    let axis = |title: &str, unit| Axis { title: title.into(), scale: plot::Scale::Linear, unit };
+    let series = rows.iter().enumerate().map(|(colour, row)| Series {
+        name: row.place.name(),
+        colour,
+        points: row.cells.iter().map(|cell| (cell.mean(0) * 1e3, cell.mean(2) * 1e6)).collect(),
+        labels: row.cells.iter().map(|cell| cell.arm.to_owned()).collect(),
+    });
+    Plot {
+        title: "dd against faults, touches at random".into(),
+        description: "Left is less iowait for a fault that waits, up is more for dd.".into(),
+        mark: Mark::Points,
+        x: axis("iowait of a fault that waited", Unit::Nanos),
+        y: axis("dd", Unit::BytesPerSecond),
+        series: series.filter(|series| series.name.starts_with("ufs")).collect(),
+    }
 }
 
 /// Case 2.
-fn reads(lab: &Lab, document: &mut Document, scale: &Scale<'_>) -> Result<(), Failure> {
+fn reads(document: &mut Document, scale: &Scale<'_>, fits: &[Row], tight: &[Row]) {
     let number = |key: &str| scale.parameters.number(&format!("published.{key}"));
-    let fits = cases::case2(lab, scale, false)?;
-    let tight = cases::case2(lab, scale, true)?;
     let row = |name: &str, key: &str, rows: &[Row], arm, note: &str| {
         figure(name, "MiB/s", number(key), rows[0].of(arm).mean(0), note)
     };
@@ -114,25 +134,34 @@ fn reads(lab: &Lab, document: &mut Document, scale: &Scale<'_>) -> Result<(), Fa
         "ufs-2.1, mq-deadline",
         "published",
         vec![
-            row("mainline, all fits", "read_off", &fits, "off", "calibrated: die read time"),
-            row("iter-bio, all fits", "read_seed", &fits, "iter-bio", "predicted"),
-            row("mainline, memory is short", "read_off", &tight, "off", "calibrated: memory"),
-            row("iter-bio, memory is short", "read_seed", &tight, "iter-bio", "predicted"),
+            row("mainline, all fits", "read_off", fits, "off", "calibrated: die read time"),
+            row("iter-bio, all fits", "read_seed", fits, "iter-bio", "predicted"),
+            row("mainline, memory is short", "read_off", tight, "off", "calibrated: memory"),
+            row("iter-bio, memory is short", "read_seed", tight, "iter-bio", "predicted"),
         ],
     );
-    document.paragraph(format!(
-        "Standard deviation: of ten runs published {} and {} MiB/s; of our {} {:.1} and {:.1}, by chance of order alone, on an \
-         otherwise idle machine.",
-        number("read_off_deviation"),
-        number("read_seed_deviation"),
-        fits[0].of("off").of(0).len(),
-        deviation(&fits[0].of("off").of(0)),
-        deviation(&fits[0].of("iter-bio").of(0)),
-    ));
+    let published =
+        |key: &str| scale.parameters.numbers(&format!("published.{key}")).iter().map(|&x| x as f64).collect();
+    let runs: [(&str, Vec<f64>); 4] = [
+        ("published, mainline", published("read_off_runs")),
+        ("published, iter-bio", published("read_seed_runs")),
+        ("ours, mainline", fits[0].of("off").of(0)),
+        ("ours, iter-bio", fits[0].of("iter-bio").of(0)),
+    ];
+    let mut spread = Table::new(["MiB/s, all fits", "runs", "mean", "deviation", "least", "most"]);
+    for (name, runs) in &runs {
+        let (least, most) = runs.iter().fold((f64::MAX, 0f64), |(least, most), &x| (least.min(x), most.max(x)));
+        let [mean, deviation, least, most] =
+            [interval(runs).0, deviation(runs), least, most].map(|value| format!("{value:.1}"));
+        spread.row([name, &runs.len().to_string(), &mean, &deviation, &least, &most]);
+    }
+    document.table(spread);
+    document.plot(distribution(&runs));
+    document.paragraph("Ours differ by chance of order alone, on an otherwise idle machine.");
     document.command(&fits[0].of("iter-bio").command);
-    document.table(table(&fits, &["MiB/s"]));
+    document.table(table(fits, &["MiB/s"]));
     document.paragraph("The same with memory for less than the range, on the device as its data sheet has it:");
-    document.table(table(&tight, &["MiB/s"]));
+    document.table(table(tight, &["MiB/s"]));
     document.paragraph(
         "Where the range fits, each page is read once; nothing was evicted, so nothing is active, no bio is promoted, and the \
          ratio is 1 exactly. Where it does not fit, some are promoted, and order among equals cannot raise throughput. It can \
@@ -141,17 +170,33 @@ fn reads(lab: &Lab, document: &mut Document, scale: &Scale<'_>) -> Result<(), Fa
          are RT, changes nothing. The published +23% is no effect of this mechanism; what differed between the two kernels \
          (memory left, clocks, temperature, layout) is not in the mail. eMMC cannot reach 513 MiB/s and is not fitted.",
     );
-    Ok(())
+}
+
+/// How many of the runs were that fast at most.
+fn distribution(runs: &[(&str, Vec<f64>)]) -> Plot {
+    let series = runs.iter().enumerate().map(|(colour, (name, runs))| {
+        let mut runs: Vec<f64> = runs.iter().map(|rate| rate * f64::from(1 << 20)).collect();
+        runs.sort_by(f64::total_cmp);
+        let points = runs.iter().enumerate().map(|(at, &rate)| (rate, 100.0 * (at + 1) as f64 / runs.len() as f64));
+        Series { name: (*name).to_owned(), colour, points: points.collect(), labels: Vec::new() }
+    });
+    let axis = |title: &str, unit| Axis { title: title.into(), scale: plot::Scale::Linear, unit };
+    Plot {
+        title: "Distribution of runs".into(),
+        description: "The share of runs that were at most that fast.".into(),
+        mark: Mark::Step,
+        x: axis("all readers", Unit::BytesPerSecond),
+        y: axis("runs", Unit::Percent),
+        series: series.collect(),
+    }
 }
 
 /// Case 3.
-fn launches(lab: &Lab, document: &mut Document, scale: &Scale<'_>) -> Result<(), Failure> {
-    let ttls = scale.parameters.numbers("published.launch_ttl");
+fn launches(document: &mut Document, scale: &Scale<'_>, ttls: &[u64], all: &[Vec<Row>]) {
     let published = |key: &str| scale.parameters.numbers(&format!("published.{key}"));
     let (off, seed) = (published("launch_off"), published("launch_seed"));
-    let all = ttls.iter().map(|&ttl| cases::case3(lab, scale, ttl)).collect::<Result<Vec<_>, _>>()?;
     document.heading("3. Launch of an application");
-    let rows = ttls.iter().zip(&all).enumerate().flat_map(|(at, (ttl, rows))| {
+    let rows = ttls.iter().zip(all).enumerate().flat_map(|(at, (ttl, rows))| {
         let ours = |arm| rows[0].of(arm).mean(0) * scale.factor();
         let note = if at == 0 { "calibrated: CPU time" } else { "predicted" };
         [
@@ -161,25 +206,25 @@ fn launches(lab: &Lab, document: &mut Document, scale: &Scale<'_>) -> Result<(),
     });
     document.figures("ufs-2.1, mq-deadline", "published", rows.collect());
     document.command(&all[0][0].of("iter-bio").command);
-    for (ttl, rows) in ttls.iter().zip(&all) {
+    for (ttl, rows) in ttls.iter().zip(all) {
         document.paragraph(format!("min_ttl_ms={ttl}:"));
         document.table(table(rows, &["launch ms", "iowait ms"]));
     }
     document.paragraph(
         "A model of our own: the application's pages were in use, others took the memory, and it is launched beside a writer and \
          a reader. Half of the bios that faults wait for come back within the generation and are promoted, so the signal works as \
-         it is meant to. There is little to gain for it here: nearly all the time that these faults sleep, their requests \
-         are in the device, behind what it has already taken, and the oracle gains as little. ttl changes nothing where no \
-         generation is as young as that when pages are evicted. Milliseconds are the fit's. A phone's launch has more: processes that \
-         start, zram, other files' metadata, a device that cleans up.",
+         it is meant to. Under mq-deadline there is little to gain for it: nearly all the time that these faults sleep, their requests \
+         are in the device, behind what it has already taken, and the oracle gains as little. Under BFQ on UFS there is: reader and \
+         launch are both new and raised by low_latency, the reader comes back every 6 ms, within slice_idle, and so keeps its \
+         turn for hundreds of milliseconds while the launch waits. RT takes the turn away. Chance takes it only sometimes. \
+         Without activity low_latency=0 makes the launch as fast as it is under mq-deadline. ttl changes nothing where no generation is as young as \
+         that when pages are evicted. Milliseconds are the fit's. A phone's launch has more: processes that start, zram, other files' \
+         metadata, a device that cleans up.",
     );
-    Ok(())
 }
 
 /// Case 4.
-fn benchmarks(lab: &Lab, document: &mut Document, scale: &Scale<'_>) -> Result<(), Failure> {
-    let storage = cases::storage(lab, scale)?;
-    let sqlite = cases::sqlite(lab, scale)?;
+fn benchmarks(document: &mut Document, storage: &[Row], sqlite: &[Row]) {
     document.heading("4. A storage benchmark");
     let parts = ["sequential read", "sequential write", "random read", "random write"];
     let mut rows: Vec<Figure> = parts
@@ -193,10 +238,10 @@ fn benchmarks(lab: &Lab, document: &mut Document, scale: &Scale<'_>) -> Result<(
     let ratio = sqlite[0].ratio("iter-bio", 0).0;
     rows.push(figure("SQLite, iter-bio over mainline", "", 1.03, ratio, "predicted"));
     document.figures("ufs-2.1, mq-deadline", "published", rows);
-    document.table(table(&storage, &["seq. read", "seq. write", "rnd read", "rnd write"]));
+    document.table(table(storage, &["seq. read", "seq. write", "rnd read", "rnd write"]));
     document.paragraph("SQLite-like transactions beside a writer:");
     document.command(&sqlite[0].of("iter-bio").command);
-    document.table(table(&sqlite, &["transactions/s"]));
+    document.table(table(sqlite, &["transactions/s"]));
     document.paragraph(
         "Every page of the four parts is read or written once: none is active, none promoted, times are equal to the nanosecond. \
          Pages of the database are read again and again through a descriptor, so their writes at a sync are RT under the seed, \
@@ -204,7 +249,6 @@ fn benchmarks(lab: &Lab, document: &mut Document, scale: &Scale<'_>) -> Result<(
          for the queue's next run (3 ms). So there the seed loses. page-exact leaves writes alone. The published +3% may \
          be noise, or a load beside it that the mail does not name.",
     );
-    Ok(())
 }
 
 #[cfg(test)]

@@ -4,25 +4,15 @@ use elevon_core::stats::CallStats;
 use elevon_report::result::{JobResult, RunResult};
 use elevon_report::summary::{bandwidth, total};
 
-use super::sweep::{Place, Row, Sweep};
-use crate::failure::Failure;
-use crate::reproduce::lab::{Job, Lab};
+use super::sweep::{Place, Sweep};
+use crate::reproduce::lab::{Job, job};
 use crate::reproduce::parameters::Parameters;
 
-macro_rules! job {
-    ($file:literal) => {
-        Job {
-            path: concat!("experiments/content-ioprio/", $file),
-            text: include_str!(concat!("../../../../../experiments/content-ioprio/", $file)),
-        }
-    };
-}
-
-const FAULTS: Job = job!("faults.fio");
-const RANDREAD: Job = job!("randread.fio");
-const LAUNCH: Job = job!("launch.fio");
-const STORAGE: Job = job!("storage.fio");
-const SQLITE: Job = job!("sqlite.fio");
+const FAULTS: Job = job!("content-ioprio/faults.fio");
+const RANDREAD: Job = job!("content-ioprio/randread.fio");
+const LAUNCH: Job = job!("content-ioprio/launch.fio");
+const STORAGE: Job = job!("content-ioprio/storage.fio");
+const SQLITE: Job = job!("content-ioprio/sqlite.fio");
 
 const SCHEDULERS: [&str; 2] = ["mq-deadline", "bfq"];
 
@@ -30,7 +20,7 @@ const SCHEDULERS: [&str; 2] = ["mq-deadline", "bfq"];
 pub(super) struct Scale<'a> {
     pub(super) parameters: &'a Parameters,
     pub(super) full: bool,
-    /// Seeds to run, at most.
+    /// Seeds in a place, at most.
     pub(super) seeds: usize,
     /// Devices with schedulers, at most.
     pub(super) places: usize,
@@ -47,22 +37,18 @@ impl Scale<'_> {
         self.parameters.numbers("size.scale")[usize::from(self.full)] as f64
     }
 
-    fn seeds(&self, most: usize) -> Vec<u64> {
-        let key = if self.full { "size.seeds_full" } else { "size.seeds" };
-        let mut seeds = self.parameters.numbers(key);
-        seeds.truncate(self.seeds.min(most));
-        seeds
-    }
-
     fn options(&self, memory: &str) -> String {
         format!("--kernel {} --memory {memory}", self.parameters.text("stack.kernel"))
     }
 
-    /// UFS as it is fitted, and eMMC as it is; under each scheduler.
-    fn places(&self, fit: &str, devices: &[&str]) -> Vec<Place> {
+    /// UFS as it is fitted, and eMMC as it is, under each scheduler, with the seeds of each.
+    fn places(&self, fit: &str, devices: &[&str]) -> Vec<(Place, Vec<u64>)> {
         let place = |device: &&str| {
-            let fit = if device.starts_with("ufs") { fit } else { "" };
-            SCHEDULERS.map(|scheduler| Place { device: format!("{device}{fit}"), scheduler })
+            let (fit, seeds) = if device.starts_with("ufs") { (fit, "size.seeds") } else { ("", "size.seeds_emmc") };
+            let key = if self.full { format!("{seeds}_full") } else { seeds.to_owned() };
+            let mut seeds = self.parameters.numbers(&key);
+            seeds.truncate(self.seeds);
+            SCHEDULERS.map(|scheduler| (Place { device: format!("{device}{fit}"), scheduler }, seeds.clone()))
         };
         devices.iter().flat_map(place).take(self.places).collect()
     }
@@ -90,13 +76,17 @@ fn waits(run: &RunResult) -> Vec<f64> {
     vec![iowait.sum as f64 / 1e3 / iowait.count.max(1) as f64, iowait.count as f64 / elapsed, written / 1e6]
 }
 
-pub(super) fn case1(lab: &Lab, scale: &Scale<'_>, touch: &str) -> Result<Vec<Row>, Failure> {
-    let (size, pace) = (scale.text("size.file"), scale.text("case1.pace"));
-    let variables = [("TOUCH", touch), ("SIZE", size), ("PACE", pace), ("RAMP", scale.text("case1.ramp"))];
-    let options = scale.options(scale.text("size.memory"));
-    let seeds = scale.seeds(2);
-    let sweep = Sweep { job: FAULTS, variables: &variables, options: &options, seeds: &seeds, figures: waits };
-    sweep.on(lab, &scale.places(scale.parameters.text("case1.fit"), &BOTH))
+pub(super) fn case1(scale: &Scale<'_>, touch: &'static str) -> Sweep {
+    let of_size = [("PACE", "pace"), ("RAMP", "ramp"), ("LIMIT", "limit")];
+    let mut variables = vec![("TOUCH", touch), ("SIZE", scale.text("size.file"))];
+    variables.extend(of_size.map(|(name, key)| (name, scale.text(&format!("case1.{key}")))));
+    Sweep {
+        job: FAULTS,
+        variables,
+        options: scale.options(scale.text("size.memory")),
+        places: scale.places(scale.parameters.text("case1.fit"), &BOTH),
+        figures: waits,
+    }
 }
 
 /// Seconds of four files at a rate of megabytes a second.
@@ -110,13 +100,19 @@ fn read_rate(run: &RunResult) -> Vec<f64> {
 }
 
 /// `tight`: less memory on a device as it is, instead of enough on a fitted one.
-pub(super) fn case2(lab: &Lab, scale: &Scale<'_>, tight: bool) -> Result<Vec<Row>, Failure> {
-    let variables = [("SIZE", scale.text("size.file"))];
-    let options = scale.options(scale.text(if tight { "case2.tight" } else { "size.memory" }));
-    let seeds = scale.seeds(if tight { 2 } else { 3 });
-    let sweep = Sweep { job: RANDREAD, variables: &variables, options: &options, seeds: &seeds, figures: read_rate };
-    let fit = if tight { "" } else { scale.parameters.text("case2.fit") };
-    sweep.on(lab, &scale.places(fit, if tight { &BOTH[..1] } else { &BOTH }))
+pub(super) fn case2(scale: &Scale<'_>, tight: bool) -> Sweep {
+    let (memory, fit, devices) = if tight {
+        ("case2.tight", "", &BOTH[..1])
+    } else {
+        ("size.memory", scale.parameters.text("case2.fit"), &BOTH[..])
+    };
+    Sweep {
+        job: RANDREAD,
+        variables: vec![("SIZE", scale.text("size.file"))],
+        options: scale.options(scale.text(memory)),
+        places: scale.places(fit, devices),
+        figures: read_rate,
+    }
 }
 
 /// Case 3: milliseconds of the launch, and of it those that faults waited.
@@ -126,19 +122,21 @@ fn launch(run: &RunResult) -> Vec<f64> {
     vec![seconds(launch) * 1e3, waited]
 }
 
-pub(super) fn case3(lab: &Lab, scale: &Scale<'_>, ttl: u64) -> Result<Vec<Row>, Failure> {
+pub(super) fn case3(scale: &Scale<'_>, ttl: u64) -> Sweep {
     let plain = |key: &str| scale.parameters.text(key);
-    let variables = [
-        ("SET", scale.text("case3.set")),
-        ("FILL", scale.text("case3.fill")),
-        ("CPU", plain("case3.cpu")),
-        ("WRITER", plain("case3.writer")),
-        ("READER", plain("case3.reader")),
-    ];
-    let options = format!("{} --set min_ttl_ms={ttl}", scale.options(scale.text("size.memory")));
-    let seeds = scale.seeds(2);
-    let sweep = Sweep { job: LAUNCH, variables: &variables, options: &options, seeds: &seeds, figures: launch };
-    sweep.on(lab, &scale.places("", if ttl == 0 { &BOTH } else { &BOTH[..1] }))
+    Sweep {
+        job: LAUNCH,
+        variables: vec![
+            ("SET", scale.text("case3.set")),
+            ("FILL", scale.text("case3.fill")),
+            ("CPU", plain("case3.cpu")),
+            ("WRITER", plain("case3.writer")),
+            ("READER", plain("case3.reader")),
+        ],
+        options: format!("{} --set min_ttl_ms={ttl}", scale.options(scale.text("size.memory"))),
+        places: scale.places("", if ttl == 0 { &BOTH } else { &BOTH[..1] }),
+        figures: launch,
+    }
 }
 
 /// Case 4: MB/s of the four parts.
@@ -150,12 +148,17 @@ fn parts(run: &RunResult) -> Vec<f64> {
     [("sequential-read", 0), ("sequential-write", 1), ("random-read", 0), ("random-write", 1)].map(rate).to_vec()
 }
 
-pub(super) fn storage(lab: &Lab, scale: &Scale<'_>) -> Result<Vec<Row>, Failure> {
-    let variables = [("SIZE", scale.text("size.file"))];
-    let options = scale.options(scale.text("size.memory"));
-    let seeds = &scale.seeds(1);
-    let sweep = Sweep { job: STORAGE, variables: &variables, options: &options, seeds, figures: parts };
-    sweep.on(lab, &scale.places("", &BOTH))
+/// Nothing here is by chance that matters: one seed each.
+pub(super) fn storage(scale: &Scale<'_>) -> Sweep {
+    let mut places = scale.places("", &BOTH);
+    places.iter_mut().for_each(|(_, seeds)| seeds.truncate(1));
+    Sweep {
+        job: STORAGE,
+        variables: vec![("SIZE", scale.text("size.file"))],
+        options: scale.options(scale.text("size.memory")),
+        places,
+        figures: parts,
+    }
 }
 
 /// Case 4: SQLite's transactions a second, two writes to each.
@@ -164,10 +167,12 @@ fn transactions(run: &RunResult) -> Vec<f64> {
     vec![sqlite.stats.directions[1].ios as f64 / 2.0 / seconds(sqlite)]
 }
 
-pub(super) fn sqlite(lab: &Lab, scale: &Scale<'_>) -> Result<Vec<Row>, Failure> {
-    let variables = [("IO", scale.text("case4.io")), ("OTHERS", scale.parameters.text("case4.others"))];
-    let options = scale.options(scale.text("size.memory"));
-    let seeds = scale.seeds(3);
-    let sweep = Sweep { job: SQLITE, variables: &variables, options: &options, seeds: &seeds, figures: transactions };
-    sweep.on(lab, &scale.places("", &BOTH))
+pub(super) fn sqlite(scale: &Scale<'_>) -> Sweep {
+    Sweep {
+        job: SQLITE,
+        variables: vec![("IO", scale.text("case4.io")), ("OTHERS", scale.parameters.text("case4.others"))],
+        options: scale.options(scale.text("size.memory")),
+        places: scale.places("", &BOTH),
+        figures: transactions,
+    }
 }

@@ -7,7 +7,7 @@ use crate::failure::Failure;
 use crate::reproduce::lab::{Job, Lab};
 
 /// What decides who is RT. The last is the share of the bios that `iter-bio` made RT on the same stack with the same seed.
-pub(super) const ARMS: [&str; 6] = ["off", "iter-bio", "add-page", "page-exact", "oracle", "random"];
+pub(super) const ARMS: [&str; 7] = ["off", "iter-bio", "add-page", "page-exact", "oracle", "faults", "random"];
 
 /// Two-sided 95 % points of Student's t for 1 to 9 degrees of freedom.
 const STUDENT: [f64; 9] = [12.71, 4.30, 3.18, 2.78, 2.57, 2.45, 2.36, 2.31, 2.26];
@@ -17,6 +17,13 @@ const STUDENT: [f64; 9] = [12.71, 4.30, 3.18, 2.78, 2.57, 2.45, 2.36, 2.31, 2.26
 pub(super) struct Place {
     pub(super) device: String,
     pub(super) scheduler: &'static str,
+}
+
+impl Place {
+    /// Without what is fitted.
+    pub(super) fn name(&self) -> String {
+        format!("{}, {}", self.device.split(':').next().unwrap_or_default(), self.scheduler)
+    }
 }
 
 /// Bios of a run, and what was made of them.
@@ -30,7 +37,7 @@ pub(super) struct Bios {
 }
 
 /// What one arm did.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Cell {
     pub(super) arm: &'static str,
     /// By seed, then by figure.
@@ -47,47 +54,58 @@ pub(super) struct Row {
 }
 
 /// What is run.
-#[derive(Clone, Copy)]
-pub(super) struct Sweep<'a> {
+pub(super) struct Sweep {
     pub(super) job: Job,
-    pub(super) variables: &'a [(&'a str, &'a str)],
+    pub(super) variables: Vec<(&'static str, &'static str)>,
     /// Options beside device, scheduler, seed and activity.
-    pub(super) options: &'a str,
-    pub(super) seeds: &'a [u64],
+    pub(super) options: String,
+    /// Where, and with which seeds.
+    pub(super) places: Vec<(Place, Vec<u64>)>,
     pub(super) figures: fn(&RunResult) -> Vec<f64>,
 }
 
-impl Sweep<'_> {
-    pub(super) fn on(&self, lab: &Lab, places: &[Place]) -> Result<Vec<Row>, Failure> {
-        places.iter().map(|place| self.row(lab, place)).collect()
-    }
+/// One run's figures, its bios, and the command that repeats it.
+type Outcome = (Vec<f64>, Bios, String);
 
-    fn row(&self, lab: &Lab, place: &Place) -> Result<Row, Failure> {
-        let new = |arm| Cell { arm, figures: Vec::new(), bios: Bios::default(), command: String::new() };
-        let mut cells = ARMS.map(new).to_vec();
-        for &seed in self.seeds {
-            let mut of_seed = Bios::default();
-            for cell in &mut cells {
-                let activity = match cell.arm {
-                    "random" => format!("random:{}", (of_seed.promoted * 1000).div_ceil(of_seed.all.max(1))),
-                    arm => arm.to_owned(),
-                };
-                let Place { device, scheduler } = place;
-                let options = format!(
-                    "--device {device} --scheduler {scheduler} --seed {seed} {} --set activity={activity}",
-                    self.options
-                );
-                let run = lab.run(self.job, self.variables, &options)?;
-                let bios = bios(&run);
-                if cell.arm == "iter-bio" {
-                    of_seed = bios;
-                }
-                cell.bios.add(bios);
-                cell.figures.push((self.figures)(&run));
-                cell.command = run.command;
-            }
+/// Runs them all: by sweep, a row for each place.
+pub(super) fn run(lab: &Lab, sweeps: &[Sweep]) -> Result<Vec<Vec<Row>>, Failure> {
+    let mut work = Vec::new();
+    for sweep in sweeps {
+        for (place, seeds) in &sweep.places {
+            work.extend(seeds.iter().map(|&seed| (sweep, place, seed)));
         }
-        Ok(Row { place: place.clone(), cells })
+    }
+    lab.expect(work.len() * ARMS.len());
+    let mut outcomes = lab.map(&work, |(sweep, place, seed)| sweep.arms(lab, place, *seed))?.into_iter();
+    let mut row = |place: &Place, seeds: &[u64]| {
+        let mut cells = ARMS.map(|arm| Cell { arm, ..Cell::default() }).to_vec();
+        for outcome in outcomes.by_ref().take(seeds.len()) {
+            cells.iter_mut().zip(outcome).for_each(|(cell, outcome)| cell.add(outcome));
+        }
+        Row { place: place.clone(), cells }
+    };
+    Ok(sweeps.iter().map(|sweep| sweep.places.iter().map(|(place, seeds)| row(place, seeds)).collect()).collect())
+}
+
+impl Sweep {
+    /// Every arm at one place with one seed.
+    fn arms(&self, lab: &Lab, place: &Place, seed: u64) -> Result<Vec<Outcome>, Failure> {
+        let mut of_seed = Bios::default();
+        let arm = |arm| {
+            let activity = match arm {
+                "random" => format!("random:{}", (of_seed.promoted * 1000).div_ceil(of_seed.all.max(1))),
+                arm => arm.to_owned(),
+            };
+            let Place { device, scheduler } = place;
+            let stack = format!("--device {device} --scheduler {scheduler} --seed {seed} {}", self.options);
+            let run = lab.run(self.job, &self.variables, &format!("{stack} --set activity={activity}"))?;
+            let bios = bios(&run);
+            if arm == "iter-bio" {
+                of_seed = bios;
+            }
+            Ok(((self.figures)(&run), bios, run.command))
+        };
+        ARMS.into_iter().map(arm).collect()
     }
 }
 
@@ -132,6 +150,12 @@ impl Row {
 }
 
 impl Cell {
+    fn add(&mut self, (figures, bios, command): Outcome) {
+        self.figures.push(figures);
+        self.bios.add(bios);
+        self.command = command;
+    }
+
     pub(super) fn of(&self, figure: usize) -> Vec<f64> {
         self.figures.iter().map(|figures| figures[figure]).collect()
     }
@@ -158,22 +182,25 @@ pub(super) fn interval(values: &[f64]) -> (f64, f64) {
     (mean, t * deviation(values) / (values.len() as f64).sqrt())
 }
 
-/// A row of text for each place and arm: means, then each figure over `off` with its interval, then bios.
+/// A row of text for each place and arm: means, each with its ratio to `off` and the interval of that, then bios.
 pub(super) fn table(rows: &[Row], figures: &[&str]) -> Table {
     let mut header: Vec<String> = ["device, scheduler", "activity"].map(str::to_owned).to_vec();
+    // Many figures leave no room for their ratios.
+    let with_ratios = figures.len() <= 3;
     for figure in figures {
-        header.extend([(*figure).to_owned(), "of off".to_owned()]);
+        header.push((*figure).to_owned());
+        header.extend(with_ratios.then(|| "of off".to_owned()));
     }
     header.extend(["RT %", "demoted"].map(str::to_owned));
     let mut table = Table { header, ..Table::default() }.with_words(&[1]);
     for row in rows {
         for cell in &row.cells {
-            let device = row.place.device.split(':').next().unwrap_or_default();
-            let place = if cell.arm == "off" { format!("{device}, {}", row.place.scheduler) } else { String::new() };
+            let place = if cell.arm == "off" { row.place.name() } else { String::new() };
             let mut line = vec![place, cell.arm.to_owned()];
             for figure in 0..figures.len() {
                 let (ratio, half) = row.ratio(cell.arm, figure);
-                line.extend([digits(cell.mean(figure)), format!("{ratio:.2} \u{b1}{half:.2}")]);
+                line.push(digits(cell.mean(figure)));
+                line.extend(with_ratios.then(|| format!("{ratio:.2} \u{b1}{half:.2}")));
             }
             let share = 100.0 * cell.bios.promoted as f64 / cell.bios.all.max(1) as f64;
             line.extend([format!("{share:.1}"), cell.bios.demoted.to_string()]);
