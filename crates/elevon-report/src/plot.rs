@@ -170,6 +170,9 @@ impl Plot {
                 Mark::Points => frame.dots(&mut out, series),
             }
         }
+        if self.mark == Mark::Points {
+            frame.names(&mut out, &self.series);
+        }
         out + "</svg>"
     }
 
@@ -307,11 +310,34 @@ impl Frame<'_> {
                 out,
                 "<circle class=\"fill {class}\" cx=\"{px:.1}\" cy=\"{py:.1}\" r=\"4\"><title>{label}</title></circle>"
             );
+        }
+    }
+
+    /// Labels of dots. Dots that touch share one; each stands above or below its dot, where it covers none that was set before.
+    fn names(&self, out: &mut String, series: &[Series]) {
+        let mut names: Vec<(f64, f64, String)> = Vec::new();
+        let labelled = |series: &'_ Series| Vec::from_iter(series.points.iter().copied().zip(series.labels.clone()));
+        for ((x, y), label) in series.iter().flat_map(labelled).filter(|(_, label)| !label.is_empty()) {
+            let (px, py) = self.at(x, y);
+            match names.iter_mut().find(|(nx, ny, _)| (px - nx).abs() < 8.0 && (py - ny).abs() < 8.0) {
+                Some((_, _, name)) => *name = format!("{name}, {label}"),
+                None => names.push((px, py, label)),
+            }
+        }
+        let mut set: Vec<(f64, f64, f64)> = Vec::new();
+        for (px, py, name) in names {
+            let width = name.chars().count() as f64 * CHARACTER;
             // To the left of a dot that is too far right for its label.
-            let room = self.left + self.plot_width - px - 7.0;
-            let (tx, anchor) =
-                if label.chars().count() as f64 * CHARACTER > room { (px - 7.0, "end") } else { (px + 7.0, "start") };
-            let _ = write!(out, "<text x=\"{tx:.1}\" y=\"{:.1}\" text-anchor=\"{anchor}\">{label}</text>", py - 5.0);
+            let is_left = width > self.left + self.plot_width - px - 7.0;
+            let (tx, anchor) = if is_left { (px - 7.0, "end") } else { (px + 7.0, "start") };
+            let from = if is_left { tx - width } else { tx };
+            let is_free =
+                |y: &f64| !set.iter().any(|(l, r, at)| from < *r && from + width > *l && (y - at).abs() < 11.0);
+            let rows = [-5.0, 13.0, -17.0, 25.0, -29.0, 37.0].map(|below| py + below);
+            let y = rows.into_iter().find(is_free).unwrap_or(rows[0]);
+            set.push((from, from + width, y));
+            let name = escape(&name);
+            let _ = write!(out, "<text x=\"{tx:.1}\" y=\"{y:.1}\" text-anchor=\"{anchor}\">{name}</text>");
         }
     }
 }

@@ -96,6 +96,24 @@ fn no_points_still_give_axes() {
 }
 
 #[test]
+fn labels_of_near_dots_stand_clear_of_each_other() {
+    let points = vec![(10.0, 50.0), (10.1, 50.0), (14.0, 51.0), (20.0, 50.0), (100.0, 100.0)];
+    let mut plot = plot(Mark::Points, (Scale::Linear, Unit::Percent), (Scale::Linear, Unit::Count), points);
+    plot.series[0].labels = ["first", "its twin", "a long name beside it", "next", "far"].map(str::to_owned).to_vec();
+    let svg = plot.svg("p");
+    assert!(svg.contains(">first, its twin</text>"), "{svg}");
+    let height = |label: &str| {
+        let end = svg.find(&format!(">{label}</text>")).expect("its label");
+        let y = svg[..end].rfind("y=\"").expect("a place") + 3;
+        svg[y..].split('"').next().expect("a number").parse::<f64>().expect("a number")
+    };
+    let heights = ["first, its twin", "a long name beside it", "next"].map(height);
+    for (at, a) in heights.iter().enumerate() {
+        assert!(heights[..at].iter().all(|b| (a - b).abs() >= 11.0), "{heights:?}");
+    }
+}
+
+#[test]
 fn a_scatter_plot_as_drawn() {
     let points = vec![(1.0, 100.0), (40.0, 25.0)];
     insta::assert_snapshot!(

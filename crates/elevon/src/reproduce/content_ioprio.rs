@@ -106,7 +106,7 @@ fn faults(document: &mut Document, scale: &Scale<'_>, in_order: &[Row], at_rando
 
 /// What faults gain against what dd loses.
 fn against(rows: &[Row]) -> Plot {
-    let axis = |title: &str, unit| Axis { title: title.into(), scale: plot::Scale::Linear, unit };
+    let axis = |title: &str, scale, unit| Axis { title: title.into(), scale, unit };
     let series = rows.iter().enumerate().map(|(colour, row)| Series {
         name: row.place.name(),
         colour,
@@ -117,8 +117,8 @@ fn against(rows: &[Row]) -> Plot {
         title: "dd against faults, touches at random".into(),
         description: "Left is less iowait for a fault that waits, up is more for dd.".into(),
         mark: Mark::Points,
-        x: axis("iowait of a fault that waited", Unit::Nanos),
-        y: axis("dd", Unit::BytesPerSecond),
+        x: axis("iowait of a fault that waited", plot::Scale::Log, Unit::Nanos),
+        y: axis("dd", plot::Scale::Linear, Unit::BytesPerSecond),
         series: series.filter(|series| series.name.starts_with("ufs")).collect(),
     }
 }

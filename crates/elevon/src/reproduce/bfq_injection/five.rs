@@ -168,17 +168,10 @@ fn shares_table(five: &Five) -> Table {
 /// Points that would cover each other share one label.
 fn scatter(five: &Five) -> Plot {
     let at = |run: &RunResult| (100.0 * (1.0 - jain(run)), megabytes(run));
-    let is_near = |a: (f64, f64), b: (f64, f64)| (a.0 - b.0).abs() < 2.0 && (a.1 - b.1).abs() < 4.0;
     let axis = |title: &str, unit| Axis { title: title.into(), scale: Scale::Linear, unit };
     let series = five.runs.iter().enumerate().map(|(index, (setting, run))| {
-        let here = at(run);
-        let near: Vec<usize> = (0..five.runs.len()).filter(|&other| is_near(at(&five.runs[other].1), here)).collect();
-        let label = if near[0] == index {
-            near.iter().map(|&other| five.runs[other].0.name).collect::<Vec<_>>().join(", ")
-        } else {
-            String::new()
-        };
-        Series { name: setting.name.into(), colour: index, points: vec![(here.0, here.1 * 1e6)], labels: vec![label] }
+        let ((x, y), name) = (at(run), setting.name.to_owned());
+        Series { name: name.clone(), colour: index, points: vec![(x, y * 1e6)], labels: vec![name] }
     });
     Plot {
         title: "Throughput against unfairness".into(),
