@@ -181,7 +181,7 @@ pub(crate) struct ReproduceArgs {
     /// Also write the figures as one self-contained page
     #[arg(long, value_name = "FILE")]
     pub(crate) html: Option<PathBuf>,
-    /// At the published sizes, where an experiment is scaled down otherwise
+    /// At the published sizes where an experiment is scaled down otherwise: content-ioprio, for a quarter of an hour
     #[arg(long)]
     pub(crate) full: bool,
 }

@@ -31,7 +31,7 @@ pub(super) struct Patterns {
     /// Other fills, and later kernels.
     pub(super) others: Vec<Pattern>,
     /// Reads of 1028 KiB: fill, memory, and what was done.
-    pub(super) read_1028k: Vec<(Fill, &'static str, Pattern)>,
+    pub(super) read_1028k: Vec<(Fill, String, Pattern)>,
     commands: Vec<String>,
 }
 
@@ -118,7 +118,7 @@ pub(super) fn measure(lab: &Lab) -> Result<Patterns, Failure> {
             let (stack, fill_name) = (parameters.text("stack.options"), fill.name());
             let options = format!("--device ufs-4.0 {stack} --set fill={fill_name} --buffers {memory}");
             let traced = lab.trace(READ_1028K, &options)?;
-            let kind = memory.split(':').next().unwrap_or(memory);
+            let kind = memory.split(':').next().unwrap_or(memory).to_owned();
             read_1028k.push((fill, kind, Pattern::of(fill_name.to_owned(), traced)));
         }
     }

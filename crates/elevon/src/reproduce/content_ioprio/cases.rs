@@ -26,15 +26,19 @@ pub(super) struct Scale<'a> {
     pub(super) places: usize,
 }
 
-impl Scale<'_> {
+impl<'a> Scale<'a> {
     /// The parameter, or the one of the full size.
-    pub(super) fn text(&self, key: &str) -> &'static str {
-        if self.full { self.parameters.text(&format!("{key}_full")) } else { self.parameters.text(key) }
+    pub(super) fn text(&self, key: &str) -> &'a str {
+        self.parameters.text(&self.sized(key))
+    }
+
+    fn sized(&self, key: &str) -> String {
+        format!("{key}{}", if self.full { "_full" } else { "" })
     }
 
     /// By what times and bytes are to be multiplied.
     pub(super) fn factor(&self) -> f64 {
-        self.parameters.numbers("size.scale")[usize::from(self.full)] as f64
+        self.parameters.number(&self.sized("size.scale"))
     }
 
     fn options(&self, memory: &str) -> String {
@@ -45,8 +49,7 @@ impl Scale<'_> {
     fn places(&self, fit: &str, devices: &[&str]) -> Vec<(Place, Vec<u64>)> {
         let place = |device: &&str| {
             let (fit, seeds) = if device.starts_with("ufs") { (fit, "size.seeds") } else { ("", "size.seeds_emmc") };
-            let key = if self.full { format!("{seeds}_full") } else { seeds.to_owned() };
-            let mut seeds = self.parameters.numbers(&key);
+            let mut seeds = self.parameters.numbers(&self.sized(seeds));
             seeds.truncate(self.seeds);
             SCHEDULERS.map(|scheduler| (Place { device: format!("{device}{fit}"), scheduler }, seeds.clone()))
         };
@@ -76,7 +79,7 @@ fn waits(run: &RunResult) -> Vec<f64> {
     vec![iowait.sum as f64 / 1e3 / iowait.count.max(1) as f64, iowait.count as f64 / elapsed, written / 1e6]
 }
 
-pub(super) fn case1(scale: &Scale<'_>, touch: &'static str) -> Sweep {
+pub(super) fn case1<'a>(scale: &Scale<'a>, touch: &'static str) -> Sweep<'a> {
     let of_size = [("PACE", "pace"), ("RAMP", "ramp"), ("LIMIT", "limit")];
     let mut variables = vec![("TOUCH", touch), ("SIZE", scale.text("size.file"))];
     variables.extend(of_size.map(|(name, key)| (name, scale.text(&format!("case1.{key}")))));
@@ -100,7 +103,7 @@ fn read_rate(run: &RunResult) -> Vec<f64> {
 }
 
 /// `tight`: less memory on a device as it is, instead of enough on a fitted one.
-pub(super) fn case2(scale: &Scale<'_>, tight: bool) -> Sweep {
+pub(super) fn case2<'a>(scale: &Scale<'a>, tight: bool) -> Sweep<'a> {
     let (memory, fit, devices) = if tight {
         ("case2.tight", "", &BOTH[..1])
     } else {
@@ -122,7 +125,7 @@ fn launch(run: &RunResult) -> Vec<f64> {
     vec![seconds(launch) * 1e3, waited]
 }
 
-pub(super) fn case3(scale: &Scale<'_>, ttl: u64) -> Sweep {
+pub(super) fn case3<'a>(scale: &Scale<'a>, ttl: u64) -> Sweep<'a> {
     let plain = |key: &str| scale.parameters.text(key);
     Sweep {
         job: LAUNCH,
@@ -149,7 +152,7 @@ fn parts(run: &RunResult) -> Vec<f64> {
 }
 
 /// Nothing here is by chance that matters: one seed each.
-pub(super) fn storage(scale: &Scale<'_>) -> Sweep {
+pub(super) fn storage<'a>(scale: &Scale<'a>) -> Sweep<'a> {
     let mut places = scale.places("", &BOTH);
     places.iter_mut().for_each(|(_, seeds)| seeds.truncate(1));
     Sweep {
@@ -167,7 +170,7 @@ fn transactions(run: &RunResult) -> Vec<f64> {
     vec![sqlite.stats.directions[1].ios as f64 / 2.0 / seconds(sqlite)]
 }
 
-pub(super) fn sqlite(scale: &Scale<'_>) -> Sweep {
+pub(super) fn sqlite<'a>(scale: &Scale<'a>) -> Sweep<'a> {
     Sweep {
         job: SQLITE,
         variables: vec![("IO", scale.text("case4.io")), ("OTHERS", scale.parameters.text("case4.others"))],

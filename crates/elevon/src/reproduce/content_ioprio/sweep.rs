@@ -54,9 +54,9 @@ pub(super) struct Row {
 }
 
 /// What is run.
-pub(super) struct Sweep {
+pub(super) struct Sweep<'a> {
     pub(super) job: Job,
-    pub(super) variables: Vec<(&'static str, &'static str)>,
+    pub(super) variables: Vec<(&'static str, &'a str)>,
     /// Options beside device, scheduler, seed and activity.
     pub(super) options: String,
     /// Where, and with which seeds.
@@ -68,7 +68,7 @@ pub(super) struct Sweep {
 type Outcome = (Vec<f64>, Bios, String);
 
 /// Runs them all: by sweep, a row for each place.
-pub(super) fn run(lab: &Lab, sweeps: &[Sweep]) -> Result<Vec<Vec<Row>>, Failure> {
+pub(super) fn run(lab: &Lab, sweeps: &[Sweep<'_>]) -> Result<Vec<Vec<Row>>, Failure> {
     let mut work = Vec::new();
     for sweep in sweeps {
         for (place, seeds) in &sweep.places {
@@ -87,7 +87,7 @@ pub(super) fn run(lab: &Lab, sweeps: &[Sweep]) -> Result<Vec<Vec<Row>>, Failure>
     Ok(sweeps.iter().map(|sweep| sweep.places.iter().map(|(place, seeds)| row(place, seeds)).collect()).collect())
 }
 
-impl Sweep {
+impl Sweep<'_> {
     /// Every arm at one place with one seed.
     fn arms(&self, lab: &Lab, place: &Place, seed: u64) -> Result<Vec<Outcome>, Failure> {
         let mut of_seed = Bios::default();

@@ -4,7 +4,7 @@ use super::*;
 use sweep::{ARMS, Bios, Sweep};
 
 /// The first place of a case.
-fn first(case: impl FnOnce(&Scale<'_>) -> Sweep) -> Row {
+fn first(case: impl for<'a> FnOnce(&Scale<'a>) -> Sweep<'a>) -> Row {
     let parameters = Parameters::parse(PARAMETERS);
     let sweep = case(&Scale { parameters: &parameters, full: false, seeds: 1, places: 1 });
     sweep::run(&Lab::quiet(), &[sweep]).expect("runs").remove(0).remove(0)
