@@ -57,8 +57,8 @@ impl Load {
     }
 
     fn hit(&mut self, index: u64) {
-        let slot = self.memory.find(FILE, index).expect("all are in memory");
-        self.memory.access(slot, Context::Read);
+        let place = self.memory.place(FILE, index).expect("all are in memory");
+        self.memory.access_at(place, Context::Read);
     }
 
     fn random_hit(&mut self) {

@@ -1,105 +1,58 @@
 //! Page frames: the state of each, and where each file's pages are.
 //!
+//! A page has two names. Its [`Slot`] is its frame; its [`Place`] is where the index has it. What a hit wants, [`Bits`], lies by place,
+//! so that a hit finds it without a look at the frame or at the index's entry: one cache miss, and 32 neighbours in a cache line. What
+//! reclaim wants lies by frame, which knows its place.
+//!
 //! The arena is as large as memory. A [`Slot`] is a frame number, so two pages in frames `n` and `n + 1` are contiguous in memory and
 //! may share a vector of a bio. Frames are handed out in ascending order while memory is fresh, and afterwards in the order in which
 //! they were freed: a file that was evicted in order is read again into contiguous frames. (The kernel's free lists keep some of that
 //! order and lose some; this is the most that they can keep.) All folios are single pages.
 //!
-//! Bytes: [`PAGE_BYTES`] a frame, and [`Pages::index_bytes`] for the index: 5 a page where files are cached in runs.
+//! Bytes: [`PAGE_BYTES`] a frame, and [`Pages::index_bytes`] for the index with the bits: 7 a page where files are cached in runs.
 //!
 //! Cost: each operation O(1), but for those of the index; see `tree`.
 
+mod bits;
 mod list;
 #[cfg(test)]
 mod tests;
 mod tree;
 
 use alloc::vec::Vec;
-use core::ops::{BitOr, Index, IndexMut};
+use core::ops::{Index, IndexMut};
 
+pub use bits::{Bits, FIELD_MAX, Flags};
 pub use list::List;
-pub use tree::{Entry, Tag};
+pub use tree::{Entry, Place, Tag};
 
 use super::shadow::Shadow;
 use super::{FileId, Slot};
-use tree::Tree;
+use tree::{Tree, WIDTH};
 
 /// No page, or no node.
 const NONE: u32 = u32::MAX;
 /// Bytes of state that each frame takes beside the index.
-pub const PAGE_BYTES: u64 = (size_of::<Page>() + size_of::<u32>()) as u64;
+pub const PAGE_BYTES: u64 = size_of::<Page>() as u64;
 /// Most frames of an arena: 8 TiB less a page.
 pub const FRAMES_MAX: u64 = (1 << 31) - 1;
-/// The reference field of a page counts to this.
-pub const FIELD_MAX: u32 = 3;
-
-const FIELD_SHIFT: u32 = 16;
-const LIST_SHIFT: u32 = 20;
-const OFFSET_SHIFT: u32 = 26;
-
-/// Flags of a page; `|` joins them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Flags(u32);
-
-impl Flags {
-    /// None.
-    pub const NONE: Self = Self(0);
-    /// Its content may be read.
-    pub const UPTODATE: Self = Self(1);
-    /// Being read in, or changing state: who wants it waits.
-    pub const LOCKED: Self = Self(1 << 1);
-    /// Used once.
-    pub const REFERENCED: Self = Self(1 << 2);
-    /// On the active list (`classic` only).
-    pub const ACTIVE: Self = Self(1 << 3);
-    /// In the working set, as the policy judges: what seed 000 calls active.
-    pub const WORKINGSET: Self = Self(1 << 4);
-    /// On a page not under writeback, the marker of a readahead window.
-    pub const READAHEAD: Self = Self(1 << 5);
-    /// On a page that was dirty or under writeback when reclaim met it: evict it soon after. The same bit as [`Self::READAHEAD`],
-    /// as in the kernel.
-    pub const RECLAIM: Self = Self::READAHEAD;
-    /// Changed since it was last submitted for writing. Set by [`Pages::set_dirty`] only.
-    pub const DIRTY: Self = Self(1 << 6);
-    /// Submitted for writing. Set by [`Pages::begin_writeback`] only.
-    pub const WRITEBACK: Self = Self(1 << 7);
-    /// Mapped into an executable mapping.
-    pub const EXECUTABLE: Self = Self(1 << 8);
-    /// In a frame that is in use.
-    const USED: Self = Self(1 << 9);
-
-    const SETTABLE: u32 = 0b1_0011_1111;
-
-    /// Whether any flag of `other` is among these.
-    #[inline]
-    pub const fn has(self, other: Self) -> bool {
-        self.0 & other.0 != 0
-    }
-}
-
-impl BitOr for Flags {
-    type Output = Self;
-    fn bitor(self, other: Self) -> Self {
-        Self(self.0 | other.0)
-    }
-}
-
 /// State of a frame, for the methods of [`Pages`] only.
 #[derive(Clone, Copy, Debug)]
 pub struct Page {
-    /// Leaf of the index that this page is in.
+    /// Leaf of the index that this page is in, and offset there.
     leaf: u32,
     /// Neighbours in a [`List`], towards the head and the tail; `next` also in the queue of free frames.
     prev: u32,
     next: u32,
     pins: u16,
-    maps: u16,
+    maps: u8,
+    offset: u8,
 }
 
-const _: () = assert!(PAGE_BYTES == 20);
+const _: () = assert!(PAGE_BYTES == 16);
 
 impl Page {
-    const FREE: Self = Self { leaf: NONE, prev: NONE, next: NONE, pins: 0, maps: 0 };
+    const FREE: Self = Self { leaf: NONE, prev: NONE, next: NONE, pins: 0, maps: 0, offset: 0 };
 }
 
 /// A page that left memory.
@@ -119,9 +72,8 @@ pub struct Evicted {
 #[derive(Clone, Debug)]
 pub struct Pages {
     frames: Vec<Page>,
-    /// Of each frame [`Flags`] in 16 bits, reference field in 2, list tag in 4, offset within the leaf in 6. Apart from the rest, because
-    /// this is all that a hit wants: sixteen in a cache line.
-    bits: Vec<u32>,
+    /// Of each page in each node of the index; zero where there is none.
+    bits: Vec<[Bits; WIDTH as usize]>,
     capacity: u32,
     tree: Tree,
     /// Accessed bits of the page tables, one a frame: the mappings of one page are not told apart.
@@ -174,10 +126,19 @@ impl Pages {
     /// The page at `index` of a file. Remembers where it looked: neighbours are found in O(1).
     #[inline]
     pub fn find(&mut self, file: FileId, index: u64) -> Option<Slot> {
-        match self.tree.find(file, index) {
-            Entry::Page(slot) => Some(slot),
-            Entry::Empty | Entry::Shadow(_) => None,
-        }
+        self.place(file, index).map(|place| self.slot(place))
+    }
+
+    /// Where the page at `index` of a file is; remembers as [`Self::find`] does.
+    #[inline]
+    pub fn place(&mut self, file: FileId, index: u64) -> Option<Place> {
+        self.tree.find(file, index).filter(|&place| self.at(place).has(Flags::USED))
+    }
+
+    /// The page at a place.
+    #[inline]
+    pub fn slot(&self, place: Place) -> Slot {
+        self.tree.slot(place)
     }
 
     /// What is at `index` of a file.
@@ -229,10 +190,12 @@ impl Pages {
     /// was there. `None` where no frame is free.
     pub(super) fn insert(&mut self, file: FileId, index: u64) -> Option<(Slot, Option<Shadow>)> {
         let slot = self.take_frame()?;
-        let (leaf, shadow) = self.tree.insert(file, index, slot);
-        let bits = Flags::USED.0 | ((index & 63) as u32) << OFFSET_SHIFT;
-        self[slot] = Page { leaf, ..Page::FREE };
-        *self.bits_mut(slot) = bits;
+        let (place, shadow) = self.tree.insert(file, index, slot);
+        self[slot] = Page { leaf: place.leaf, offset: place.offset, ..Page::FREE };
+        if self.bits.len() < self.tree.nodes() {
+            self.bits.resize(self.tree.nodes(), [Bits::NONE; WIDTH as usize]);
+        }
+        *self.at_mut(place) = Bits::NEW;
         Some((slot, shadow))
     }
 
@@ -245,10 +208,8 @@ impl Pages {
         if fresh < self.capacity {
             if self.frames.is_empty() {
                 self.frames.reserve_exact(self.capacity as usize);
-                self.bits.reserve_exact(self.capacity as usize);
             }
             self.frames.push(Page::FREE);
-            self.bits.push(0);
             if self.accessed.len() * 64 < self.frames.len() {
                 self.accessed.push(0);
             }
@@ -270,13 +231,13 @@ impl Pages {
         assert!(self.is_evictable(slot), "{slot:?} is in use");
         assert_eq!(self.list_tag(slot), 0, "{slot:?} is on a list");
         let (file, index) = self.key(slot);
-        let maps = self[slot].maps;
-        let (leaf, offset) = self.place(slot);
-        self.tree.remove(leaf, offset, shadow);
+        let maps = self.maps(slot);
+        let place = self.place_of(slot);
+        *self.at_mut(place) = Bits::NONE;
+        self.tree.remove(place, shadow);
         self.mapped -= u64::from(maps != 0);
         self.take_accessed(slot);
         self[slot] = Page::FREE;
-        *self.bits_mut(slot) = 0;
         match self.free_tail {
             NONE => self.free_head = slot.0,
             tail => self[Slot(tail)].next = slot.0,
@@ -299,98 +260,109 @@ impl Pages {
     /// File and index of a page.
     #[inline]
     pub fn key(&self, slot: Slot) -> (FileId, u64) {
-        let (leaf, offset) = self.place(slot);
-        self.tree.key(leaf, offset)
+        self.tree.key(self.place_of(slot))
     }
 
-    /// Its leaf, and its offset there.
+    /// Where a page is in the index; it stays there until it goes.
     #[inline]
-    fn place(&self, slot: Slot) -> (u32, u32) {
-        (self[slot].leaf, self.bits(slot) >> OFFSET_SHIFT)
+    pub fn place_of(&self, slot: Slot) -> Place {
+        let &Page { leaf, offset, .. } = &self[slot];
+        Place { leaf, offset }
+    }
+
+    /// Flags, reference field and list tag of the page at a place.
+    #[inline]
+    pub fn at(&self, place: Place) -> Bits {
+        self.bits[place.leaf as usize][place.offset()]
+    }
+
+    /// The same, to be changed.
+    #[inline]
+    pub(super) fn at_mut(&mut self, place: Place) -> &mut Bits {
+        &mut self.bits[place.leaf as usize][place.offset()]
+    }
+
+    /// Flags, reference field and list tag of a page; none of a free frame.
+    #[inline]
+    pub fn bits(&self, slot: Slot) -> Bits {
+        match self.bits.get(self[slot].leaf as usize) {
+            Some(leaf) => leaf[self.place_of(slot).offset()],
+            None => Bits::NONE,
+        }
     }
 
     #[inline]
-    fn bits(&self, slot: Slot) -> u32 {
-        self.bits[slot.0 as usize]
-    }
-
-    #[inline]
-    fn bits_mut(&mut self, slot: Slot) -> &mut u32 {
-        &mut self.bits[slot.0 as usize]
+    pub(super) fn bits_mut(&mut self, slot: Slot) -> &mut Bits {
+        self.at_mut(self.place_of(slot))
     }
 
     /// Its flags.
     #[inline]
     pub fn flags(&self, slot: Slot) -> Flags {
-        Flags(self.bits(slot) & 0xffff)
+        self.bits(slot).flags()
     }
 
     /// Whether it has any of `flags`.
     #[inline]
     pub fn has(&self, slot: Slot, flags: Flags) -> bool {
-        self.bits(slot) & flags.0 != 0
+        self.bits(slot).has(flags)
     }
 
-    /// Sets flags. [`Flags::DIRTY`] and [`Flags::WRITEBACK`] have their own methods, because they are counted.
+    /// Sets flags. [`Flags::DIRTY`], [`Flags::WRITEBACK`] and [`Flags::MAPPED`] have their own methods, because they are counted.
     #[inline]
     pub fn set(&mut self, slot: Slot, flags: Flags) {
-        debug_assert_eq!(flags.0 & !Flags::SETTABLE, 0);
-        *self.bits_mut(slot) |= flags.0;
+        self.bits_mut(slot).set(flags);
     }
 
-    /// Clears flags, but for [`Flags::DIRTY`] and [`Flags::WRITEBACK`].
+    /// Clears flags, but for those that [`Self::set`] does not set.
     #[inline]
     pub fn clear(&mut self, slot: Slot, flags: Flags) {
-        debug_assert_eq!(flags.0 & !Flags::SETTABLE, 0);
-        *self.bits_mut(slot) &= !flags.0;
+        self.bits_mut(slot).clear(flags);
     }
 
     /// The reference field, 0 to [`FIELD_MAX`].
     #[inline]
     pub fn field(&self, slot: Slot) -> u32 {
-        self.bits(slot) >> FIELD_SHIFT & FIELD_MAX
+        self.bits(slot).field()
     }
 
     /// Sets the reference field.
     #[inline]
     pub fn set_field(&mut self, slot: Slot, value: u32) {
-        debug_assert!(value <= FIELD_MAX);
-        let bits = self.bits_mut(slot);
-        *bits = *bits & !(FIELD_MAX << FIELD_SHIFT) | value << FIELD_SHIFT;
+        self.bits_mut(slot).set_field(value);
     }
 
     /// Which of its policy's lists it is on; 0: none.
     #[inline]
     pub(super) fn list_tag(&self, slot: Slot) -> u32 {
-        self.bits(slot) >> LIST_SHIFT & 0xf
+        self.bits(slot).list_tag()
     }
 
     #[inline]
     pub(super) fn set_list_tag(&mut self, slot: Slot, tag: u32) {
-        let bits = self.bits_mut(slot);
-        *bits = *bits & !(0xf << LIST_SHIFT) | tag << LIST_SHIFT;
+        self.bits_mut(slot).set_list_tag(tag);
     }
 
     /// Marks a page dirty; answers whether it was clean. It is no candidate of reclaim any more.
     pub fn set_dirty(&mut self, slot: Slot) -> bool {
-        let bits = self.bits_mut(slot);
-        let was_clean = *bits & Flags::DIRTY.0 == 0;
-        *bits = (*bits | Flags::DIRTY.0) & !Flags::RECLAIM.0;
+        let place = self.place_of(slot);
+        let was_clean = !self.at(place).has(Flags::DIRTY);
+        self.at_mut(place).change(Flags::DIRTY, Flags::RECLAIM);
         if was_clean {
-            let (leaf, offset) = self.place(slot);
             self.dirty += 1;
-            self.tree.set_tag(leaf, offset, Tag::Dirty);
+            self.tree.set_tag(place, Tag::Dirty);
         }
         was_clean
     }
 
     /// Makes a page clean without writing it (its data is not wanted any more).
     pub fn cancel_dirty(&mut self, slot: Slot) {
-        if self.has(slot, Flags::DIRTY) {
+        let place = self.place_of(slot);
+        if self.at(place).has(Flags::DIRTY) {
             self.dirty -= 1;
-            *self.bits_mut(slot) &= !Flags::DIRTY.0;
-            self.untag(slot, Tag::Dirty);
-            self.untag(slot, Tag::ToWrite);
+            self.at_mut(place).change(Flags::NONE, Flags::DIRTY);
+            self.tree.clear_tag(place, Tag::Dirty);
+            self.tree.clear_tag(place, Tag::ToWrite);
         }
     }
 
@@ -403,25 +375,25 @@ impl Pages {
         assert!(!self.has(slot, Flags::WRITEBACK), "{slot:?} is under writeback");
         self.cancel_dirty(slot);
         self.writeback += 1;
-        *self.bits_mut(slot) |= Flags::WRITEBACK.0;
-        let (leaf, offset) = self.place(slot);
-        self.tree.set_tag(leaf, offset, Tag::Writeback);
+        let place = self.place_of(slot);
+        self.at_mut(place).change(Flags::WRITEBACK, Flags::NONE);
+        self.tree.set_tag(place, Tag::Writeback);
     }
 
     /// Its writing is over. Callers want [`super::resident::Resident::end_writeback`], which tells the policy too.
     pub(super) fn end_writeback(&mut self, slot: Slot) {
         assert!(self.has(slot, Flags::WRITEBACK), "{slot:?} is not under writeback");
         self.writeback -= 1;
-        *self.bits_mut(slot) &= !Flags::WRITEBACK.0;
-        self.untag(slot, Tag::Writeback);
+        let place = self.place_of(slot);
+        self.at_mut(place).change(Flags::NONE, Flags::WRITEBACK);
+        self.tree.clear_tag(place, Tag::Writeback);
     }
 
     /// Tags the dirty pages from `first` to `last` as those that an integrity write has to write; answers how many.
     pub fn tag_to_write(&mut self, file: FileId, first: u64, last: u64) -> u64 {
         let (mut at, mut count) = (first, 0);
         while let Some((index, slot)) = self.next_tagged(file, at, Tag::Dirty).filter(|&(index, _)| index <= last) {
-            let (leaf, offset) = self.place(slot);
-            self.tree.set_tag(leaf, offset, Tag::ToWrite);
+            self.tree.set_tag(self.place_of(slot), Tag::ToWrite);
             count += 1;
             match index.checked_add(1) {
                 Some(next) => at = next,
@@ -429,11 +401,6 @@ impl Pages {
             }
         }
         count
-    }
-
-    fn untag(&mut self, slot: Slot, tag: Tag) {
-        let (leaf, offset) = self.place(slot);
-        self.tree.clear_tag(leaf, offset, tag);
     }
 
     /// Keeps a page in memory until as many [`Self::unpin`].
@@ -465,11 +432,14 @@ impl Pages {
     /// A page table maps it. (Reclaim may take mapped pages: their mappings go with them.)
     ///
     /// # Panics
-    /// At 65,536 maps of one page.
+    /// At 256 maps of one page.
     pub fn map(&mut self, slot: Slot) {
         let maps = &mut self[slot].maps;
-        *maps = maps.checked_add(1).expect("a page is mapped 65,536 times");
-        self.mapped += u64::from(*maps == 1);
+        *maps = maps.checked_add(1).expect("a page is mapped 256 times");
+        if *maps == 1 {
+            self.mapped += 1;
+            self.bits_mut(slot).change(Flags::MAPPED, Flags::NONE);
+        }
     }
 
     /// A page table maps it no more.
@@ -479,13 +449,16 @@ impl Pages {
     pub fn unmap(&mut self, slot: Slot) {
         let maps = &mut self[slot].maps;
         *maps = maps.checked_sub(1).expect("a page that is not mapped is unmapped");
-        self.mapped -= u64::from(*maps == 0);
+        if *maps == 0 {
+            self.mapped -= 1;
+            self.bits_mut(slot).change(Flags::NONE, Flags::MAPPED);
+        }
     }
 
     /// Page tables that map it.
     #[inline]
     pub fn maps(&self, slot: Slot) -> u16 {
-        self[slot].maps
+        self[slot].maps.into()
     }
 
     /// Sets the accessed bit of the page tables.
@@ -516,12 +489,13 @@ impl Pages {
     /// Whether it may be taken: not locked, dirty, under writeback or pinned.
     #[inline]
     pub fn is_evictable(&self, slot: Slot) -> bool {
-        !self.has(slot, Flags::LOCKED | Flags::DIRTY | Flags::WRITEBACK) && !self.is_pinned(slot) && self.is_used(slot)
+        let bits = self.bits(slot);
+        !bits.has(Flags::LOCKED | Flags::DIRTY | Flags::WRITEBACK) && !self.is_pinned(slot) && bits.has(Flags::USED)
     }
 
     #[inline]
     fn is_used(&self, slot: Slot) -> bool {
-        self.bits(slot) & Flags::USED.0 != 0
+        self.has(slot, Flags::USED)
     }
 
     /// Frames in all.
@@ -559,9 +533,9 @@ impl Pages {
     pub const fn shadows(&self) -> u64 {
         self.tree.shadows()
     }
-    /// Bytes of the nodes of the index that are in use.
+    /// Bytes of the nodes of the index that are in use, and of their pages' bits.
     pub const fn index_bytes(&self) -> u64 {
-        self.tree.bytes()
+        self.tree.used() * (tree::NODE_BYTES + WIDTH * size_of::<Bits>() as u64)
     }
 
     /// Panics where a count, a flag or the index is wrong. Costs O(everything); for tests.
@@ -572,19 +546,27 @@ impl Pages {
         for slot in (0..self.frames.len() as u32).map(Slot) {
             let page = &self[slot];
             if !self.is_used(slot) {
-                assert_eq!((self.bits(slot), page.pins, page.maps), (0, 0, 0), "{slot:?} is free and has state");
+                assert_eq!(
+                    (self.bits(slot), page.pins, page.maps),
+                    (Bits::NONE, 0, 0),
+                    "{slot:?} is free and has state"
+                );
                 continue;
             }
             let (file, index) = self.key(slot);
             assert_eq!(self.entry(file, index), Entry::Page(slot));
+            assert_eq!(self.slot(self.place_of(slot)), slot);
             for (flag, tag) in [(Flags::DIRTY, Tag::Dirty), (Flags::WRITEBACK, Tag::Writeback)] {
-                assert_eq!(self.has(slot, flag), self.tree.has_tag(page.leaf, self.bits(slot) >> OFFSET_SHIFT, tag));
+                assert_eq!(self.has(slot, flag), self.tree.has_tag(self.place_of(slot), tag));
             }
+            assert_eq!(self.has(slot, Flags::MAPPED), page.maps != 0);
             used += 1;
             dirty += u64::from(self.has(slot, Flags::DIRTY));
             writeback += u64::from(self.has(slot, Flags::WRITEBACK));
             mapped += u64::from(page.maps != 0);
         }
         assert_eq!((used, dirty, writeback, mapped), (self.used, self.dirty, self.writeback, self.mapped));
+        let with_bits = self.bits.as_flattened().iter().filter(|&&bits| bits != Bits::NONE).count();
+        assert_eq!(with_bits as u64, used, "bits of a page that is not there");
     }
 }

@@ -25,7 +25,7 @@ pub use mglru::{Mglru, Version};
 pub use s3_fifo::S3Fifo;
 pub use sieve::Sieve;
 
-use super::pages::{Evicted, Flags, Pages};
+use super::pages::{Evicted, Flags, Pages, Place};
 use super::shadow::Shadow;
 use super::{Context, Slot};
 use crate::units::Instant;
@@ -120,8 +120,12 @@ pub struct Stats {
 pub trait Replacement {
     /// A page came in; `shadow` is what stood in its place, unless that is not to be judged.
     fn insert(&mut self, pages: &mut Pages, slot: Slot, context: Context, shadow: Option<Shadow>);
+    /// The page at a place is used. This is what a hit costs: it should look at no more than [`Pages::at`].
+    fn access_at(&mut self, pages: &mut Pages, place: Place, context: Context);
     /// A page is used.
-    fn access(&mut self, pages: &mut Pages, slot: Slot, context: Context);
+    fn access(&mut self, pages: &mut Pages, slot: Slot, context: Context) {
+        self.access_at(pages, pages.place_of(slot), context);
+    }
     /// One round of reclaim: what goes is removed from `pages`, leaves its shadow, and is appended to `out`.
     fn evict(&mut self, now: Instant, pages: &mut Pages, request: Request, out: &mut Vec<Evicted>) -> Outcome;
     /// A round of kswapd begins. Policies without a notion of age have nothing to do.
@@ -180,8 +184,8 @@ impl Replacement for AnyReplacement {
         each!(self, policy => policy.insert(pages, slot, context, shadow));
     }
     #[inline]
-    fn access(&mut self, pages: &mut Pages, slot: Slot, context: Context) {
-        each!(self, policy => policy.access(pages, slot, context));
+    fn access_at(&mut self, pages: &mut Pages, place: Place, context: Context) {
+        each!(self, policy => policy.access_at(pages, place, context));
     }
     fn evict(&mut self, now: Instant, pages: &mut Pages, request: Request, out: &mut Vec<Evicted>) -> Outcome {
         each!(self, policy => policy.evict(now, pages, request, out))

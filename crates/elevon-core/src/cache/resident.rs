@@ -14,7 +14,7 @@ mod tests;
 
 use alloc::vec::Vec;
 
-use super::pages::{Evicted, Flags, PAGE_BYTES, Pages};
+use super::pages::{Evicted, Flags, PAGE_BYTES, Pages, Place};
 use super::replace::{
     Anonymous, AnyReplacement, DEFAULT_PRIORITY, Outcome, Reclaimer, Replacement, ReplacementConfig, Request, Stats,
 };
@@ -74,10 +74,22 @@ impl Resident {
         Some(slot)
     }
 
+    /// Where the page at `index` of a file is: for [`Self::access_at`], which is quicker than [`Self::access`].
+    #[inline]
+    pub fn place(&mut self, file: FileId, index: u64) -> Option<Place> {
+        self.pages.place(file, index)
+    }
+
     /// A page is used.
     #[inline]
     pub fn access(&mut self, slot: Slot, context: Context) {
-        self.policy.access(&mut self.pages, slot, context);
+        self.access_at(self.pages.place_of(slot), context);
+    }
+
+    /// The page at a place is used.
+    #[inline]
+    pub fn access_at(&mut self, place: Place, context: Context) {
+        self.policy.access_at(&mut self.pages, place, context);
     }
 
     /// Whether a page is active content: in the working set, as its policy judged.

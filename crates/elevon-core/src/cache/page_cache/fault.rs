@@ -45,14 +45,14 @@ impl PageCache {
     #[inline]
     pub(super) fn touch(&mut self, call: &Call, write: bool) -> Option<CallDone> {
         let file = self.opens[call.open.0 as usize].file;
-        let slot = self.resident.find(file, call.offset / PAGE_SIZE)?;
-        let pages = self.resident.pages();
+        let place = self.resident.place(file, call.offset / PAGE_SIZE)?;
+        let bits = self.resident.pages().at(place);
         // A clean page is mapped read-only.
-        if pages.maps(slot) == 0 || (write && !pages.has(slot, PageFlags::DIRTY)) {
+        if !bits.has(PageFlags::MAPPED) || (write && !bits.has(PageFlags::DIRTY)) {
             return None;
         }
-        self.resident.access(slot, Context::Fault);
-        self.copy_touched(call, slot, write);
+        self.resident.access_at(place, Context::Fault);
+        self.copy_touched(call, self.resident.pages().slot(place), write);
         self.stats.touches += 1;
         Some(call.done(0))
     }

@@ -17,19 +17,19 @@ impl PageCache {
         if call.bytes == 0 || end > self.files[file.0 as usize].size || (end - 1) / PAGE_SIZE != index {
             return None;
         }
-        let slot = self.resident.find(file, index)?;
-        let pages = self.resident.pages();
-        if !pages.has(slot, PageFlags::UPTODATE) || pages.has(slot, PageFlags::READAHEAD) {
+        let place = self.resident.place(file, index)?;
+        let bits = self.resident.pages().at(place);
+        if !bits.has(PageFlags::UPTODATE) || bits.has(PageFlags::READAHEAD) {
             return None;
         }
         if ra.prev() != Some(index) {
-            self.resident.access(slot, Context::Read);
+            self.resident.access_at(place, Context::Read);
             self.opens[call.open.0 as usize].ra.read_ended(index);
         }
         if self.config.copies {
             let (frame_offset, bytes) = ((call.offset % PAGE_SIZE) as u32, call.bytes as u32);
             let &Call { task, token, .. } = call;
-            let way = Way::ToCall;
+            let (slot, way) = (self.resident.pages().slot(place), Way::ToCall);
             self.copies.push_back(ByteCopy { task, token, slot, frame_offset, bytes, call_offset: 0, way });
         }
         self.stats.read_hit();

@@ -16,8 +16,31 @@ use crate::cache::shadow::Shadow;
 use crate::cache::{FileId, Slot};
 
 const SHIFT: u32 = 6;
-const WIDTH: u64 = 1 << SHIFT;
+/// Entries of a node.
+pub(super) const WIDTH: u64 = 1 << SHIFT;
 const SHADOW: u32 = 1 << 31;
+/// Bytes of a node.
+pub(super) const NODE_BYTES: u64 = size_of::<Node>() as u64;
+
+/// An entry of a leaf: where the index has a page, until that goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place {
+    pub(super) leaf: u32,
+    pub(super) offset: u8,
+}
+
+impl Place {
+    #[inline]
+    fn new(leaf: u32, index: u64) -> Self {
+        Self { leaf, offset: (index & (WIDTH - 1)) as u8 }
+    }
+
+    /// Its offset in the leaf, less than [`WIDTH`].
+    #[inline]
+    pub(super) const fn offset(self) -> usize {
+        self.offset as usize & (WIDTH as usize - 1)
+    }
+}
 
 /// A mark on pages that can be searched for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -138,23 +161,30 @@ impl Tree {
         Self { nodes, files, free: NONE, used: 0, oldest: NONE, newest: NONE, shadow_leaves: 0, shadows: 0 }
     }
 
+    /// Where an index is, if its leaf exists; remembers the leaf.
     #[inline]
-    pub(super) fn find(&mut self, file: FileId, index: u64) -> Entry {
-        let Some(known) = self.files.get(file.0 as usize) else { return Entry::Empty };
-        let (first, offset) = (index & !(WIDTH - 1), (index & (WIDTH - 1)) as usize);
+    pub(super) fn find(&mut self, file: FileId, index: u64) -> Option<Place> {
+        let known = self.files.get(file.0 as usize)?;
+        let first = index & !(WIDTH - 1);
         let mut leaf = known.last;
         if known.last_first != first || leaf == NONE {
             leaf = self.leaf(file, index);
             if leaf == NONE {
-                return Entry::Empty;
+                return None;
             }
             let known = &mut self.files[file.0 as usize];
             (known.last, known.last_first) = (leaf, first);
         }
-        Entry::decode(self.nodes[leaf as usize].entries[offset])
+        Some(Place::new(leaf, index))
     }
 
-    /// As [`Self::find`], without remembering the leaf.
+    /// The page at a place, which has one.
+    #[inline]
+    pub(super) fn slot(&self, place: Place) -> Slot {
+        Slot(self.nodes[place.leaf as usize].entries[place.offset()] - 1)
+    }
+
+    /// What is at an index.
     pub(super) fn peek(&self, file: FileId, index: u64) -> Entry {
         match self.leaf(file, index) {
             NONE => Entry::Empty,
@@ -256,12 +286,13 @@ impl Tree {
         }
     }
 
-    /// Puts a page in an entry that holds none; answers its leaf and what was there.
-    pub(super) fn insert(&mut self, file: FileId, index: u64, slot: Slot) -> (u32, Option<Shadow>) {
+    /// Puts a page in an entry that holds none; answers its place and the shadow that was there.
+    pub(super) fn insert(&mut self, file: FileId, index: u64, slot: Slot) -> (Place, Option<Shadow>) {
         let leaf = self.leaf_or_new(file, index);
         let was_only_shadows = self.nodes[leaf as usize].is_only_shadows();
         let node = &mut self.nodes[leaf as usize];
-        let offset = (index & (WIDTH - 1)) as usize;
+        let place = Place::new(leaf, index);
+        let offset = place.offset();
         let shadow = match Entry::decode(node.entries[offset]) {
             Entry::Page(_) => panic!("{file:?} has a page at {index}"),
             Entry::Empty => None,
@@ -275,16 +306,17 @@ impl Tree {
         if was_only_shadows {
             self.unlist(leaf);
         }
-        (leaf, shadow)
+        (place, shadow)
     }
 
     /// Takes a page out of its leaf, leaving a shadow or nothing.
-    pub(super) fn remove(&mut self, leaf: u32, offset: u32, shadow: Option<Shadow>) {
+    pub(super) fn remove(&mut self, place: Place, shadow: Option<Shadow>) {
         for tag in Tag::ALL {
-            self.clear_tag(leaf, offset, tag);
+            self.clear_tag(place, tag);
         }
+        let (leaf, offset) = (place.leaf, place.offset());
         let node = &mut self.nodes[leaf as usize];
-        node.entries[offset as usize] = shadow.map_or(Entry::Empty, Entry::Shadow).encode();
+        node.entries[offset] = shadow.map_or(Entry::Empty, Entry::Shadow).encode();
         node.present &= !(1 << offset);
         node.shadows |= u64::from(shadow.is_some()) << offset;
         let file = node.file as usize;
@@ -382,7 +414,8 @@ impl Tree {
         }
     }
 
-    pub(super) fn set_tag(&mut self, mut at: u32, mut offset: u32, tag: Tag) {
+    pub(super) fn set_tag(&mut self, place: Place, tag: Tag) {
+        let (mut at, mut offset) = (place.leaf, u32::from(place.offset));
         loop {
             let node = &mut self.nodes[at as usize];
             let had_any = node.tags[tag as usize] != 0;
@@ -395,7 +428,8 @@ impl Tree {
         }
     }
 
-    pub(super) fn clear_tag(&mut self, mut at: u32, mut offset: u32, tag: Tag) {
+    pub(super) fn clear_tag(&mut self, place: Place, tag: Tag) {
+        let (mut at, mut offset) = (place.leaf, u32::from(place.offset));
         loop {
             let node = &mut self.nodes[at as usize];
             if node.tags[tag as usize] >> offset & 1 == 0 {
@@ -410,8 +444,8 @@ impl Tree {
         }
     }
 
-    pub(super) fn has_tag(&self, leaf: u32, offset: u32, tag: Tag) -> bool {
-        self.nodes[leaf as usize].tags[tag as usize] >> offset & 1 != 0
+    pub(super) fn has_tag(&self, place: Place, tag: Tag) -> bool {
+        self.nodes[place.leaf as usize].tags[tag as usize] >> place.offset & 1 != 0
     }
 
     /// The first page at or after `from`, of those with `tag` if one is asked for.
@@ -469,9 +503,9 @@ impl Tree {
     }
 
     #[inline]
-    pub(super) fn key(&self, leaf: u32, offset: u32) -> (FileId, u64) {
-        let node = &self.nodes[leaf as usize];
-        (FileId(node.file), node.first() | u64::from(offset))
+    pub(super) fn key(&self, place: Place) -> (FileId, u64) {
+        let node = &self.nodes[place.leaf as usize];
+        (FileId(node.file), node.first() | u64::from(place.offset))
     }
 
     pub(super) fn file_pages(&self, file: FileId) -> u64 {
@@ -486,8 +520,14 @@ impl Tree {
         self.shadow_leaves
     }
 
-    pub(super) const fn bytes(&self) -> u64 {
-        self.used * size_of::<Node>() as u64
+    /// Nodes in use.
+    pub(super) const fn used(&self) -> u64 {
+        self.used
+    }
+
+    /// Nodes in use or free: all numbers are below.
+    pub(super) const fn nodes(&self) -> usize {
+        self.nodes.len()
     }
 
     /// Panics where a node, a bitmap, a count or the list of shadow leaves is wrong.

@@ -16,7 +16,7 @@ mod tests;
 use alloc::vec::Vec;
 
 use super::{Anonymous, Outcome, Replacement, Request, Stats, is_busy};
-use crate::cache::pages::{Evicted, Flags, List, Pages};
+use crate::cache::pages::{Evicted, Flags, List, Pages, Place};
 use crate::cache::shadow::Shadow;
 use crate::cache::{Context, Slot};
 use crate::units::{Instant, PAGE_SIZE};
@@ -185,13 +185,14 @@ impl Replacement for Classic {
     }
 
     #[inline]
-    fn access(&mut self, pages: &mut Pages, slot: Slot, context: Context) {
+    fn access_at(&mut self, pages: &mut Pages, place: Place, context: Context) {
         match context {
-            Context::Fault => pages.set_accessed(slot),
+            Context::Fault => pages.set_accessed(pages.slot(place)),
             Context::Write | Context::Readahead => {}
-            Context::Read if !pages.has(slot, Flags::REFERENCED) => pages.set(slot, Flags::REFERENCED),
-            Context::Read if pages.has(slot, Flags::ACTIVE) => {}
+            Context::Read if !pages.at(place).has(Flags::REFERENCED) => pages.at_mut(place).set(Flags::REFERENCED),
+            Context::Read if pages.at(place).has(Flags::ACTIVE) => {}
             Context::Read => {
+                let slot = pages.slot(place);
                 self.take(pages, slot);
                 pages.clear(slot, Flags::REFERENCED);
                 self.nonresident += 1;

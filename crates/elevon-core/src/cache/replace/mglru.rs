@@ -29,7 +29,7 @@ use alloc::vec::Vec;
 
 use super::control::{Control, TIERS};
 use super::{DEFAULT_PRIORITY, Outcome, Reclaimer, Replacement, Request, Stats, is_busy};
-use crate::cache::pages::{Evicted, FIELD_MAX, Flags, List, Pages};
+use crate::cache::pages::{Evicted, FIELD_MAX, Flags, List, Pages, Place};
 use crate::cache::shadow::Shadow;
 use crate::cache::{Context, Slot};
 use crate::units::{Instant, Nanos};
@@ -355,17 +355,18 @@ impl Replacement for Mglru {
     }
 
     #[inline]
-    fn access(&mut self, pages: &mut Pages, slot: Slot, context: Context) {
+    fn access_at(&mut self, pages: &mut Pages, place: Place, context: Context) {
         match context {
-            Context::Fault => pages.set_accessed(slot),
+            Context::Fault => pages.set_accessed(pages.slot(place)),
             Context::Write | Context::Readahead => {}
-            Context::Read if !pages.has(slot, Flags::REFERENCED) => pages.set(slot, Flags::REFERENCED),
+            Context::Read if !pages.at(place).has(Flags::REFERENCED) => pages.at_mut(place).set(Flags::REFERENCED),
             Context::Read => {
-                let field = pages.field(slot);
+                let bits = pages.at_mut(place);
+                let field = bits.field();
                 match self.version {
-                    Version::V6_1 if !pages.has(slot, Flags::WORKINGSET) => pages.set(slot, Flags::WORKINGSET),
-                    Version::V6_14 if field == FIELD_MAX => pages.set(slot, Flags::WORKINGSET),
-                    Version::V6_1 | Version::V6_14 => pages.set_field(slot, (field + 1).min(FIELD_MAX)),
+                    Version::V6_1 if !bits.has(Flags::WORKINGSET) => bits.set(Flags::WORKINGSET),
+                    Version::V6_14 if field == FIELD_MAX => bits.set(Flags::WORKINGSET),
+                    Version::V6_1 | Version::V6_14 => bits.set_field((field + 1).min(FIELD_MAX)),
                 }
             }
         }

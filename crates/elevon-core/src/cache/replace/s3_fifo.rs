@@ -11,7 +11,7 @@
 use alloc::vec::Vec;
 
 use super::{Outcome, Replacement, Request, Stats, is_busy};
-use crate::cache::pages::{Evicted, FIELD_MAX, Flags, List, Pages};
+use crate::cache::pages::{Evicted, FIELD_MAX, Flags, List, Pages, Place};
 use crate::cache::shadow::Shadow;
 use crate::cache::{Context, Slot};
 use crate::units::Instant;
@@ -91,10 +91,13 @@ impl Replacement for S3Fifo {
     }
 
     #[inline]
-    fn access(&mut self, pages: &mut Pages, slot: Slot, context: Context) {
+    fn access_at(&mut self, pages: &mut Pages, place: Place, context: Context) {
         match context {
-            Context::Fault => pages.set_accessed(slot),
-            Context::Read => pages.set_field(slot, (pages.field(slot) + 1).min(FIELD_MAX)),
+            Context::Fault => pages.set_accessed(pages.slot(place)),
+            Context::Read => {
+                let bits = pages.at_mut(place);
+                bits.set_field((bits.field() + 1).min(FIELD_MAX));
+            }
             Context::Write | Context::Readahead => {}
         }
     }

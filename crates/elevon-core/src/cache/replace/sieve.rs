@@ -10,7 +10,7 @@
 use alloc::vec::Vec;
 
 use super::{Outcome, Replacement, Request, Stats, is_busy};
-use crate::cache::pages::{Evicted, Flags, List, Pages};
+use crate::cache::pages::{Evicted, Flags, List, Pages, Place};
 use crate::cache::shadow::Shadow;
 use crate::cache::{Context, Slot};
 use crate::units::Instant;
@@ -44,10 +44,10 @@ impl Replacement for Sieve {
     }
 
     #[inline]
-    fn access(&mut self, pages: &mut Pages, slot: Slot, context: Context) {
+    fn access_at(&mut self, pages: &mut Pages, place: Place, context: Context) {
         match context {
-            Context::Fault => pages.set_accessed(slot),
-            Context::Read => pages.set(slot, Flags::REFERENCED),
+            Context::Fault => pages.set_accessed(pages.slot(place)),
+            Context::Read => pages.at_mut(place).set(Flags::REFERENCED),
             Context::Write | Context::Readahead => {}
         }
     }
