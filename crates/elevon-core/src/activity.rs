@@ -40,6 +40,10 @@ use add_page::Calls;
 use iter_bio::Walk;
 use page_exact::{Budget, Options, Share};
 
+/// Off in builds of benches only: with the feature `without-activity` the compiler takes everything for activity out of the path of
+/// a page, so that its cost when off can be measured.
+const HOOKED: bool = !cfg!(feature = "without-activity");
+
 /// How content decides priority: the setting `activity=`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Activity {
@@ -140,12 +144,12 @@ impl Origin {
 pub enum Content {
     /// Nothing is counted.
     Off,
+    /// Bytes.
+    PageExact(Share),
     /// Vectors.
     IterBio(Walk),
     /// Calls against vectors.
     AddPage(Calls),
-    /// Bytes.
-    PageExact(Share),
 }
 
 impl Content {
@@ -154,11 +158,23 @@ impl Content {
     /// least one that was not.
     #[inline]
     pub fn add(&mut self, active: bool, bytes: Bytes, merged: bool) {
+        if !HOOKED {
+            return;
+        }
         match self {
             Self::Off => {}
+            Self::PageExact(share) => share.add(active, bytes),
+            Self::IterBio(_) | Self::AddPage(_) => self.add_as_seed(active, merged),
+        }
+    }
+
+    /// Out of the way of the forms that are meant to cost nothing.
+    #[inline(never)]
+    fn add_as_seed(&mut self, active: bool, merged: bool) {
+        match self {
             Self::IterBio(walk) => walk.add(active, merged),
             Self::AddPage(calls) => calls.add(active, merged),
-            Self::PageExact(share) => share.add(active, bytes),
+            Self::Off | Self::PageExact(_) => {}
         }
     }
 }
@@ -200,6 +216,13 @@ impl Promoter {
     /// The form.
     pub const fn activity(&self) -> Activity {
         self.activity
+    }
+
+    /// Whether bios need a [`Content`] at all. Where they do not, whoever builds them may leave out [`Self::begin`] to
+    /// [`Self::finish`]: nothing would be counted, and every bio be left as it is.
+    #[inline]
+    pub const fn counts_content(&self) -> bool {
+        HOOKED && !matches!(self.activity, Activity::Off)
     }
 
     /// Begins a bio.

@@ -6,7 +6,7 @@
 //! I/O, an IDLE class that was set on purpose, everything but buffered reads that somebody waits for (options widen that).
 //! What is promoted to RT is bounded by a share of the device's bytes.
 //!
-//! Cost: O(1) a piece, two additions; O(1) a bio.
+//! Cost: O(1) a piece, one addition; O(1) a bio.
 
 use super::{Origin, Submitter};
 use crate::ioprio::{IoPrio, PrioClass};
@@ -99,33 +99,33 @@ impl Budget {
 /// Bytes of a bio: all, and those of active pieces.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Share {
-    total: u64,
-    active: u64,
+    /// Of pieces that are not active, and of those that are: one addition a piece.
+    bytes: [u64; 2],
 }
 
 impl Share {
     /// A piece.
     #[inline]
     pub fn add(&mut self, active: bool, bytes: Bytes) {
-        self.total += bytes.get();
-        self.active += if active { bytes.get() } else { 0 };
+        self.bytes[usize::from(active)] += bytes.get();
     }
 
     /// All bytes.
     pub const fn total(&self) -> Bytes {
-        Bytes::new(self.total)
+        Bytes::new(self.bytes[0] + self.bytes[1])
     }
 
     /// Bytes of active pieces.
     pub const fn active(&self) -> Bytes {
-        Bytes::new(self.active)
+        Bytes::new(self.bytes[1])
     }
 
     /// What the content asks for, whoever submits it.
     pub const fn target(&self) -> PrioClass {
-        if 2 * self.active > self.total {
+        let (active, total) = (self.active().get(), self.total().get());
+        if 2 * active > total {
             PrioClass::Rt
-        } else if 4 * self.active > self.total {
+        } else if 4 * active > total {
             PrioClass::Be
         } else {
             PrioClass::None

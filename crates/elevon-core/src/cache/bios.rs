@@ -4,20 +4,22 @@
 //! frames share one. What a task has queued waits while the stack makes that task sleep for a tag, so nobody runs ahead of the
 //! tags it can have.
 //!
-//! Cost: O(1) a page and a bio. Each bio keeps its list of frames, and tables are used again, so a steady run allocates nothing.
+//! Cost: O(1) a page and a bio. Each bio keeps its list of frames, and tables are used again, so a steady run allocates nothing. With
+//! activity off a page costs one question for it, and so does a bio.
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
 use super::Slot;
+use super::pages::{Bits, Flags as PageFlags};
 use crate::activity::{Content, Origin, Promoter, Submitter};
 use crate::bio::BIO_MAX_VECS;
-use crate::ioprio::IoPrio;
+use crate::ioprio::{CpuPolicy, IoPrio};
 use crate::op::{Flags, Op};
 use crate::units::{Bytes, PAGE_SECTORS, PAGE_SIZE, Sector, Sectors, TaskId, TenantId};
 
 /// Pages of the longest bio: its length has 32 bits.
-const PAGES_MAX: usize = (u32::MAX as u64 / PAGE_SIZE) as usize;
+const PAGES_MAX: u32 = (u32::MAX as u64 / PAGE_SIZE) as u32;
 
 /// A bio for the caller to submit, as one [`crate::stack::Io`]; its frames are [`super::page_cache::PageCache::frames`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,7 +65,8 @@ pub(super) struct Source {
 pub(super) struct Piece {
     pub slot: Slot,
     pub sector: Sector,
-    pub active: bool,
+    /// As it is now: content is judged by it.
+    pub bits: Bits,
     /// Somebody waits for it.
     pub wanted: bool,
 }
@@ -79,12 +82,32 @@ pub(super) struct Bio {
     next: Option<u32>,
 }
 
-#[derive(Clone, Copy, Debug)]
+/// The bio that is being built.
+#[derive(Clone, Debug)]
 struct Building {
-    bio: u32,
-    content: Content,
     source: Source,
+    /// Its first sector, and the one behind its last.
+    first: Sector,
+    end: Sector,
+    frames: Vec<Slot>,
+    /// Pages that it may take yet; 0 where no bio is being built.
+    room: u32,
+    vectors: u16,
     wanted: bool,
+    content: Content,
+}
+
+impl Building {
+    /// Whether a page lies behind the last in memory, and goes into its vector.
+    #[inline]
+    fn follows(&self, slot: Slot) -> bool {
+        self.frames.last().is_some_and(|last| last.0 + 1 == slot.0)
+    }
+
+    #[inline]
+    fn takes(&self, piece: &Piece, merged: bool) -> bool {
+        self.room > 0 && self.end == piece.sector && (merged || usize::from(self.vectors) < BIO_MAX_VECS)
+    }
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -99,7 +122,7 @@ struct Queue {
 pub(super) struct Bios {
     table: Vec<Bio>,
     free: Vec<u32>,
-    building: Option<Building>,
+    building: Building,
     queues: Vec<Queue>,
     /// Tasks that have bios queued and are not blocked.
     ready: VecDeque<TaskId>,
@@ -108,47 +131,64 @@ pub(super) struct Bios {
 
 impl Bios {
     pub(super) const fn new(promoter: Promoter) -> Self {
-        Self {
-            table: Vec::new(),
-            free: Vec::new(),
-            building: None,
-            queues: Vec::new(),
-            ready: VecDeque::new(),
-            promoter,
-        }
+        let nobody = Source {
+            task: TaskId(0),
+            tenant: TenantId(0),
+            submitter: Submitter::of_task(IoPrio::NONE, CpuPolicy::Normal, 0),
+            op: Op::Read,
+            flags: Flags::NONE,
+            origin: Origin::Read,
+        };
+        let building = Building {
+            source: nobody,
+            first: Sector::ZERO,
+            end: Sector::ZERO,
+            frames: Vec::new(),
+            room: 0,
+            vectors: 0,
+            wanted: false,
+            content: Content::Off,
+        };
+        Self { table: Vec::new(), free: Vec::new(), building, queues: Vec::new(), ready: VecDeque::new(), promoter }
     }
 
     /// Whether the bio that is being built takes the page.
+    #[inline]
     pub(super) fn takes(&self, piece: &Piece) -> bool {
-        let Some(building) = &self.building else { return false };
-        let Bio { io, frames, .. } = &self.table[building.bio as usize];
-        let follows = io.sector + io.bytes.sectors_floor() == piece.sector;
-        let merges = frames.last().is_some_and(|last| last.0 + 1 == piece.slot.0);
-        follows && (merges || usize::from(io.vectors) < BIO_MAX_VECS) && frames.len() < PAGES_MAX
+        self.building.takes(piece, self.building.follows(piece.slot))
     }
 
-    /// Adds a page: to the bio that is being built where it fits, else that one is closed and another begun.
+    /// Adds a page: to the bio that is being built where it fits, else that one is closed and another begun. In line whatever the
+    /// compiler thinks of its size: a call costs as much as the rest.
+    #[inline(always)]
     pub(super) fn add(&mut self, source: &Source, piece: Piece) {
-        if !self.takes(&piece) {
-            self.close();
-            self.begin(source, piece.sector);
+        let mut merged = self.building.follows(piece.slot);
+        if !self.building.takes(&piece, merged) {
+            self.close_and_begin(source, piece.sector);
+            merged = false;
         }
-        let Some(building) = &mut self.building else { unreachable!("one was just begun") };
-        let Bio { io, frames, .. } = &mut self.table[building.bio as usize];
-        let merged = frames.last().is_some_and(|last| last.0 + 1 == piece.slot.0);
-        building.content.add(piece.active, Bytes::new(PAGE_SIZE), merged);
-        building.wanted |= piece.wanted;
+        let Building { end, frames, room, vectors, wanted, content, .. } = &mut self.building;
+        content.add(piece.bits.has(PageFlags::WORKINGSET), Bytes::new(PAGE_SIZE), merged);
+        *wanted |= piece.wanted;
+        *vectors += u16::from(!merged);
+        *end = *end + page_sectors(1);
+        *room -= 1;
         frames.push(piece.slot);
-        io.bytes += Bytes::new(PAGE_SIZE);
-        io.vectors += u16::from(!merged);
     }
 
-    fn begin(&mut self, source: &Source, sector: Sector) {
-        let content = self.promoter.begin();
-        let bio = self.take(source, sector);
-        self.building = Some(Building { bio, content, source: *source, wanted: false });
+    /// Out of line: most pages go on with the bio that is there.
+    #[inline(never)]
+    fn close_and_begin(&mut self, source: &Source, sector: Sector) {
+        self.close();
+        let building = &mut self.building;
+        (building.source, building.first, building.end) = (*source, sector, sector);
+        (building.room, building.vectors, building.wanted) = (PAGES_MAX, 0, false);
+        if self.promoter.counts_content() {
+            building.content = self.promoter.begin();
+        }
     }
 
+    /// Room for a bio that is complete but for what its pages say; answers its token.
     fn take(&mut self, source: &Source, sector: Sector) -> u32 {
         let id = self.free.pop().unwrap_or(self.table.len() as u32);
         let &Source { task, tenant, op, flags, submitter, origin } = source;
@@ -166,13 +206,30 @@ impl Bios {
     }
 
     /// Queues the bio that is being built, if there is one; its priority is decided here.
+    #[inline]
     pub(super) fn close(&mut self) {
-        let Some(Building { bio, content, source, wanted }) = self.building.take() else { return };
-        let origin = if wanted || source.op == Op::Write { source.origin } else { Origin::Readahead };
-        let ioprio = self.promoter.finish(&content, IoPrio::NONE, source.submitter, origin);
-        let io = &mut self.table[bio as usize].io;
-        (io.ioprio, io.origin) = (ioprio.or(source.submitter.task), origin);
-        self.enqueue(source.task, bio);
+        if !self.building.frames.is_empty() {
+            self.queue_built();
+        }
+    }
+
+    #[inline(never)]
+    fn queue_built(&mut self) {
+        self.building.room = 0;
+        let Building { source, first, wanted, .. } = self.building;
+        let id = self.take(&source, first);
+        let Bio { io, frames, .. } = &mut self.table[id as usize];
+        core::mem::swap(frames, &mut self.building.frames);
+        io.bytes = Bytes::new(frames.len() as u64 * PAGE_SIZE);
+        io.vectors = self.building.vectors;
+        if !wanted && source.op != Op::Write {
+            io.origin = Origin::Readahead;
+        }
+        if self.promoter.counts_content() {
+            let decided = self.promoter.finish(&self.building.content, IoPrio::NONE, source.submitter, io.origin);
+            io.ioprio = decided.or(source.submitter.task);
+        }
+        self.enqueue(source.task, id);
     }
 
     /// Queues an empty flush that a call waits for.
@@ -249,9 +306,15 @@ impl Bios {
         bio
     }
 
-    /// A bio is complete: its token may be used again.
-    pub(super) fn end(&mut self, token: u64) {
-        self.table[token as usize].submitted = false;
+    /// Takes the frames of a bio that is complete, for [`Self::end`].
+    pub(super) fn take_frames(&mut self, token: u64) -> Vec<Slot> {
+        core::mem::take(&mut self.table[token as usize].frames)
+    }
+
+    /// A bio is complete: its token and its list of frames may be used again.
+    pub(super) fn end(&mut self, token: u64, frames: Vec<Slot>) {
+        let bio = &mut self.table[token as usize];
+        (bio.submitted, bio.frames) = (false, frames);
         self.free.push(token as u32);
     }
 

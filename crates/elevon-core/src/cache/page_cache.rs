@@ -38,7 +38,7 @@ pub use stats::{CacheStats, Cause, WaitStats};
 use super::bios::{Bios, Piece, Source, page_sectors};
 use super::dirty::{Counts, DirtyRatios, Domain, Hz, Verdict, Writer};
 use super::flusher::{Flusher, FlusherTimes};
-use super::pages::{Entry, Evicted, Flags as PageFlags};
+use super::pages::{Bits, Entry, Evicted, Flags as PageFlags};
 use super::readahead::{Advice, RA_PAGES, Readahead};
 use super::replace::ReplacementConfig;
 use super::resident::Resident;
@@ -463,13 +463,14 @@ impl PageCache {
     pub fn complete(&mut self, now: Instant, token: u64, status: Status, device: Nanos) {
         self.reclaim_in_vain = false;
         let bio = self.bios.bio(token);
-        let (op, class, pages) = (bio.io.op, bio.io.ioprio.class(), bio.frames.len());
+        let (op, class) = (bio.io.op, bio.io.ioprio.class());
         if let Some(call) = bio.call {
             self.calls[call].status = status;
             self.wake(now, call, device, Some(class));
         }
-        for n in 0..pages {
-            let slot = self.bios.bio(token).frames[n];
+        let frames = self.bios.take_frames(token);
+        let pages = frames.len();
+        for &slot in &frames {
             match op {
                 Op::Read => self.read_ended(slot, status),
                 _ => self.write_ended(slot, status),
@@ -479,7 +480,7 @@ impl PageCache {
                 self.wake(now, call, device, Some(class));
             }
         }
-        self.bios.end(token);
+        self.bios.end(token, frames);
         if op == Op::Write {
             self.domain.on_written(pages as u64);
             self.kswapd_rests = None;
@@ -490,11 +491,8 @@ impl PageCache {
     }
 
     fn read_ended(&mut self, slot: Slot, status: Status) {
-        let pages = self.resident.pages_mut();
-        pages.clear(slot, PageFlags::LOCKED);
-        if status.is_ok() {
-            pages.set(slot, PageFlags::UPTODATE);
-        }
+        let ready = if status.is_ok() { PageFlags::UPTODATE } else { PageFlags::NONE };
+        self.resident.pages_mut().set_and_clear(slot, ready, PageFlags::LOCKED);
     }
 
     fn write_ended(&mut self, slot: Slot, status: Status) {
@@ -653,9 +651,9 @@ impl PageCache {
     }
 
     #[inline]
-    fn piece(&self, file: FileId, index: u64, slot: Slot, wanted: bool) -> Piece {
+    fn piece(&self, file: FileId, index: u64, slot: Slot, bits: Bits, wanted: bool) -> Piece {
         let sector = self.files[file.0 as usize].first + page_sectors(index);
-        Piece { slot, sector, active: self.resident.is_active(slot), wanted }
+        Piece { slot, sector, bits, wanted }
     }
 
     /// Bytes of the call's range that lie in page `index`: (first in the page, count, first in the call's buffer). `end`: where the

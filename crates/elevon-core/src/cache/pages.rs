@@ -320,6 +320,15 @@ impl Pages {
         self.bits_mut(slot).clear(flags);
     }
 
+    /// Both, at the price of one; answers what is there then.
+    #[inline]
+    pub fn set_and_clear(&mut self, slot: Slot, set: Flags, clear: Flags) -> Bits {
+        let bits = self.bits_mut(slot);
+        bits.set(set);
+        bits.clear(clear);
+        *bits
+    }
+
     /// The reference field, 0 to [`FIELD_MAX`].
     #[inline]
     pub fn field(&self, slot: Slot) -> u32 {

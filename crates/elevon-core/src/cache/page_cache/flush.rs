@@ -61,7 +61,7 @@ impl PageCache {
             };
             // What is being written already is left to a later turn.
             if !self.resident.pages().has(slot, PageFlags::WRITEBACK) {
-                let piece = self.piece(turn.file, index, slot, false);
+                let piece = self.piece(turn.file, index, slot, self.resident.pages().bits(slot), false);
                 if is_begun && !self.bios.takes(&piece) {
                     return (turn, false);
                 }

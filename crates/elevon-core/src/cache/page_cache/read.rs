@@ -5,6 +5,7 @@ use super::{
     Progress, Slot, Status, Step, Way,
 };
 use crate::cache::Context;
+use crate::cache::pages::Place;
 use crate::cache::readahead::{Ask, FORCED_PIECE_PAGES, Window};
 use crate::op::Flags;
 
@@ -50,15 +51,15 @@ impl PageCache {
                 // Truncated while it slept.
                 return Step::Done(Status::Ok);
             }
-            let Some(slot) = self.page_for_read(now, at) else { return self.starve(now, at) };
-            if !self.resident.pages().has(slot, PageFlags::UPTODATE) {
+            let Some(place) = self.page_for_read(now, at) else { return self.starve(now, at) };
+            if !self.resident.pages().at(place).has(PageFlags::UPTODATE) {
                 self.stats.misses += u64::from(!core::mem::replace(&mut at.is_miss, true));
-                match self.wait_readable(at, slot) {
+                match self.wait_readable(at, self.resident.pages().slot(place)) {
                     Some(step) => return step,
                     None => continue,
                 }
             }
-            self.page_read(at, slot);
+            self.page_read(at, place);
         }
         self.opens[at.call.open.0 as usize].ra.read_ended(at.end - 1);
         Step::Done(Status::Ok)
@@ -66,16 +67,18 @@ impl PageCache {
 
     /// The page that the call is at, which may not be readable yet; `None` where there is no memory for it.
     #[inline]
-    fn page_for_read(&mut self, now: Instant, at: &mut Progress) -> Option<Slot> {
-        let Some(slot) = self.resident.find(at.file, at.pos) else {
+    fn page_for_read(&mut self, now: Instant, at: &mut Progress) -> Option<Place> {
+        let Some(place) = self.resident.place(at.file, at.pos) else {
             self.read_ahead(now, at, false);
-            let found = self.resident.find(at.file, at.pos);
-            return found.or_else(|| self.read_alone(now, at, Context::Read));
+            if self.resident.place(at.file, at.pos).is_none() {
+                self.read_alone(now, at, Context::Read)?;
+            }
+            return self.resident.place(at.file, at.pos);
         };
-        if self.resident.pages().has(slot, PageFlags::READAHEAD) {
-            self.hit_marker(now, at, slot);
+        if self.resident.pages().at(place).has(PageFlags::READAHEAD) {
+            self.hit_marker(now, at, self.resident.pages().slot(place));
         }
-        Some(slot)
+        Some(place)
     }
 
     /// A page may carry the marker of a window: then the next is read.
@@ -118,6 +121,7 @@ impl PageCache {
     ) {
         let source = self.reads_for(&at.call, Flags::RAHEAD);
         let end = self.files[at.file.0 as usize].size.div_ceil(PAGE_SIZE).min(window.end());
+        let marker = window.marker();
         for index in window.start..end {
             if self.resident.find(at.file, index).is_some() {
                 self.bios.close();
@@ -132,12 +136,10 @@ impl PageCache {
             let Some(slot) = self.resident.insert(at.file, index, if as_read { Context::Read } else { context }) else {
                 break;
             };
-            let is_marker = window.marker() == Some(index);
-            self.resident.pages_mut().set(slot, PageFlags::LOCKED);
-            if is_marker {
-                self.resident.pages_mut().set(slot, PageFlags::READAHEAD);
-            }
-            let piece = self.piece(at.file, index, slot, is_wanted);
+            let is_marker = marker == Some(index);
+            let flags = if is_marker { PageFlags::LOCKED | PageFlags::READAHEAD } else { PageFlags::LOCKED };
+            let bits = self.resident.pages_mut().set_and_clear(slot, flags, PageFlags::NONE);
+            let piece = self.piece(at.file, index, slot, bits, is_wanted);
             self.bios.add(&source, piece);
         }
         self.bios.close();
@@ -155,9 +157,9 @@ impl PageCache {
 
     /// Issues a read of one page that is in memory and not readable.
     pub(super) fn issue_alone(&mut self, at: &mut Progress, slot: Slot) {
-        self.resident.pages_mut().set(slot, PageFlags::LOCKED);
+        let bits = self.resident.pages_mut().set_and_clear(slot, PageFlags::LOCKED, PageFlags::NONE);
         let source = self.reads_for(&at.call, Flags::NONE);
-        let piece = self.piece(at.file, at.pos, slot, true);
+        let piece = self.piece(at.file, at.pos, slot, bits, true);
         self.bios.add(&source, piece);
         self.bios.close();
         at.read_alone = true;
@@ -179,14 +181,14 @@ impl PageCache {
 
     /// The page is readable: it is used and copied, and the call moves on. A page that the last read ended in counts once.
     #[inline]
-    fn page_read(&mut self, at: &mut Progress, slot: Slot) {
+    fn page_read(&mut self, at: &mut Progress, place: Place) {
         let is_first = at.pos == at.call.offset / PAGE_SIZE;
         if !is_first || self.opens[at.call.open.0 as usize].ra.prev() != Some(at.pos) {
-            self.resident.access(slot, Context::Read);
+            self.resident.access_at(place, Context::Read);
         }
         let size = self.files[at.file.0 as usize].size;
         let end = at.call.offset.saturating_add(at.call.bytes).min(size);
-        self.copy(at, slot, end, Way::ToCall);
+        self.copy(at, self.resident.pages().slot(place), end, Way::ToCall);
         self.stats.hits += u64::from(!core::mem::take(&mut at.is_miss));
         at.pos += 1;
         (at.read_alone, at.starved) = (false, None);

@@ -84,7 +84,7 @@ impl PageCache {
     /// A dirty page goes into a bio.
     pub(super) fn write_out(&mut self, source: &Source, file: FileId, index: u64, slot: super::Slot) {
         self.resident.pages_mut().begin_writeback(slot);
-        let piece = self.piece(file, index, slot, false);
+        let piece = self.piece(file, index, slot, self.resident.pages().bits(slot), false);
         self.bios.add(source, piece);
     }
 

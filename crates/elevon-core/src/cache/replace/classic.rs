@@ -82,6 +82,17 @@ impl Classic {
         pages.set_list_tag(slot, 0);
     }
 
+    /// The second use of an inactive page.
+    #[inline(never)]
+    fn activate(&mut self, pages: &mut Pages, place: Place) {
+        let slot = pages.slot(place);
+        self.take(pages, slot);
+        pages.clear(slot, Flags::REFERENCED);
+        self.nonresident += 1;
+        self.stats.activated += 1;
+        self.add(pages, slot, true);
+    }
+
     /// Active pages whose loss would have made room for a page to stay.
     fn refault_limit(&self) -> u64 {
         let anonymous = self.anonymous.active + self.anonymous.inactive;
@@ -189,15 +200,13 @@ impl Replacement for Classic {
         match context {
             Context::Fault => pages.set_accessed(pages.slot(place)),
             Context::Write | Context::Readahead => {}
-            Context::Read if !pages.at(place).has(Flags::REFERENCED) => pages.at_mut(place).set(Flags::REFERENCED),
-            Context::Read if pages.at(place).has(Flags::ACTIVE) => {}
             Context::Read => {
-                let slot = pages.slot(place);
-                self.take(pages, slot);
-                pages.clear(slot, Flags::REFERENCED);
-                self.nonresident += 1;
-                self.stats.activated += 1;
-                self.add(pages, slot, true);
+                let bits = pages.at_mut(place);
+                if !bits.has(Flags::REFERENCED) {
+                    bits.set(Flags::REFERENCED);
+                } else if !bits.has(Flags::ACTIVE) {
+                    self.activate(pages, place);
+                }
             }
         }
     }

@@ -359,11 +359,11 @@ impl Replacement for Mglru {
         match context {
             Context::Fault => pages.set_accessed(pages.slot(place)),
             Context::Write | Context::Readahead => {}
-            Context::Read if !pages.at(place).has(Flags::REFERENCED) => pages.at_mut(place).set(Flags::REFERENCED),
             Context::Read => {
                 let bits = pages.at_mut(place);
                 let field = bits.field();
                 match self.version {
+                    Version::V6_1 | Version::V6_14 if !bits.has(Flags::REFERENCED) => bits.set(Flags::REFERENCED),
                     Version::V6_1 if !bits.has(Flags::WORKINGSET) => bits.set(Flags::WORKINGSET),
                     Version::V6_14 if field == FIELD_MAX => bits.set(Flags::WORKINGSET),
                     Version::V6_1 | Version::V6_14 => bits.set_field((field + 1).min(FIELD_MAX)),
