@@ -109,7 +109,9 @@ fn counted(pages: &[Page], promoter: &mut Promoter, submitter: Submitter) -> IoP
     let mut content = promoter.begin();
     for page in pages {
         let page = take(page);
-        content.add(page.active, page.bytes, page.merged);
+        if promoter.counts_content() {
+            content.add(page.active, page.bytes, page.merged);
+        }
     }
     promoter.finish(&content, black_box(IoPrio::NONE), submitter, Origin::Read)
 }

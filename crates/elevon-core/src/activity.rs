@@ -144,12 +144,12 @@ impl Origin {
 pub enum Content {
     /// Nothing is counted.
     Off,
-    /// Bytes.
-    PageExact(Share),
     /// Vectors.
     IterBio(Walk),
     /// Calls against vectors.
     AddPage(Calls),
+    /// Bytes.
+    PageExact(Share),
 }
 
 impl Content {
@@ -158,17 +158,13 @@ impl Content {
     /// least one that was not.
     #[inline]
     pub fn add(&mut self, active: bool, bytes: Bytes, merged: bool) {
-        if !HOOKED {
-            return;
-        }
         match self {
-            Self::Off => {}
             Self::PageExact(share) => share.add(active, bytes),
-            Self::IterBio(_) | Self::AddPage(_) => self.add_as_seed(active, merged),
+            Self::Off | Self::IterBio(_) | Self::AddPage(_) => self.add_as_seed(active, merged),
         }
     }
 
-    /// Out of the way of the forms that are meant to cost nothing.
+    /// Out of line: `page-exact` is the form that is meant to be cheap. For none there is [`Promoter::counts_content`].
     #[inline(never)]
     fn add_as_seed(&mut self, active: bool, merged: bool) {
         match self {

@@ -169,12 +169,7 @@ impl Bios {
         }
         let Building { end, frames, room, vectors, wanted, content, .. } = &mut self.building;
         if self.promoter.counts_content() {
-            let (active, bytes) = (piece.bits.has(PageFlags::WORKINGSET), Bytes::new(PAGE_SIZE));
-            match content {
-                // The short way for the form that is meant to be cheap.
-                Content::PageExact(share) => share.add(active, bytes),
-                Content::Off | Content::IterBio(_) | Content::AddPage(_) => content.add(active, bytes, merged),
-            }
+            content.add(piece.bits.has(PageFlags::WORKINGSET), Bytes::new(PAGE_SIZE), merged);
         }
         *wanted |= piece.wanted;
         *vectors += u16::from(!merged);
