@@ -47,6 +47,11 @@ pub enum OpenError {
         /// What it is.
         what: &'static str,
     },
+    /// A block device that is mounted or held otherwise, opened for writing.
+    Busy {
+        /// The path.
+        path: PathBuf,
+    },
     /// It has no byte.
     Empty {
         /// The path.
@@ -69,6 +74,11 @@ impl std::fmt::Display for OpenError {
             Self::Kind { path, what } => {
                 write!(f, "{}: is {what}; a regular file or a block device is needed", path.display())
             }
+            Self::Busy { path } => write!(
+                f,
+                "{}: is mounted, or something else holds it; writing to it would destroy what is there. Unmount it, or name another",
+                path.display()
+            ),
             Self::Empty { path } => write!(
                 f,
                 "{}: has size 0; give the job size= (a job that writes then creates the file), or name a file with content",
@@ -95,7 +105,11 @@ impl HostFile {
         }
         let created = existing.is_none();
         let mut notes = Vec::new();
-        let (file, is_direct) = open_as(path, options, created, &mut notes).map_err(io("open it"))?;
+        let opened = open_as(path, options, created, is_block_device, &mut notes);
+        let (file, is_direct) = opened.map_err(|error| match error.raw_os_error() {
+            Some(libc::EBUSY) if is_block_device => OpenError::Busy { path: path.to_owned() },
+            _ => io("open it")(error),
+        })?;
         let mut bytes = size_of(&file, is_block_device).map_err(io("find its size"))?;
         if !is_block_device && options.write && bytes < options.grow_to {
             grow(&file, options.grow_to).map_err(|error| {
@@ -113,6 +127,12 @@ impl HostFile {
         let size = Bytes::new(bytes - bytes % u64::from(limits.logical_block_size)).sectors_floor();
         if size.is_zero() {
             return Err(OpenError::Empty { path: path.to_owned() });
+        }
+        let tail = bytes - size.bytes().get();
+        if tail > 0 {
+            let block = limits.logical_block_size;
+            notes
+                .push(format!("{}: its last {tail} bytes fill no block of {block} and are left alone", path.display()));
         }
         Ok(Self { file, path: path.to_owned(), size, is_block_device, is_direct, limits, notes })
     }
@@ -132,9 +152,17 @@ fn unusable(kind: std::fs::FileType) -> Option<&'static str> {
     }
 }
 
-fn open_as(path: &Path, options: OpenOptions, create: bool, notes: &mut Vec<String>) -> std::io::Result<(File, bool)> {
+fn open_as(
+    path: &Path,
+    options: OpenOptions,
+    create: bool,
+    is_block_device: bool,
+    notes: &mut Vec<String>,
+) -> std::io::Result<(File, bool)> {
     let open = |direct: bool| {
-        let flags = libc::O_CLOEXEC | if direct { libc::O_DIRECT } else { 0 };
+        // Without O_CREAT, O_EXCL on a block device means that nobody else holds it: no file system, no md, no swap.
+        let exclusive = if is_block_device && options.write { libc::O_EXCL } else { 0 };
+        let flags = libc::O_CLOEXEC | exclusive | if direct { libc::O_DIRECT } else { 0 };
         // Not `create_new`: an open with O_DIRECT that fails may have made the file already.
         let create = create && options.write;
         File::options().read(true).write(options.write).create(create).truncate(false).custom_flags(flags).open(path)

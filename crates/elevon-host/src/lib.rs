@@ -8,6 +8,7 @@ pub mod cpu;
 pub mod file;
 mod frames;
 pub mod interrupt;
+pub mod memory;
 mod threads;
 mod uring;
 
@@ -35,11 +36,12 @@ pub enum Method {
 
 /// A real file or block device with the machine's clock.
 pub struct Host {
-    file: HostFile,
     epoch: std::time::Instant,
     interrupt: Interrupt,
-    buffers: Buffers,
+    /// Dropped before the buffers and the file: it waits for what is still in flight.
     engine: Engine,
+    buffers: Buffers,
+    file: HostFile,
     warnings: Vec<String>,
 }
 
@@ -64,7 +66,7 @@ impl Host {
             },
         };
         let buffers = Buffers::default();
-        Ok(Self { file, epoch: std::time::Instant::now(), interrupt, buffers, engine, warnings })
+        Ok(Self { epoch: std::time::Instant::now(), interrupt, engine, buffers, file, warnings })
     }
 
     /// Makes room for the frames of a page cache, before a run through one with bytes.

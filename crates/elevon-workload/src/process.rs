@@ -202,6 +202,8 @@ pub struct Process {
     ended: Option<Instant>,
     wakeup: Option<Instant>,
     asleep: bool,
+    /// Times that it began to read back all that it wrote.
+    verify_passes: u32,
     measure: Measure,
 }
 
@@ -252,6 +254,7 @@ impl Process {
             ended: None,
             wakeup: None,
             asleep: false,
+            verify_passes: 0,
             measure: Measure::new(asynchronous, by_priority, Logger::new(&spec.logs, asynchronous)),
             options,
             spec: Box::new(spec.clone()),
@@ -553,6 +556,11 @@ impl Process {
     pub(crate) fn spend(&mut self, now: Instant, span: Nanos) {
         self.measure.stats.cpu_ns += span.get();
         self.busy_until = self.busy_until.max(now).saturating_add(span);
+    }
+
+    /// How often it began to read back all that it wrote (passes of `verify_backlog` are not counted).
+    pub(crate) const fn verify_passes(&self) -> u32 {
+        self.verify_passes
     }
 
     /// What it counts of its use of the page cache.

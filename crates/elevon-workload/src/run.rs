@@ -11,7 +11,7 @@ use elevon_core::account::DiskStats;
 use elevon_core::event::Event;
 use elevon_core::stack::{Io, Stack, Submitted};
 use elevon_core::stats::JobStats;
-use elevon_core::units::{Instant, Nanos};
+use elevon_core::units::{Bytes, Instant, Nanos};
 
 use crate::backend::Backend;
 use crate::cached::Cached;
@@ -52,6 +52,8 @@ pub trait Observer {
     fn on_interval(&mut self, _now: Instant, _disk: &mut dyn FnMut() -> DiskStats, _jobs: &[Progress]) {}
     /// Events since the last call; only where the stack records them.
     fn on_events(&mut self, _events: &[Event]) {}
+    /// All jobs are over, and so much that they wrote is to be written back before the run is. Only with a page cache that has bytes.
+    fn on_write_back(&mut self, _dirty: Bytes, _is_interrupted: bool) {}
     /// Everything that could happen at an instant has happened. The stack may be looked at and its tunables changed.
     fn on_step(&mut self, _stack: &mut Stack) {}
 }

@@ -4,7 +4,7 @@ use std::io::Write;
 
 use elevon_core::account::DiskStats;
 use elevon_core::event::Event;
-use elevon_core::units::{Instant, Nanos};
+use elevon_core::units::{Bytes, Instant, Nanos};
 use elevon_report::summary::DiskDelta;
 use elevon_report::text::{iostat_header, iostat_line};
 use elevon_sim::device::Description;
@@ -18,6 +18,8 @@ use crate::trace::TraceFile;
 
 /// How often the bar is looked after, in time of the run.
 const LOOK: Nanos = Nanos::from_millis(50);
+/// Dirty data at the end of a run from which the user is told why it is not over.
+const WORTH_A_LINE: Bytes = Bytes::new(256 << 20);
 /// Lines between iostat headers.
 const PAGE: u32 = 20;
 
@@ -97,6 +99,14 @@ impl Observer for Console {
             self.next_iostat = self.next_iostat.saturating_add(every);
         }
         self.bar.set(jobs.iter().map(|job| job.per_mille).sum::<u64>() / (jobs.len() as u64).max(1));
+    }
+
+    fn on_write_back(&mut self, dirty: Bytes, is_interrupted: bool) {
+        let mib = dirty.get() >> 20;
+        if is_interrupted || dirty >= WORTH_A_LINE {
+            let give_up = if is_interrupted { "; a second interrupt gives it up" } else { "" };
+            eprintln!("elevon: --cache: writing back {mib} MiB that jobs left dirty{give_up}");
+        }
     }
 
     fn on_events(&mut self, events: &[Event]) {

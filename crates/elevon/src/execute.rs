@@ -55,6 +55,8 @@ pub(crate) fn execute(
             go(plan, &description, &mut simulation, plan.cpu, &plan.memory, watch, Vec::new())
         }
         Target::Real(path) => {
+            // No device has smaller blocks: what is wrong everywhere is said before a file is made.
+            refuse_unaligned(plan, 512)?;
             let all_buffered = plan.jobs.jobs.iter().all(|job| !job.direct);
             let grow_to = if plan.writes() { bytes_needed(plan) } else { 0 };
             let direct = !all_buffered || plan.cache.is_some();
@@ -92,7 +94,7 @@ fn bytes_needed(plan: &Plan) -> u64 {
     if jobs.iter().any(|job| job.size.is_none() && job.file_size.is_none()) {
         return 0;
     }
-    let mut placement = Placement::new(ENDLESS, None, 4096);
+    let mut placement = Placement::new(ENDLESS, None, 512);
     let mut needed = 0;
     for job in jobs {
         for clone in 0..job.numjobs {
@@ -100,7 +102,14 @@ fn bytes_needed(plan: &Plan) -> u64 {
             needed = extent.regions.iter().map(|region| region.start + region.len).max().unwrap_or(0).max(needed);
         }
     }
-    if needed >= ENDLESS / 2 { 0 } else { needed }
+    // Whole pages, so that direct I/O reaches the last byte whatever the file system's blocks.
+    if needed >= ENDLESS / 2 { 0 } else { needed.next_multiple_of(PAGE_SIZE) }
+}
+
+fn refuse_unaligned(plan: &Plan, block: u64) -> Result<(), Failure> {
+    let mut lines: Vec<String> = plan.jobs.unaligned(block).iter().map(ToString::to_string).collect();
+    lines.dedup();
+    if lines.is_empty() { Ok(()) } else { Err(Failure::Input(lines)) }
 }
 
 fn go<B: Backend>(
@@ -116,12 +125,7 @@ fn go<B: Backend>(
     // What goes through the page cache comes in bytes; the device sees whole pages.
     let in_bytes = plan.cache.is_some() && plan.jobs.jobs.iter().all(|job| job.is_buffered() && !job.rw.trim);
     let block = if in_bytes { 512 } else { config.limits.logical_block_size.into() };
-    let unaligned = plan.jobs.unaligned(block);
-    if !unaligned.is_empty() {
-        let mut lines: Vec<String> = unaligned.iter().map(ToString::to_string).collect();
-        lines.dedup();
-        return Err(Failure::Input(lines));
-    }
+    refuse_unaligned(plan, block)?;
     let mut stack = Stack::new(config).map_err(Failure::input)?;
     let real = matches!(plan.target, Target::Real(_));
     let options = JobsOptions {
@@ -163,11 +167,9 @@ fn go<B: Backend>(
     warnings.extend(of_backend);
     warnings.extend(jobs.settings.refused().iter().map(|line| format!("--tenants: {line}")));
     warnings.extend(failures(&outcome));
-    let last = cached.as_ref().map(Cached::last_status).filter(|status| !status.is_ok());
-    warnings.extend(last.map(|status| {
-        let (words, errno) = (result::words_of(status.errno()), status.errno());
-        format!("--cache: what was dirty at the end could not all be written: {words} (errno {errno})")
-    }));
+    let lost = cached.as_ref().and_then(lost);
+    let is_lost = lost.is_some();
+    warnings.extend(lost);
     let ended = match outcome.cut {
         Some(Cut::Interrupted) => {
             warnings.push("interrupted: the figures cover what ran until then".to_owned());
@@ -183,9 +185,7 @@ fn go<B: Backend>(
                 "time does not pass: I/O costs nothing and a job ends by time only; {advice}"
             )));
         }
-        None if last.is_some()
-            || outcome.jobs.iter().any(|job| job.stats.error != 0 || job.stats.verify_errors > 0) =>
-        {
+        None if is_lost || outcome.jobs.iter().any(|job| job.stats.error != 0 || job.stats.verify_errors > 0) => {
             Outcome::Failed
         }
         None => Outcome::Done,
@@ -223,6 +223,23 @@ fn share_cpu(outcome: &mut run::Outcome, before: (u64, u64), after: (u64, u64)) 
         job.stats.cpu_user_ns = user;
         job.stats.cpu_ns = user + system;
     }
+}
+
+/// What jobs wrote through a cache and the device does not have.
+fn lost(cached: &Cached) -> Option<String> {
+    let status = cached.last_status();
+    let (failed, left) = cached.unwritten();
+    if status.is_ok() && failed == 0 && left == 0 {
+        return None;
+    }
+    let (words, errno) = (result::words_of(status.errno()), status.errno());
+    let pages = |count: u64, what: &str| (count > 0).then(|| format!("{count} page(s) of 4 KiB {what}"));
+    let what =
+        [pages(failed, "could not be written"), pages(left, "are lost: they were still dirty when the run ended")];
+    let what: Vec<String> = what.into_iter().flatten().collect();
+    let what = if what.is_empty() { "the flush at the end failed".to_owned() } else { what.join(", and ") };
+    let why = if status.is_ok() { String::new() } else { format!(": {words} (errno {errno})") };
+    Some(format!("--cache: {what}{why}"))
 }
 
 /// A line for each job that an I/O error ended, or whose data were not what was written.
@@ -278,5 +295,8 @@ impl Observer for WatchAsObserver<'_> {
     }
     fn on_events(&mut self, events: &[elevon_core::event::Event]) {
         self.0.on_events(events);
+    }
+    fn on_write_back(&mut self, dirty: Bytes, is_interrupted: bool) {
+        self.0.on_write_back(dirty, is_interrupted);
     }
 }

@@ -20,6 +20,8 @@ mod corpus;
 
 /// Least memory that is left to the page cache: below it the kernel's reserves are most of it.
 const LEAST: u64 = 4 << 20;
+/// Least size of a real cache: what is kept free for reclaim comes on top.
+const LEAST_REAL: u64 = 64 << 10;
 /// Most memory of a machine.
 const MOST: u64 = 1 << 42;
 
@@ -73,6 +75,12 @@ impl CachePlan {
         for (key, value) in of_cache {
             if key == "activity" {
                 control = Control::parse(value).map(|control| (control, value.clone()));
+                if control.is_some() && config.copies {
+                    return Err(Failure::input(format!(
+                        "--set activity={value}: is a control of simulated experiments (--memory); with --cache use off, iter-bio, \
+                         add-page or page-exact"
+                    )));
+                }
                 if control.is_some() {
                     continue;
                 }
@@ -151,8 +159,10 @@ fn real(text: &str) -> Result<CacheConfig, Failure> {
     let pair = format!("size={size}");
     let fields = Fields::parse("cache", &pair, &["size"]).map_err(|error| bad(error.to_string()))?;
     let size = fields.size("size", Bytes::ZERO).map_err(|error| bad(error.to_string()))?;
-    if size.get() < LEAST || size.get() > MOST {
-        return Err(bad("expected 4MiB or more, up to 4TiB".to_owned()));
+    let most = elevon_host::memory::total().get().min(MOST);
+    if size.get() < LEAST_REAL || size.get() > most {
+        let most = text_of(Bytes::new(most >> 20 << 20));
+        return Err(bad(format!("expected 64KiB or more, up to the {most} of memory that this machine has")));
     }
     let free = Bytes::new(Watermarks::of_memory(size, 0).high * PAGE_SIZE);
     let write_mode = mode.transpose()?.unwrap_or_default();
@@ -204,7 +214,7 @@ mod tests {
             assert!(config.copies && config.write_mode == mode && pages - marks.low >= 64 << 8, "{text}");
             assert!(pages < 66 << 8, "{text}: {pages} pages");
         }
-        for text in ["", "64", "1MiB", "5TiB", "64MiB,through", "64MiB,", "huge", "size=1GiB"] {
+        for text in ["", "64", "60KiB", "5TiB", "64MiB,through", "64MiB,", "huge", "size=1GiB"] {
             let Err(Failure::Input(lines)) = real(text) else { panic!("{text} passed") };
             assert!(lines.len() == 1 && lines[0].starts_with(&format!("--cache {text}: ")), "{lines:?}");
         }

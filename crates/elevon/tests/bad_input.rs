@@ -113,7 +113,7 @@ const CASES: &[Case] = &[
     (&["run", "good.fio", "--memory", "1GiB,other=1MiB"], &["other", "others"]),
     (&["run", "good.fio", "--memory", "1GiB", "--device", "small.img"], &["--memory 1GiB", "small.img is real"]),
     (&["run", "good.fio", "--cache", "1GiB"], &["--cache 1GiB", "nvme-datacenter is simulated", "--memory SIZE"]),
-    (&["run", "good.fio", "--cache", "1MiB", "--device", "small.img"], &["--cache 1MiB", "4MiB or more"]),
+    (&["run", "good.fio", "--cache", "60KiB", "--device", "small.img"], &["--cache 60KiB", "64KiB or more"]),
     (&["run", "good.fio", "--cache", "much", "--device", "small.img"], &["--cache much", "GiB"]),
     (&["run", "good.fio", "--cache", "1GiB,lazy", "--device", "small.img"], &["lazy", "write-back or write-through"]),
     (

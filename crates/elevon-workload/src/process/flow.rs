@@ -305,6 +305,7 @@ impl Process {
             return Want::Quiesce;
         }
         if self.options.verify_after && self.verifier.as_ref().is_some_and(|v| v.pending() > 0) {
+            self.verify_passes += 1;
             return self.enter_verify(now);
         }
         if !endless {

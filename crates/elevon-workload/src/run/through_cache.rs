@@ -1,9 +1,9 @@
 //! The loop's part in a run with a page cache: what goes to and fro between processes, cache and stack.
 
 use elevon_core::stack::{Done, Io, Submitted};
-use elevon_core::units::{Instant, TaskId};
+use elevon_core::units::{Bytes, Instant, PAGE_SIZE, TaskId};
 
-use super::Runner;
+use super::{Cut, Runner};
 use crate::backend::Backend;
 use crate::cached::{CACHE_TOKEN, Event, Route};
 
@@ -71,6 +71,10 @@ impl<B: Backend> Runner<'_, B> {
     pub(super) fn write_back(&mut self) {
         let now = self.backend.now();
         if let Some(cached) = &mut self.cached {
+            let (_, left) = cached.unwritten();
+            if left > 0 {
+                self.observer.on_write_back(Bytes::new(left * PAGE_SIZE), self.cut == Some(Cut::Interrupted));
+            }
             cached.write_back(now);
             self.last_done = now;
         }
