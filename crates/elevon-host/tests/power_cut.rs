@@ -322,8 +322,7 @@ fn run(text: &str, config: CacheConfig, drive: &mut Drive) -> (Outcome, Cached) 
     let limits = QueueLimits { write_cache: true, fua: true, ..QueueLimits::default() };
     let size = Sectors::new(SIZE / 512);
     let mut stack = Stack::new(StackConfig::new(limits, size, 1, 32)).expect("valid limits");
-    let options =
-        JobsOptions { device_bytes: SIZE, logical_block: 512, device_path: None, seed: 1, cpu: CpuCost::default() };
+    let options = JobsOptions { logical_block: 512, ..JobsOptions::new(stack.config()) };
     let mut jobs = Jobs::new(&parsed.jobs, &options, &mut |_, _, bytes| {
         stack.register_layout(elevon_core::layout::Layout::contiguous(bytes.max(4096), 1 << 40))
     })

@@ -117,6 +117,18 @@ const CASES: &[Case] = &[
     (&["run", "good.fio", "--cache", "much", "--device", "small.img"], &["--cache much", "GiB"]),
     (&["run", "good.fio", "--cache", "1GiB,lazy", "--device", "small.img"], &["lazy", "write-back or write-through"]),
     (
+        &["run", "good.fio", "--cache", "4TiB", "--device", "small.img"],
+        &["--cache 4TiB", "of memory that this machine has"],
+    ),
+    (
+        &["run", "good.fio", "--cache", "1MiB", "--set", "activity=oracle", "--device", "small.img"],
+        &["activity=oracle", "simulated", "page-exact"],
+    ),
+    (
+        &["run", "good.fio", "--cache", "1MiB", "--set", "activity=random:500", "--device", "small.img"],
+        &["activity=random:500", "simulated"],
+    ),
+    (
         &["run", "good.fio", "--cache", "1GiB", "--set", "cache_mode=on", "--device", "small.img"],
         &["cache_mode=on", "write-through"],
     ),

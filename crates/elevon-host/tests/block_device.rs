@@ -1,0 +1,127 @@
+//! Jobs through the cache on a block device: a loop device over a file, where this machine lets us have one (root, and losetup).
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use elevon_core::cache::page_cache::WriteMode;
+use elevon_core::status::Status;
+use elevon_host::{HostFile, Method, OpenError, OpenOptions};
+use elevon_workload::run::NoObserver;
+
+mod common;
+
+use common::{LARGE, METHODS, SIZE, SMALL, config, host, quick_directory, run_job};
+
+/// A loop device, detached with the test.
+struct Loop {
+    device: PathBuf,
+    file: PathBuf,
+    _directory: tempfile::TempDir,
+}
+
+impl Loop {
+    /// `None`, and a line, where there can be none.
+    fn new(block: u32) -> Option<Self> {
+        let directory = quick_directory();
+        let file = directory.path().join("disk");
+        std::fs::write(&file, vec![0xa5; SIZE as usize]).expect("a file");
+        let made =
+            Command::new("losetup").args(["--find", "--show", "--sector-size", &block.to_string()]).arg(&file).output();
+        match made {
+            Ok(output) if output.status.success() => {
+                let device = PathBuf::from(String::from_utf8_lossy(&output.stdout).trim());
+                Some(Self { device, file, _directory: directory })
+            }
+            Ok(output) => {
+                println!("skipped: no loop device here: {}", String::from_utf8_lossy(&output.stderr).trim());
+                None
+            }
+            Err(error) => {
+                println!("skipped: no losetup here ({error})");
+                None
+            }
+        }
+    }
+
+    /// What the file under it holds.
+    fn content(&self) -> Vec<u8> {
+        std::fs::read(&self.file).expect("the file under the device")
+    }
+}
+
+impl Drop for Loop {
+    fn drop(&mut self) {
+        let _ = Command::new("losetup").arg("--detach").arg(&self.device).status();
+    }
+}
+
+fn open(path: &Path, write: bool) -> Result<HostFile, OpenError> {
+    HostFile::open(path, OpenOptions { write, direct: true, grow_to: 0 })
+}
+
+#[test]
+fn every_byte_arrives_on_a_block_device() {
+    let text = "[job]\nioengine=psync\nrw=randwrite\nbsrange=512-96k\nbs_unaligned\nblockalign=512\nsize=6m\nio_size=6m\n\
+                norandommap\nverify=crc32c\nverify_interval=512\nfsync=40\n[map]\nstonewall\nioengine=mmap\nrw=write\n\
+                bs=1536\noffset=7m\nsize=1000k\nverify=crc32c\n";
+    for block in [512, 4096] {
+        let Some(disk) = Loop::new(block) else { return };
+        for method in METHODS {
+            for (memory, mode) in [(LARGE, WriteMode::Back), (SMALL, WriteMode::Back), (SMALL, WriteMode::Through)] {
+                let Some(mut host) = host(&disk.device, method, memory) else { continue };
+                let (limits, size) = (host.file().limits.clone(), host.file().size);
+                assert_eq!((limits.logical_block_size, size.bytes().get()), (block, SIZE));
+                assert!(host.file().is_block_device && host.file().is_direct);
+                let config = config(memory, mode, true);
+                let (outcome, cached) = run_job(text, &limits, size, config, &mut host, &mut NoObserver);
+                for job in &outcome.jobs {
+                    let about = format!("{block} {method:?} {memory} {mode:?} {}", job.name);
+                    assert_eq!((job.stats.error, job.stats.verify_errors), (0, 0), "{about}");
+                    assert!(job.stats.verified_bytes > 500_000, "{about}: {}", job.stats.verified_bytes);
+                }
+                assert_eq!((cached.last_status(), cached.unwritten()), (Status::Ok, (0, 0)));
+                drop(host);
+                let content = disk.content();
+                assert!(content[6 << 20..7 << 20].iter().all(|&byte| byte == 0xa5), "between the jobs");
+                assert!(content[(7 << 20) + 1000 * 1024..].iter().all(|&byte| byte == 0xa5), "behind them");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_device_that_is_held_is_not_written_to() {
+    let Some(disk) = Loop::new(512) else { return };
+    let first = open(&disk.device, true).expect("nobody holds it");
+    let error = open(&disk.device, true).expect_err("it is held");
+    assert!(matches!(error, OpenError::Busy { .. }) && error.to_string().contains("mounted"), "{error}");
+    open(&disk.device, false).expect("reading is harmless");
+    drop(first);
+    open(&disk.device, true).expect("nobody holds it any more");
+}
+
+#[test]
+fn a_file_whose_end_fills_no_block_keeps_its_end() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path().join("odd");
+    let old: Vec<u8> = (0..10_000_u32).map(|at| (at % 249) as u8).collect();
+    std::fs::write(&path, &old).expect("a file");
+    let file = open(&path, true).expect("a file");
+    let block = file.limits.logical_block_size as usize;
+    let end = old.len() / block * block;
+    assert!(
+        file.notes.iter().any(|note| note.contains(&format!("last {} bytes", old.len() - end))),
+        "{:?}",
+        file.notes
+    );
+    let mut host = elevon_host::Host::new(file, 8, Some(Method::Threads), Default::default()).expect("threads");
+    host.reserve_frames(elevon_core::units::Bytes::new(SMALL)).expect("memory");
+    let (limits, size) = (host.file().limits.clone(), host.file().size);
+    let text = "[a]\nioengine=psync\nrw=write\nbs=512\nbuffer_pattern=0x11\n";
+    let (outcome, cached) =
+        run_job(text, &limits, size, config(SMALL, WriteMode::Back, true), &mut host, &mut NoObserver);
+    assert_eq!((outcome.jobs[0].stats.error, cached.last_status()), (0, Status::Ok));
+    let new = std::fs::read(&path).expect("the file");
+    assert_eq!(new.len(), old.len());
+    assert!(new[..end].iter().all(|&byte| byte == 0x11) && new[end..] == old[end..]);
+}
