@@ -17,6 +17,6 @@ mod tests {
     #[test]
     fn a_machine_has_memory() {
         let total = super::total().get();
-        assert!(total >= 16 << 20 && total % 4096 == 0, "{total}");
+        assert!(total >= 16 << 20 && total.is_multiple_of(4096), "{total}");
     }
 }

@@ -105,7 +105,9 @@ pub(crate) struct StackArgs {
     #[arg(long, value_name = "SIZE")]
     pub(crate) memory: Option<String>,
     /// Page cache before a real device, with bytes in this process's memory: SIZE[,write-back|write-through]. Jobs with direct=0 or
-    /// ioengine=mmap go through it; the cache's settings are among those of --set
+    /// ioengine=mmap go through it; the cache's settings are among those of --set. Write-back (the default): what an fsync, a sync= write or
+    /// the end of the run was told is durable, the rest is in memory. Write-through: a write is over when the device has it, durable
+    /// after a sync. docs/cache.md has the whole table
     #[arg(long, value_name = "SIZE")]
     pub(crate) cache: Option<String>,
     /// Fault of a simulated device, such as error:sectors=1000-2000,status=medium (repeatable)

@@ -105,6 +105,15 @@ impl CachePlan {
         self.config.memory
     }
 
+    /// Refuses a real cache that a machine with so much memory cannot hold: what is dirty would go with the process that is ended for it.
+    pub(crate) fn fits(&self, text: &str, machine: Bytes) -> Result<(), Failure> {
+        if !self.config.copies || self.config.memory <= machine {
+            return Ok(());
+        }
+        let most = text_of(Bytes::new(machine.get() >> 20 << 20));
+        Err(Failure::input(format!("--cache {text}: this machine has {most} of memory; expected less than that")))
+    }
+
     /// Who is RT in the place of content.
     pub(crate) fn control(&self, seed: u64) -> Option<Control> {
         self.control.as_ref().map(|&(control, _)| match control {
@@ -159,10 +168,8 @@ fn real(text: &str) -> Result<CacheConfig, Failure> {
     let pair = format!("size={size}");
     let fields = Fields::parse("cache", &pair, &["size"]).map_err(|error| bad(error.to_string()))?;
     let size = fields.size("size", Bytes::ZERO).map_err(|error| bad(error.to_string()))?;
-    let most = elevon_host::memory::total().get().min(MOST);
-    if size.get() < LEAST_REAL || size.get() > most {
-        let most = text_of(Bytes::new(most >> 20 << 20));
-        return Err(bad(format!("expected 64KiB or more, up to the {most} of memory that this machine has")));
+    if size.get() < LEAST_REAL || size.get() > MOST {
+        return Err(bad("expected 64KiB or more, up to 4TiB".to_owned()));
     }
     let free = Bytes::new(Watermarks::of_memory(size, 0).high * PAGE_SIZE);
     let write_mode = mode.transpose()?.unwrap_or_default();

@@ -87,6 +87,9 @@ impl Plan {
         let target = target(&args.device)?;
         let (cpu, cost) = cpu_cost(&args.cpu_cost)?;
         let cache = CachePlan::new(memory(args, &target)?, kernel, &settings, cost)?;
+        if let (Some(cache), Some(text)) = (&cache, &args.cache) {
+            cache.fits(text, elevon_host::memory::total())?;
+        }
         let of_cache = cache.is_some().then(|| jobs.with_cache());
         let memory = MemoryModel::parse(&args.buffers).map_err(|e| Failure::input(format!("--buffers: {e}")))?;
         if let (Target::Real(path), Some(fault)) = (&target, args.fault.first()) {
