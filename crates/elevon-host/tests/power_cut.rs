@@ -6,7 +6,7 @@
 //! must not have changed.
 
 use std::cell::{Cell, RefCell};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use elevon_core::account::DiskStats;
@@ -83,10 +83,10 @@ struct Drive {
     in_flight: Vec<InFlight>,
     completed: u64,
     frames: Vec<u8>,
-    bios: HashMap<u64, Vec<Slot>>,
-    buffers: HashMap<(u32, u64), Vec<u8>>,
+    bios: BTreeMap<u64, Vec<Slot>>,
+    buffers: BTreeMap<(u32, u64), Vec<u8>>,
     /// Writes of each sector, by number, as the job made them.
-    made: RefCell<HashMap<usize, Vec<u64>>>,
+    made: RefCell<BTreeMap<usize, Vec<u64>>>,
     told: Told,
     promise: Promise,
     /// Every write that was acknowledged is at the drive, durable or not.
@@ -107,8 +107,8 @@ impl Drive {
             in_flight: Vec::new(),
             completed: 0,
             frames: vec![0; frames as usize],
-            bios: HashMap::new(),
-            buffers: HashMap::new(),
+            bios: BTreeMap::new(),
+            buffers: BTreeMap::new(),
             made: RefCell::default(),
             told,
             promise,
@@ -186,7 +186,7 @@ impl Drive {
             Op::Flush => {
                 for (&sector, versions) in &mut self.volatile {
                     let old = versions.iter().take_while(|version| version.since <= done.after).count();
-                    if let Some(version) = versions.drain(..old).last() {
+                    if let Some(version) = versions.drain(..old).next_back() {
                         self.durable[sector * SECTOR..][..SECTOR].copy_from_slice(&version.bytes);
                     }
                 }
