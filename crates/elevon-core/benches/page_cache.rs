@@ -5,7 +5,7 @@
 //! the way through the cache: one bio a turn, its pages allocated, indexed, added, completed and copied from. The difference of
 //! windows of 16 and of 128 pages is the cost of a page, the rest that of a bio. What activity costs when it is off is the difference to
 //! the same count with the feature `without-activity`, which takes its hooks out of the build: 563 instructions a page with them and 560
-//! without, 845 and 830 a bio.
+//! without, 844 and 830 a bio.
 //!
 //! Time is that on the processor, where the system tells it. The goal for hits is 100 ns.
 //!
