@@ -33,6 +33,7 @@ pub mod split;
 pub mod stack;
 pub mod tags;
 pub mod tenant;
+mod treap;
 pub mod tree;
 
 // In front of the path: pages in memory, and what they say about a bio's priority.

@@ -6,56 +6,21 @@
 //! A treap whose priorities are a fixed mix of the request's key: no chance, no allocation per operation. Insert, remove and
 //! the searches cost O(log n) expected in the size of the tree; `next` and `prev` O(1) amortised over a walk.
 
-extern crate alloc;
-use alloc::vec::Vec;
-
+pub use crate::treap::Root;
+use crate::treap::{Item, NIL, Treap};
 use crate::units::{RequestId, Sector};
-
-const NIL: u32 = u32::MAX;
-/// Parent of a node that is in no tree.
-const ABSENT: u32 = u32::MAX - 1;
-
-/// A tree: its topmost node. Empty at first.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Root(u32);
-
-impl Root {
-    /// A tree without nodes.
-    pub const EMPTY: Self = Self(NIL);
-    /// Whether the tree has no node.
-    #[inline]
-    pub const fn is_empty(self) -> bool {
-        self.0 == NIL
-    }
-}
-
-impl Default for Root {
-    fn default() -> Self {
-        Self::EMPTY
-    }
-}
-
-#[derive(Clone, Copy, Debug)]
-struct Node {
-    key: Sector,
-    left: u32,
-    right: u32,
-    parent: u32,
-    priority: u32,
-}
 
 /// The links of every tree over one request table.
 #[derive(Clone, Debug, Default)]
 pub struct TreeLinks {
-    nodes: Vec<Node>,
+    nodes: Treap<Sector>,
 }
 
-/// A bijection of `u32` that leaves no visible order, so that priorities are all different and look random.
-const fn mix(id: u32) -> u32 {
-    let mut x = id.wrapping_add(0x9e37_79b9);
-    x = (x ^ x >> 16).wrapping_mul(0x85eb_ca6b);
-    x = (x ^ x >> 13).wrapping_mul(0xc2b2_ae35);
-    x ^ x >> 16
+impl Item for Sector {
+    type Sum = ();
+
+    #[inline]
+    fn sum(&self, _left: Option<()>, _right: Option<()>) {}
 }
 
 impl TreeLinks {
@@ -68,19 +33,9 @@ impl TreeLinks {
 
     /// Makes room for the keys below `count`; never shrinks.
     pub fn grow(&mut self, count: usize) {
-        for id in self.nodes.len() as u32..count as u32 {
-            self.nodes.push(Node { key: Sector::ZERO, left: NIL, right: NIL, parent: ABSENT, priority: mix(id) });
-        }
+        self.nodes.grow(count);
     }
 
-    #[inline]
-    fn at(&self, n: u32) -> &Node {
-        &self.nodes[n as usize]
-    }
-    #[inline]
-    fn at_mut(&mut self, n: u32) -> &mut Node {
-        &mut self.nodes[n as usize]
-    }
     #[inline]
     const fn key_of(n: u32) -> Option<RequestId> {
         if n == NIL { None } else { Some(RequestId(n)) }
@@ -89,13 +44,13 @@ impl TreeLinks {
     /// Whether the request is in a tree.
     #[inline]
     pub fn contains(&self, id: RequestId) -> bool {
-        self.nodes.get(id.index()).is_some_and(|node| node.parent != ABSENT)
+        self.nodes.contains(id.0)
     }
 
     /// The sector that a request is filed under; meaningful while it is in a tree.
     #[inline]
     pub fn key(&self, id: RequestId) -> Sector {
-        self.at(id.0).key
+        self.nodes.at(id.0).item
     }
 
     /// Files a request, to the right of those with the same key. It must be in no tree.
@@ -103,109 +58,34 @@ impl TreeLinks {
         debug_assert!(!self.contains(id), "request {} is filed twice", id.0);
         let (mut parent, mut child, mut goes_left) = (NIL, root.0, false);
         while child != NIL {
-            let node = self.at(child);
-            goes_left = key < node.key;
+            let node = self.nodes.at(child);
+            goes_left = key < node.item;
             (parent, child) = (child, if goes_left { node.left } else { node.right });
         }
-        let node = self.at_mut(id.0);
-        (node.key, node.left, node.right, node.parent) = (key, NIL, NIL, parent);
-        let priority = node.priority;
-        match parent {
-            NIL => root.0 = id.0,
-            _ if goes_left => self.at_mut(parent).left = id.0,
-            _ => self.at_mut(parent).right = id.0,
-        }
-        while parent != NIL && self.at(parent).priority < priority {
-            self.rotate_up(root, id.0);
-            parent = self.at(id.0).parent;
-        }
+        self.nodes.hang(root, id.0, key, parent, goes_left);
     }
 
     /// Takes a request out of the tree it is in.
     pub fn remove(&mut self, root: &mut Root, id: RequestId) {
         debug_assert!(self.contains(id), "request {} is in no tree", id.0);
-        let n = id.0;
-        loop {
-            let Node { left, right, parent, .. } = *self.at(n);
-            if left != NIL && right != NIL {
-                let up = if self.at(left).priority > self.at(right).priority { left } else { right };
-                self.rotate_up(root, up);
-                continue;
-            }
-            let child = if left == NIL { right } else { left };
-            if child != NIL {
-                self.at_mut(child).parent = parent;
-            }
-            self.replace_child(root, parent, n, child);
-            self.at_mut(n).parent = ABSENT;
-            return;
-        }
-    }
-
-    /// Makes `new` the child of `parent` in the place of `old`.
-    #[inline]
-    fn replace_child(&mut self, root: &mut Root, parent: u32, old: u32, new: u32) {
-        if parent == NIL {
-            root.0 = new;
-            return;
-        }
-        let node = self.at_mut(parent);
-        if node.left == old {
-            node.left = new;
-        } else {
-            node.right = new;
-        }
-    }
-
-    /// Exchanges a node with its parent, keeping the order.
-    fn rotate_up(&mut self, root: &mut Root, n: u32) {
-        let Node { left, right, parent, .. } = *self.at(n);
-        let grandparent = self.at(parent).parent;
-        let moved = if self.at(parent).left == n {
-            self.at_mut(parent).left = right;
-            self.at_mut(n).right = parent;
-            right
-        } else {
-            self.at_mut(parent).right = left;
-            self.at_mut(n).left = parent;
-            left
-        };
-        if moved != NIL {
-            self.at_mut(moved).parent = parent;
-        }
-        self.at_mut(parent).parent = n;
-        self.at_mut(n).parent = grandparent;
-        self.replace_child(root, grandparent, parent, n);
-    }
-
-    fn leftmost(&self, mut n: u32) -> u32 {
-        while n != NIL && self.at(n).left != NIL {
-            n = self.at(n).left;
-        }
-        n
-    }
-    fn rightmost(&self, mut n: u32) -> u32 {
-        while n != NIL && self.at(n).right != NIL {
-            n = self.at(n).right;
-        }
-        n
+        self.nodes.take(root, id.0);
     }
 
     /// The first request in order.
     pub fn first(&self, root: Root) -> Option<RequestId> {
-        Self::key_of(self.leftmost(root.0))
+        Self::key_of(self.nodes.leftmost(root.0))
     }
     /// The last request in order.
     pub fn last(&self, root: Root) -> Option<RequestId> {
-        Self::key_of(self.rightmost(root.0))
+        Self::key_of(self.nodes.rightmost(root.0))
     }
 
     /// The first request with a key of at least `key`.
     pub fn lower_bound(&self, root: Root, key: Sector) -> Option<RequestId> {
         let (mut n, mut found) = (root.0, NIL);
         while n != NIL {
-            let node = self.at(n);
-            n = if node.key >= key {
+            let node = self.nodes.at(n);
+            n = if node.item >= key {
                 found = n;
                 node.left
             } else {
@@ -219,8 +99,8 @@ impl TreeLinks {
     pub fn floor(&self, root: Root, key: Sector) -> Option<RequestId> {
         let (mut n, mut found) = (root.0, NIL);
         while n != NIL {
-            let node = self.at(n);
-            n = if node.key <= key {
+            let node = self.nodes.at(n);
+            n = if node.item <= key {
                 found = n;
                 node.right
             } else {
@@ -233,13 +113,13 @@ impl TreeLinks {
     /// The request after this one in its tree.
     pub fn next(&self, id: RequestId) -> Option<RequestId> {
         debug_assert!(self.contains(id));
-        let right = self.at(id.0).right;
+        let right = self.nodes.at(id.0).right;
         if right != NIL {
-            return Self::key_of(self.leftmost(right));
+            return Self::key_of(self.nodes.leftmost(right));
         }
-        let (mut n, mut parent) = (id.0, self.at(id.0).parent);
-        while parent != NIL && self.at(parent).right == n {
-            (n, parent) = (parent, self.at(parent).parent);
+        let (mut n, mut parent) = (id.0, self.nodes.at(id.0).parent);
+        while parent != NIL && self.nodes.at(parent).right == n {
+            (n, parent) = (parent, self.nodes.at(parent).parent);
         }
         Self::key_of(parent)
     }
@@ -247,13 +127,13 @@ impl TreeLinks {
     /// The request before this one in its tree.
     pub fn prev(&self, id: RequestId) -> Option<RequestId> {
         debug_assert!(self.contains(id));
-        let left = self.at(id.0).left;
+        let left = self.nodes.at(id.0).left;
         if left != NIL {
-            return Self::key_of(self.rightmost(left));
+            return Self::key_of(self.nodes.rightmost(left));
         }
-        let (mut n, mut parent) = (id.0, self.at(id.0).parent);
-        while parent != NIL && self.at(parent).left == n {
-            (n, parent) = (parent, self.at(parent).parent);
+        let (mut n, mut parent) = (id.0, self.nodes.at(id.0).parent);
+        while parent != NIL && self.nodes.at(parent).left == n {
+            (n, parent) = (parent, self.nodes.at(parent).parent);
         }
         Self::key_of(parent)
     }
@@ -265,27 +145,21 @@ impl TreeLinks {
 
     /// Checks order, heap property and back links; returns the number of nodes. For tests: O(n), panics where one is broken.
     pub fn self_check(&self, root: Root) -> usize {
-        assert!(root.is_empty() || self.at(root.0).parent == NIL, "the root has a parent");
-        let (mut count, mut before) = (0, Sector::ZERO);
-        for id in self.iter(root) {
-            let node = self.at(id.0);
-            assert!(before <= node.key, "keys out of order at request {}", id.0);
-            for child in [node.left, node.right] {
-                assert!(child == NIL || self.at(child).parent == id.0, "a child of {} has another parent", id.0);
-                assert!(child == NIL || self.at(child).priority < node.priority, "heap order broken at {}", id.0);
-            }
-            before = node.key;
-            count += 1;
-        }
-        count
+        let order = self.nodes.self_check(root);
+        let key = |n: u32| self.nodes.at(n).item;
+        assert!(order.windows(2).all(|pair| key(pair[0]) <= key(pair[1])), "keys out of order");
+        assert!(self.iter(root).map(|id| id.0).eq(order.iter().copied()), "a walk goes astray");
+        order.len()
     }
 }
 
 #[cfg(test)]
 mod tests {
+    extern crate alloc;
     use super::*;
     use alloc::collections::BTreeMap;
     use alloc::vec;
+    use alloc::vec::Vec;
 
     struct Rng(u64);
     impl Rng {
@@ -350,7 +224,7 @@ mod tests {
             let depth_of = |mut n: u32| {
                 let mut depth = 0;
                 while n != NIL {
-                    (depth, n) = (depth + 1, links.at(n).parent);
+                    (depth, n) = (depth + 1, links.nodes.at(n).parent);
                 }
                 depth
             };

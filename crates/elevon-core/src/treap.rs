@@ -1,0 +1,235 @@
+//! What ordered trees have in common: nodes in one table, links between them, and rotations that keep them shallow.
+//!
+//! A treap whose priorities are a fixed mix of the node's number: no chance, no allocation per operation. Who owns the nodes
+//! knows their order and walks down; [`Treap::hang`] and [`Treap::take`] cost O(log n) expected in the size of the tree.
+
+extern crate alloc;
+use alloc::vec::Vec;
+
+/// No node.
+pub(crate) const NIL: u32 = u32::MAX;
+/// Parent of a node that is in no tree.
+const ABSENT: u32 = u32::MAX - 1;
+
+/// A tree: its topmost node. Empty at first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Root(pub(crate) u32);
+
+impl Root {
+    /// A tree without nodes.
+    pub const EMPTY: Self = Self(NIL);
+    /// Whether the tree has no node.
+    #[inline]
+    pub const fn is_empty(self) -> bool {
+        self.0 == NIL
+    }
+}
+
+impl Default for Root {
+    fn default() -> Self {
+        Self::EMPTY
+    }
+}
+
+/// What orders a node, and what a subtree is summed up as.
+pub(crate) trait Item: Copy + Default {
+    /// What is known of a whole subtree at its top.
+    type Sum: Copy + Default + PartialEq + core::fmt::Debug;
+
+    /// The sum of a subtree from its top and the subtrees below.
+    fn sum(&self, left: Option<Self::Sum>, right: Option<Self::Sum>) -> Self::Sum;
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Node<T: Item> {
+    pub(crate) item: T,
+    pub(crate) sum: T::Sum,
+    pub(crate) left: u32,
+    pub(crate) right: u32,
+    pub(crate) parent: u32,
+    priority: u32,
+}
+
+/// The nodes of any number of trees, provided that each is in one of them at a time.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Treap<T: Item> {
+    nodes: Vec<Node<T>>,
+}
+
+/// A bijection of `u32` that leaves no visible order, so that priorities are all different and look random.
+const fn mix(id: u32) -> u32 {
+    let mut x = id.wrapping_add(0x9e37_79b9);
+    x = (x ^ x >> 16).wrapping_mul(0x85eb_ca6b);
+    x = (x ^ x >> 13).wrapping_mul(0xc2b2_ae35);
+    x ^ x >> 16
+}
+
+impl<T: Item> Treap<T> {
+    /// Whether there is anything to sum up.
+    const SUMS: bool = size_of::<T::Sum>() > 0;
+
+    /// Makes room for the nodes below `count`; never shrinks.
+    pub(crate) fn grow(&mut self, count: usize) {
+        for id in self.nodes.len() as u32..count as u32 {
+            let priority = mix(id);
+            let (item, sum) = Default::default();
+            self.nodes.push(Node { item, sum, left: NIL, right: NIL, parent: ABSENT, priority });
+        }
+    }
+
+    #[inline]
+    pub(crate) fn at(&self, n: u32) -> &Node<T> {
+        &self.nodes[n as usize]
+    }
+    #[inline]
+    pub(crate) fn at_mut(&mut self, n: u32) -> &mut Node<T> {
+        &mut self.nodes[n as usize]
+    }
+
+    /// Whether a node is in a tree.
+    #[inline]
+    pub(crate) fn contains(&self, n: u32) -> bool {
+        self.nodes.get(n as usize).is_some_and(|node| node.parent != ABSENT)
+    }
+
+    /// Puts a node below `parent`, on the side where nothing hangs, or on top of an empty tree where that is [`NIL`], and lifts it to
+    /// its height. The sums above must have taken it in.
+    #[inline]
+    pub(crate) fn hang(&mut self, root: &mut Root, n: u32, item: T, mut parent: u32, goes_left: bool) {
+        let node = self.at_mut(n);
+        (node.item, node.sum, node.left, node.right, node.parent) = (item, item.sum(None, None), NIL, NIL, parent);
+        let priority = node.priority;
+        match parent {
+            NIL => root.0 = n,
+            _ if goes_left => self.at_mut(parent).left = n,
+            _ => self.at_mut(parent).right = n,
+        }
+        while parent != NIL && self.at(parent).priority < priority {
+            self.rotate_up(root, n);
+            parent = self.at(n).parent;
+        }
+    }
+
+    /// Takes a node out of the tree it is in.
+    #[inline]
+    pub(crate) fn take(&mut self, root: &mut Root, n: u32) {
+        loop {
+            let Node { left, right, parent, .. } = *self.at(n);
+            if left != NIL && right != NIL {
+                let up = if self.at(left).priority > self.at(right).priority { left } else { right };
+                self.rotate_up(root, up);
+                continue;
+            }
+            let child = if left == NIL { right } else { left };
+            if child != NIL {
+                self.at_mut(child).parent = parent;
+            }
+            self.replace_child(root, parent, n, child);
+            self.at_mut(n).parent = ABSENT;
+            let mut above = parent;
+            // Above the first subtree whose sum stays, all stay.
+            while Self::SUMS && above != NIL && self.sum_up(above) {
+                above = self.at(above).parent;
+            }
+            return;
+        }
+    }
+
+    /// The sum of a subtree by what hangs below its top.
+    #[inline(always)]
+    fn sum_of(&self, n: u32) -> T::Sum {
+        let node = self.at(n);
+        let below = |child: u32| (child != NIL).then(|| self.at(child).sum);
+        node.item.sum(below(node.left), below(node.right))
+    }
+
+    /// Renews it; whether it changed.
+    #[inline(always)]
+    fn sum_up(&mut self, n: u32) -> bool {
+        let sum = self.sum_of(n);
+        core::mem::replace(&mut self.at_mut(n).sum, sum) != sum
+    }
+
+    /// Makes `new` the child of `parent` in the place of `old`.
+    #[inline]
+    fn replace_child(&mut self, root: &mut Root, parent: u32, old: u32, new: u32) {
+        if parent == NIL {
+            root.0 = new;
+            return;
+        }
+        let node = self.at_mut(parent);
+        if node.left == old {
+            node.left = new;
+        } else {
+            node.right = new;
+        }
+    }
+
+    /// Exchanges a node with its parent, keeping order and sums.
+    fn rotate_up(&mut self, root: &mut Root, n: u32) {
+        let Node { left, right, parent, .. } = *self.at(n);
+        let Node { parent: grandparent, sum, .. } = *self.at(parent);
+        let moved = if self.at(parent).left == n {
+            self.at_mut(parent).left = right;
+            self.at_mut(n).right = parent;
+            right
+        } else {
+            self.at_mut(parent).right = left;
+            self.at_mut(n).left = parent;
+            left
+        };
+        if moved != NIL {
+            self.at_mut(moved).parent = parent;
+        }
+        self.at_mut(parent).parent = n;
+        self.at_mut(n).parent = grandparent;
+        self.replace_child(root, grandparent, parent, n);
+        if Self::SUMS {
+            self.sum_up(parent);
+            self.at_mut(n).sum = sum;
+        }
+    }
+
+    /// The first node of a subtree in order; [`NIL`] of none.
+    #[inline]
+    pub(crate) fn leftmost(&self, mut n: u32) -> u32 {
+        while n != NIL && self.at(n).left != NIL {
+            n = self.at(n).left;
+        }
+        n
+    }
+
+    /// The last node of a subtree in order; [`NIL`] of none.
+    #[inline]
+    pub(crate) fn rightmost(&self, mut n: u32) -> u32 {
+        while n != NIL && self.at(n).right != NIL {
+            n = self.at(n).right;
+        }
+        n
+    }
+
+    /// The nodes of a tree in order, after a check of links, heights and sums; panics where one is broken. For tests: O(n).
+    pub(crate) fn self_check(&self, root: Root) -> Vec<u32> {
+        let mut order = Vec::new();
+        if !root.is_empty() {
+            assert_eq!(self.at(root.0).parent, NIL, "the root has a parent");
+            self.check_below(root.0, &mut order);
+        }
+        order
+    }
+
+    fn check_below(&self, n: u32, order: &mut Vec<u32>) {
+        let node = self.at(n);
+        let below = |child: u32, order: &mut Vec<u32>| {
+            if child != NIL {
+                assert_eq!(self.at(child).parent, n, "a child of {n} has another parent");
+                assert!(self.at(child).priority < node.priority, "heap order broken at {n}");
+                self.check_below(child, order);
+            }
+        };
+        below(node.left, order);
+        order.push(n);
+        below(node.right, order);
+        assert_eq!(node.sum, self.sum_of(n), "the sum at {n}");
+    }
+}
