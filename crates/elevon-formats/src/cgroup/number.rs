@@ -81,7 +81,8 @@ pub(super) fn percent(text: &str) -> Result<u32, (Refusal, String)> {
         return Err(bad());
     }
     let hundredths: u32 = format!("{fraction:0<2}").parse().map_err(|_| bad())?;
-    whole.parse::<u32>().ok().and_then(|n| n.checked_mul(100)).map(|n| n + hundredths).ok_or_else(bad)
+    let whole = whole.parse::<u32>().ok().and_then(|n| n.checked_mul(100));
+    whole.and_then(|whole| whole.checked_add(hundredths)).ok_or_else(bad)
 }
 
 /// The text of hundredths of a percent, as the kernel prints it.
@@ -205,7 +206,7 @@ mod tests {
         for (text, hundredths) in [("95", 9500), ("95.5", 9550), ("0.01", 1), ("100.00", 10_000), ("0", 0)] {
             assert_eq!(percent(text), Ok(hundredths), "{text}");
         }
-        for text in ["", "95.", ".5", "1.234", "-1", "95%", "99999999", "1e2"] {
+        for text in ["", "95.", ".5", "1.234", "-1", "95%", "99999999", "42949672.96", "1e2"] {
             assert!(percent(text).is_err(), "{text}");
         }
         assert_eq!((percent_text(9505), percent_text(1_000_000)), ("95.05".to_owned(), "10000.00".to_owned()));
