@@ -37,6 +37,16 @@ impl PrioClass {
             Self::Rt | Self::Be | Self::Idle => self,
         }
     }
+
+    /// The effective class as an index, most urgent first: 0 real time, 1 best effort, 2 idle.
+    #[inline]
+    pub const fn rank(self) -> usize {
+        match self {
+            Self::Rt => 0,
+            Self::None | Self::Be => 1,
+            Self::Idle => 2,
+        }
+    }
 }
 
 /// A task's CPU scheduling policy, as far as it decides the priority of its I/O.

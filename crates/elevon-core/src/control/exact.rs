@@ -21,7 +21,6 @@ use alloc::vec::Vec;
 
 use super::limits::{Limits, UNLIMITED, bytes_rule, ios_rule};
 use super::{Cause, Charge, Direction, Ledger, Limiter, Rule, Verdict};
-use crate::ioprio::{IoPrio, PrioClass};
 use crate::tenant::{ROOT, Tenants};
 use crate::units::{BioId, Instant, Nanos, TenantId};
 
@@ -312,14 +311,6 @@ impl Exact {
     }
 }
 
-const fn class_of(ioprio: IoPrio) -> usize {
-    match ioprio.class() {
-        PrioClass::Rt => 0,
-        PrioClass::None | PrioClass::Be => 1,
-        PrioClass::Idle => 2,
-    }
-}
-
 impl Limiter for Exact {
     fn admit(&mut self, now: Instant, tenants: &Tenants, bio: BioId, charge: &Charge) -> Verdict {
         let (tenant, direction) = (charge.tenant, charge.direction());
@@ -342,7 +333,7 @@ impl Limiter for Exact {
         self.held += 1;
         let backlog = &mut self.queues(tenant).backlog[direction as usize];
         backlog.settle(now);
-        backlog.classes[class_of(charge.ioprio)].push_back(Held { bio, bytes });
+        backlog.classes[charge.ioprio.class().rank()].push_back(Held { bio, bytes });
         if let Some(place) = blocked {
             self.stand(tenant, direction, place);
         }

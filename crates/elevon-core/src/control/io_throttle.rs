@@ -22,7 +22,6 @@ use alloc::collections::{BTreeSet, VecDeque};
 use alloc::vec::Vec;
 
 use super::{Cause, Charge, Ledger, Limiter, Rule, Verdict};
-use crate::ioprio::{IoPrio, PrioClass};
 use crate::pool::Pool;
 use crate::tenant::{ROOT, Tenants};
 use crate::units::{BioId, Instant, Nanos, TenantId};
@@ -413,7 +412,7 @@ impl IoThrottle {
             return Verdict::Pass;
         }
         let cost = [if charge.first { charge.bytes } else { 0 }, 1];
-        let class = if self.config.class_aware { queue_of(charge.ioprio) } else { 0 };
+        let class = if self.config.class_aware { charge.ioprio.class().rank() } else { 0 };
         let quirks = self.config.quirks;
         let node = &mut self.nodes[slot];
         let has_its_turn = node.queues[..=class].iter().all(|queue| queue.head == NIL);
@@ -493,15 +492,6 @@ impl Held {
         for (wait, &until) in self.waits.iter_mut().zip(of_node) {
             *wait = until - *wait;
         }
-    }
-}
-
-/// Which queue of a class-aware node.
-const fn queue_of(ioprio: IoPrio) -> usize {
-    match ioprio.class() {
-        PrioClass::Rt => 0,
-        PrioClass::Be | PrioClass::None => 1,
-        PrioClass::Idle => 2,
     }
 }
 

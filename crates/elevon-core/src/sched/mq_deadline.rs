@@ -22,7 +22,7 @@ use super::fifo::{Fifo, FifoLinks};
 use super::ticks::{Ticks, to_ticks};
 use super::{Scheduler, SchedulerInfo, TunableInfo, View};
 use crate::bio::Bio;
-use crate::ioprio::{IoPrio, PrioClass};
+use crate::ioprio::PrioClass;
 use crate::kernel::Rules;
 use crate::merge::MergeKind;
 use crate::op::{Flags, Op};
@@ -32,7 +32,7 @@ use crate::units::{HwQueue, Instant, RequestId, Sector};
 const READ: usize = 0;
 const WRITE: usize = 1;
 /// Best effort, the class that aging starts at.
-const BE: usize = 1;
+const BE: usize = PrioClass::Be.rank();
 const INT_MAX: i64 = i32::MAX as i64;
 
 const fn row(
@@ -172,15 +172,6 @@ pub struct MqDeadline {
     clock: Ticks,
 }
 
-/// The class of a priority as an index, most urgent first.
-const fn class_of(ioprio: IoPrio) -> usize {
-    match ioprio.class() {
-        PrioClass::Rt => 0,
-        PrioClass::None | PrioClass::Be => BE,
-        PrioClass::Idle => 2,
-    }
-}
-
 const fn direction_of(op: Op) -> usize {
     if op.is_write() { WRITE } else { READ }
 }
@@ -267,13 +258,13 @@ impl MqDeadline {
         let request = &view.requests[id];
         let slot = &mut self.slots[id.index()];
         debug_assert!(matches!(slot.place, Place::Unknown | Place::Gone), "request {} is inserted twice", id.0);
-        let counters = &mut self.classes[class_of(request.ioprio)].counters;
+        let counters = &mut self.classes[request.ioprio.class().rank()].counters;
         if slot.place == Place::Unknown {
             counters.inserted = counters.inserted.wrapping_add(1);
         } else {
             counters.requeued = counters.requeued.wrapping_add(1);
         }
-        slot.class = class_of(request.ioprio) as u8;
+        slot.class = request.ioprio.class().rank() as u8;
         slot.direction = direction_of(request.op) as u8;
         slot
     }
@@ -432,7 +423,7 @@ impl Scheduler for MqDeadline {
     fn find_merge(&mut self, view: View<'_>, bio: &Bio, one_hit_only: bool) -> Option<(RequestId, MergeKind)> {
         let Self { elevator, classes, tree, settings, .. } = self;
         elevator.find_merge(view, bio, one_hit_only, || {
-            let sorted = classes[class_of(bio.ioprio)].sorted[direction_of(bio.op)];
+            let sorted = classes[bio.ioprio.class().rank()].sorted[direction_of(bio.op)];
             let candidate = tree.lower_bound(sorted, bio.end()).filter(|_| settings.front_merges)?;
             (tree.key(candidate) == bio.end()).then_some(candidate)
         })

@@ -5,6 +5,7 @@ use std::vec;
 use std::vec::Vec;
 
 use super::*;
+use crate::ioprio::{IoPrio, PrioClass};
 use crate::op::Op;
 use crate::units::Nanos;
 
@@ -297,7 +298,7 @@ fn check_order(rig: &Rig, tenants: &[TenantId]) {
         for (op, class) in [Op::Read, Op::Write].into_iter().flat_map(|op| (0..CLASSES).map(move |class| (op, class))) {
             let mine = rig.order.iter().filter(|&&bio| {
                 let charge = &rig.charges[bio as usize].1;
-                (charge.tenant, charge.op, class_of(charge.ioprio)) == (tenant, op, class) && !charge.must_issue
+                (charge.tenant, charge.op, charge.ioprio.class().rank()) == (tenant, op, class) && !charge.must_issue
             });
             assert!(mine.is_sorted(), "{tenant:?} {op:?} class {class}");
         }

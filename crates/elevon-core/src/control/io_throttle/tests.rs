@@ -3,6 +3,7 @@ use alloc::vec;
 use alloc::vec::Vec;
 
 use super::*;
+use crate::ioprio::{IoPrio, PrioClass};
 use crate::op::Op;
 use crate::sched::testing::Rng;
 

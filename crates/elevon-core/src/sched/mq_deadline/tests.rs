@@ -617,7 +617,7 @@ impl Duel {
         assert_eq!(got.map(|id| id.0), expected, "after {:?}", self.log);
         let Some(id) = got else { return };
         // P16: a higher class has nothing outstanding, or this one is old.
-        let class = class_of(self.bed.requests[id].ioprio);
+        let class = self.bed.requests[id].ioprio.class().rank();
         let blocked = before[..class].iter().any(|c| c.outstanding() > 0);
         if let Some(arrival) = self.arrivals[id.index()].filter(|_| blocked && at_head != got) {
             assert!(arrival <= tick - self.oracle.aging, "request {} passed a higher class", id.0);
