@@ -333,6 +333,14 @@ pub(crate) fn tenants_run() -> RunResult {
     };
     let limit = Cause::Limit { level: batch, rule: Rule::ReadBps };
     let served = |tenant| Cause::Scheduler { served: Some(tenant) };
+    let limited = [
+        (limit, 30, 6120),
+        (Cause::Device, 32, 3010),
+        (served(web), 0, 600),
+        (served(nightly), 0, 200),
+        (Cause::Tag, 2, 40),
+        (Cause::Flush, 1, 30),
+    ];
     let mut all = vec![
         tenant(ROOT, "/", 0, 3, 0, 90_000, &[(Cause::Device, 3, 1)]),
         tenant(
@@ -344,38 +352,8 @@ pub(crate) fn tenants_run() -> RunResult {
             120_000,
             &[(Cause::Device, 4500, 600), (served(web), 0, 250), (served(nightly), 0, 149), (Cause::Plug, 40, 1)],
         ),
-        tenant(
-            batch,
-            "batch",
-            1,
-            32,
-            0,
-            2_000_000,
-            &[
-                (limit, 30, 6120),
-                (Cause::Device, 32, 3010),
-                (served(web), 0, 600),
-                (served(nightly), 0, 200),
-                (Cause::Tag, 2, 40),
-                (Cause::Flush, 1, 30),
-            ],
-        ),
-        tenant(
-            nightly,
-            "batch/nightly",
-            2,
-            32,
-            0,
-            2_000_000,
-            &[
-                (limit, 30, 6120),
-                (Cause::Device, 32, 3010),
-                (served(web), 0, 600),
-                (served(nightly), 0, 200),
-                (Cause::Tag, 2, 40),
-                (Cause::Flush, 1, 30),
-            ],
-        ),
+        tenant(batch, "batch", 1, 32, 0, 2_000_000, &limited),
+        tenant(nightly, "batch/nightly", 2, 32, 0, 2_000_000, &limited),
         tenant(gone, "gone", 1, 0, 7, 50_000, &[(Cause::Latency { level: web }, 7, 3), (Cause::SchedulerOthers, 0, 1)]),
         tenant(TenantId(5), "idle", 1, 0, 0, 0, &[]),
     ];
