@@ -144,10 +144,10 @@ impl Origin {
 pub enum Content {
     /// Nothing is counted.
     Off,
-    /// Vectors.
-    IterBio(Walk),
-    /// Calls against vectors.
-    AddPage(Calls),
+    /// Vectors; bytes are only counted.
+    IterBio(Walk, Weight),
+    /// Calls against vectors; bytes are only counted.
+    AddPage(Calls, Weight),
     /// Bytes.
     PageExact(Share),
 }
@@ -160,19 +160,34 @@ impl Content {
     pub fn add(&mut self, active: bool, bytes: Bytes, merged: bool) {
         match self {
             Self::PageExact(share) => share.add(active, bytes),
-            Self::Off | Self::IterBio(_) | Self::AddPage(_) => self.add_as_seed(active, merged),
+            Self::Off | Self::IterBio(..) | Self::AddPage(..) => self.add_as_seed(active, bytes, merged),
         }
     }
 
     /// Out of line: `page-exact` is the form that is meant to be cheap. For none there is [`Promoter::counts_content`].
     #[inline(never)]
-    fn add_as_seed(&mut self, active: bool, merged: bool) {
-        match self {
-            Self::IterBio(walk) => walk.add(active, merged),
-            Self::AddPage(calls) => calls.add(active, merged),
-            Self::Off | Self::PageExact(_) => {}
-        }
+    fn add_as_seed(&mut self, active: bool, bytes: Bytes, merged: bool) {
+        let weight = match self {
+            Self::IterBio(walk, weight) => {
+                walk.add(active, merged);
+                weight
+            }
+            Self::AddPage(calls, weight) => {
+                calls.add(active, merged);
+                weight
+            }
+            Self::Off | Self::PageExact(_) => return,
+        };
+        weight.bytes += bytes.get() as u32;
+        weight.active += if active { bytes.get() as u32 } else { 0 };
     }
+}
+
+/// Bytes of a bio, and the active ones among them, for statistics of forms that decide by something else. A bio is shorter than 4 GiB.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Weight {
+    bytes: u32,
+    active: u32,
 }
 
 /// What became of the bios of one origin. Classes are compared after the task's default has been filled in.
@@ -188,9 +203,9 @@ pub struct Counts {
     pub demoted: u64,
     /// Bios that the budget kept from RT.
     pub promotion_denied: u64,
-    /// Bytes of all bios; counted by `page-exact` only.
+    /// Bytes of all bios.
     pub bytes: u64,
-    /// Bytes of active pieces; counted by `page-exact` only.
+    /// Bytes of active pieces.
     pub active_bytes: u64,
 }
 
@@ -226,8 +241,8 @@ impl Promoter {
     pub fn begin(&self) -> Content {
         match self.activity {
             Activity::Off => Content::Off,
-            Activity::IterBio => Content::IterBio(Walk::default()),
-            Activity::AddPage => Content::AddPage(Calls::default()),
+            Activity::IterBio => Content::IterBio(Walk::default(), Weight::default()),
+            Activity::AddPage => Content::AddPage(Calls::default(), Weight::default()),
             Activity::PageExact => Content::PageExact(Share::default()),
         }
     }
@@ -238,8 +253,14 @@ impl Promoter {
     pub fn finish(&mut self, content: &Content, bio: IoPrio, submitter: Submitter, origin: Origin) -> IoPrio {
         let decided = match content {
             Content::Off => return bio,
-            Content::IterBio(walk) => walk.decide(bio, submitter, walk.vectors()),
-            Content::AddPage(calls) => calls.decide(bio, submitter),
+            Content::IterBio(walk, weight) => {
+                self.weigh(weight.bytes.into(), weight.active.into(), origin);
+                walk.decide(bio, submitter, walk.vectors())
+            }
+            Content::AddPage(calls, weight) => {
+                self.weigh(weight.bytes.into(), weight.active.into(), origin);
+                calls.decide(bio, submitter)
+            }
             Content::PageExact(share) => self.decide_exactly(*share, bio, submitter, origin),
         };
         self.count(bio.or(submitter.task).class(), decided.or(submitter.task).class(), origin);
@@ -258,10 +279,15 @@ impl Promoter {
         &self.counts[origin as usize]
     }
 
-    fn decide_exactly(&mut self, share: Share, bio: IoPrio, submitter: Submitter, origin: Origin) -> IoPrio {
+    #[inline]
+    fn weigh(&mut self, bytes: u64, active: u64, origin: Origin) {
         let counts = &mut self.counts[origin as usize];
-        counts.bytes += share.total().get();
-        counts.active_bytes += share.active().get();
+        counts.bytes += bytes;
+        counts.active_bytes += active;
+    }
+
+    fn decide_exactly(&mut self, share: Share, bio: IoPrio, submitter: Submitter, origin: Origin) -> IoPrio {
+        self.weigh(share.total().get(), share.active().get(), origin);
         self.pass(share.total());
         let decided = share.decide(bio, submitter, origin, &self.options);
         let to_rt = decided.class() == PrioClass::Rt && bio.or(submitter.task).class() != PrioClass::Rt;

@@ -23,7 +23,7 @@ use crate::control::{Control, ControlConfig};
 use crate::driver::{Command, Driver, Piece, Pieces};
 use crate::event::{Event, EventKind};
 use crate::flush::FlushMachine;
-use crate::ioprio::IoPrio;
+use crate::ioprio::{IoPrio, PrioClass};
 use crate::kernel::{IoTicksForm, Rules};
 use crate::layout::Layout;
 use crate::limits::{LimitsError, QueueLimits};
@@ -97,6 +97,8 @@ pub struct Done {
     pub status: Status,
     /// How long the device had the last of its commands; zero where it never got one.
     pub device: Nanos,
+    /// The class that its last bio was served in, when cgroups had had their say.
+    pub class: PrioClass,
 }
 
 /// What the stack counts beside the kernel's statistics.
@@ -158,6 +160,8 @@ struct Call {
     status: Status,
     /// How long the device had the command that ended last.
     device: Nanos,
+    /// The class of the bio that ended last in the device.
+    class: PrioClass,
     /// Bios outstanding, and one more while the submission is under way.
     parts: u32,
 }

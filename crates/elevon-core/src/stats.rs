@@ -2,6 +2,10 @@
 //!
 //! Sources fill these in; reports read them. Means and deviations are left to the report, which may use floats.
 
+mod cache;
+
+pub use cache::{CLASSES, CacheUse, CallStats, Served, Sleeps, WINDOWS_MAX, Window, Windows};
+
 use crate::histogram::Histogram;
 
 /// Sum, extremes and histogram of a latency in nanoseconds.
@@ -155,64 +159,6 @@ impl DirectionStats {
                 None => self.by_priority.push((*prio, stat.clone())),
             }
         }
-    }
-}
-
-/// Calls of the page cache of one kind, and how long they slept.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct CallStats {
-    /// Calls. Of touches of mapped memory only those that were faults.
-    pub calls: u64,
-    /// Faults that did not find their page in memory, or not yet readable.
-    pub major: u64,
-    /// How long each call that slept did so for I/O (iowait), a fault that is tried again as one; nanoseconds. Its count is the
-    /// number of calls that slept.
-    pub iowait: LatencyStat,
-    /// Of all that sleep, the time that the device had the commands that ended it, in nanoseconds; the rest is queueing.
-    pub device_ns: u64,
-    /// How long each call that was stopped for dirtying too much slept for that, in nanoseconds.
-    pub paused: LatencyStat,
-}
-
-impl CallStats {
-    /// Adds another's.
-    pub fn merge(&mut self, other: &Self) {
-        self.calls += other.calls;
-        self.major += other.major;
-        self.iowait.merge(&other.iowait);
-        self.device_ns += other.device_ns;
-        self.paused.merge(&other.paused);
-    }
-}
-
-/// What one job had of the page cache.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct CacheUse {
-    /// Touches of mapped memory that were no faults.
-    pub touches: u64,
-    /// Page faults.
-    pub fault: CallStats,
-    /// Reads through a descriptor.
-    pub read: CallStats,
-    /// Writes through a descriptor.
-    pub write: CallStats,
-    /// fsync, fdatasync, and what else waits for dirty pages.
-    pub fsync: CallStats,
-}
-
-impl CacheUse {
-    /// Each kind of call with the word for it in reports.
-    pub const fn kinds(&self) -> [(&'static str, &CallStats); 4] {
-        [("fault", &self.fault), ("read", &self.read), ("write", &self.write), ("fsync", &self.fsync)]
-    }
-
-    /// Adds another's.
-    pub fn merge(&mut self, other: &Self) {
-        self.touches += other.touches;
-        self.fault.merge(&other.fault);
-        self.read.merge(&other.read);
-        self.write.merge(&other.write);
-        self.fsync.merge(&other.fsync);
     }
 }
 

@@ -25,19 +25,20 @@ use std::collections::VecDeque;
 
 use elevon_core::activity::{Origin, Submitter};
 use elevon_core::cache::page_cache::{
-    ByteCopy, CacheConfig, CacheIo, Call, CallDone, CallKind, Called, OpenId, PageCache, Way, WriteMode,
+    ByteCopy, CacheConfig, CacheIo, Call, CallDone, CallKind, Called, OpenId, PageCache, Reading, Way, WriteMode,
 };
 use elevon_core::cache::pages::Flags as PageFlags;
 use elevon_core::cache::readahead::Advice;
 use elevon_core::cache::{FileId, Slot};
 use elevon_core::ioprio::{CpuPolicy, PrioClass};
 use elevon_core::op::{Flags, Op};
-use elevon_core::stack::{Io, Stack};
-use elevon_core::stats::{CacheUse, CallStats};
+use elevon_core::stack::{Done, Io, Stack};
+use elevon_core::stats::CacheUse;
 use elevon_core::status::Status;
 use elevon_core::units::{Bytes, Instant, LayoutId, Nanos, PAGE_SIZE, Sector, TaskId, TenantId};
 use elevon_formats::fio::spec::{Fadvise, JobSpec};
 
+use crate::cache_series::CacheSeries;
 use crate::chance::split_mix;
 use crate::jobs::{Jobs, Member};
 use crate::process::{CpuCost, Process};
@@ -209,6 +210,21 @@ pub struct Traffic {
     pub sync_pages: u64,
     /// Pages written by the flusher, and by advice.
     pub writeback_pages: u64,
+    /// Bios by what they were for: the number of their [`Origin`]. Flushes are among those of fsync.
+    pub sources: [SourceTraffic; Origin::ALL.len()],
+}
+
+/// Bios of one origin, as they were submitted: whatever decided their class.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SourceTraffic {
+    /// Bios.
+    pub bios: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// Those of class RT.
+    pub rt: u64,
+    /// Those that an experiment's control made RT.
+    pub controlled: u64,
 }
 
 /// Who is RT in an experiment's controls, whatever the content: `activity=oracle`, `faults` and `random:PERMILLE`.
@@ -267,6 +283,10 @@ pub struct Cached {
     device_end: Sector,
     control: Option<Control>,
     promoted: u64,
+    /// When the run began.
+    started: Instant,
+    wait_window: Nanos,
+    series: CacheSeries,
     pub(crate) events: VecDeque<Event>,
     has_bytes: bool,
     writes_through: bool,
@@ -291,7 +311,7 @@ impl Cached {
     /// [`crate::jobs::JobsOptions`].
     pub fn new(config: CacheConfig, cost: CacheCost, cpu: CpuCost, jobs: &mut Jobs, stack: &Stack) -> Self {
         let flusher = TaskId(jobs.processes().len() as u32);
-        let has_bytes = config.copies;
+        let (has_bytes, wait_window) = (config.copies, config.wait_window);
         let mut cached = Self {
             has_bytes,
             writes_through: config.write_mode == WriteMode::Through,
@@ -310,6 +330,9 @@ impl Cached {
             device_end: Sector::ZERO + stack.config().size,
             control: None,
             promoted: 0,
+            started: Instant::ZERO,
+            wait_window,
+            series: CacheSeries::new(Instant::ZERO),
             events: VecDeque::new(),
         };
         cached.add_files(jobs);
@@ -344,6 +367,33 @@ impl Cached {
     /// What it read and wrote.
     pub const fn traffic(&self) -> &Traffic {
         &self.traffic
+    }
+
+    /// The cache over time.
+    pub const fn series(&self) -> &CacheSeries {
+        &self.series
+    }
+
+    /// Windows that waits are counted in; see [`elevon_core::stats::Windows::length`] for what they came to.
+    pub const fn wait_window(&self) -> Nanos {
+        self.wait_window
+    }
+
+    /// The run begins.
+    pub(crate) fn on_start(&mut self, now: Instant) {
+        (self.started, self.series) = (now, CacheSeries::new(now));
+    }
+
+    /// Time has come to `now`, where nothing has happened yet.
+    #[inline]
+    pub(crate) fn on_time(&mut self, now: Instant) {
+        let Self { cache, traffic, promoted, series, .. } = self;
+        series.advance(now, || reading(cache, traffic, *promoted));
+    }
+
+    /// The jobs are over.
+    pub(crate) fn on_end(&mut self, now: Instant) {
+        self.series.finish(now, reading(&self.cache, &self.traffic, self.promoted));
     }
 
     /// The task in whose name the flusher writes.
@@ -626,7 +676,7 @@ impl Cached {
                     process.cache_use().touches += 1;
                     self.advance(task, token, &done, self.cost.hit);
                 }
-                Called::Done(done) => self.on_called(process, token, &done),
+                Called::Done(done) => self.on_called(now, process, token, &done),
             }
         }
     }
@@ -698,12 +748,12 @@ impl Cached {
         if done.token == self.prologue_token(task) {
             return self.pre_read(now, task);
         }
-        self.on_called(process, done.token as u32, done);
+        self.on_called(now, process, done.token as u32, done);
         self.drive(now, process, done.token as u32);
     }
 
     /// Books a call, and moves its I/O on.
-    fn on_called(&mut self, process: &mut Process, token: u32, done: &CallDone) {
+    fn on_called(&mut self, now: Instant, process: &mut Process, token: u32, done: &CallDone) {
         let task = done.task.index();
         let Operation { step, bytes, offset, .. } = self.users[task].operations[token as usize];
         let pages = (offset + bytes).div_ceil(PAGE_SIZE) - offset / PAGE_SIZE;
@@ -718,8 +768,9 @@ impl Cached {
                 return self.advance(task, token, done, Nanos::ZERO);
             }
         };
-        book(counts, done);
-        let wakeup = if done.waited.is_zero() && done.paused.is_zero() { Nanos::ZERO } else { self.cpu.complete };
+        counts.add(done, now.since(self.started), self.wait_window);
+        let has_slept = !(done.waited.is_zero() && done.paused.is_zero() && done.starved.is_zero());
+        let wakeup = if has_slept { self.cpu.complete } else { Nanos::ZERO };
         self.advance(task, token, done, cost + wakeup);
     }
 
@@ -803,10 +854,15 @@ impl Cached {
         {
             ioprio = ioprio.with_class(PrioClass::Rt);
             self.promoted += 1;
+            self.traffic.sources[io.origin as usize].controlled += 1;
         }
         let pages = bytes.get() / PAGE_SIZE;
         let traffic = &mut self.traffic;
         traffic.bios += 1;
+        let source = &mut traffic.sources[io.origin as usize];
+        source.bios += 1;
+        source.bytes += bytes.get();
+        source.rt += u64::from(ioprio.class() == PrioClass::Rt);
         *match op {
             Op::Read if flags.contains(Flags::RAHEAD) => &mut traffic.readahead_pages,
             Op::Read => &mut traffic.read_pages,
@@ -894,11 +950,12 @@ impl Cached {
     }
 
     /// A bio is back.
-    pub(crate) fn on_bio_done(&mut self, now: Instant, token: u64, status: Status, device: Nanos) {
+    pub(crate) fn on_bio_done(&mut self, now: Instant, done: &Done) {
+        let &Done { token, status, device, class, .. } = done;
         if !status.is_ok() {
             self.note_failure(token);
         }
-        self.cache.complete(now, token & !CACHE_TOKEN, status, device);
+        self.cache.complete_as(now, token & !CACHE_TOKEN, status, device, class);
         self.take_copies();
     }
 
@@ -942,14 +999,8 @@ const fn is_same(one: &File, other: &File) -> bool {
     one.is_device == other.is_device && one.place.start == other.place.start
 }
 
-fn book(counts: &mut CallStats, done: &CallDone) {
-    counts.calls += 1;
-    counts.major += u64::from(done.is_major);
-    if !done.waited.is_zero() {
-        counts.iowait.add(done.waited.get());
-        counts.device_ns += done.device.get();
-    }
-    if !done.paused.is_zero() {
-        counts.paused.add(done.paused.get());
-    }
+/// What the cache says, and what only this layer counts.
+fn reading(cache: &PageCache, traffic: &Traffic, promoted: u64) -> Reading {
+    let of_cache = cache.reading();
+    Reading { bios: traffic.bios, promoted: of_cache.promoted + promoted, ..of_cache }
 }

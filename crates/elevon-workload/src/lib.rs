@@ -20,6 +20,7 @@ pub mod verify;
 
 // All of them, and the loop.
 pub mod backend;
+pub mod cache_series;
 pub mod cached;
 pub mod jobs;
 pub mod run;

@@ -201,12 +201,18 @@ impl<'a, B: Backend> Runner<'a, B> {
     }
 
     fn run(mut self) -> Outcome {
+        if let Some(cached) = &mut self.cached {
+            cached.on_start(self.started);
+        }
         self.release(self.started);
         let mut last = self.started;
         while self.open > 0 {
             let now = self.backend.now();
             if now > last {
                 self.series.advance(now, self.stack.requests_in_flight());
+                if let Some(cached) = &mut self.cached {
+                    cached.on_time(now);
+                }
                 self.steps = 0;
                 last = now;
             }
@@ -221,6 +227,10 @@ impl<'a, B: Backend> Runner<'a, B> {
             if !self.wait(now) {
                 break;
             }
+        }
+        let now = self.backend.now();
+        if let Some(cached) = &mut self.cached {
+            cached.on_end(now);
         }
         if !matches!(self.cut, Some(Cut::Stuck | Cut::Timeless)) {
             self.write_back();

@@ -8,10 +8,10 @@ use elevon_core::layout::Layout;
 use elevon_core::limits::QueueLimits;
 use elevon_core::op::{Flags, Op};
 use elevon_core::stack::{Stack, StackConfig};
-use elevon_core::stats::CacheUse;
+use elevon_core::stats::{CacheUse, Window};
 use elevon_core::units::{Bytes, LayoutId, Nanos, Sectors, TaskId};
 use elevon_formats::fio::spec::{Amount, Fadvise, JobSpec, Rw, SyncMode};
-use elevon_workload::cached::{CacheCost, Cached};
+use elevon_workload::cached::{CacheCost, Cached, Control};
 use elevon_workload::jobs::{Jobs, JobsOptions};
 use elevon_workload::process::CpuCost;
 use elevon_workload::run::{NoObserver, Outcome, run, run_cached};
@@ -81,12 +81,19 @@ fn stack(depth: u32) -> (Stack, JobsOptions) {
 }
 
 fn go_with(specs: &[JobSpec], config: CacheConfig, depth: u32) -> Ran {
+    go_under(specs, config, depth, None)
+}
+
+fn go_under(specs: &[JobSpec], config: CacheConfig, depth: u32, control: Option<Control>) -> Ran {
     let (mut stack, options) = stack(depth);
     let mut layout = |_: TaskId, _: u32, bytes: u64| -> LayoutId {
         stack.register_layout(Layout::contiguous(bytes.max(4096), 1 << 20))
     };
     let mut jobs = Jobs::new(specs, &options, &mut layout).expect("jobs that fit");
     let mut cached = Cached::new(config, COST, CPU, &mut jobs, &stack);
+    if let Some(control) = control {
+        cached.set_control(control);
+    }
     let mut device = Fixed::new(LATENCY);
     let outcome = run_cached(&mut stack, &mut jobs, &mut cached, &mut device, &mut NoObserver);
     assert_eq!(outcome.cut, None);
@@ -169,6 +176,63 @@ fn a_mapped_writer_makes_pages_dirty_and_syncs_them() {
     assert_eq!((ran.bytes(Op::Read), ran.bytes(Op::Write)), (MIB, MIB), "a page is read before it is stored to");
     assert_eq!(ran.cache_use(0).fsync.calls, 1);
     assert_eq!(ran.outcome.jobs[0].stats.sync.count, 1);
+}
+
+#[test]
+fn who_ended_a_sleep_when_and_how_the_cache_stood_then() {
+    let specs = [
+        job("m", |s| {
+            engine(s, "mmap", true);
+            s.fadvise = Fadvise::Random;
+        }),
+        job("r", |s| s.filenames = vec!["other".into()]),
+        job("w", |s| {
+            s.filenames = vec!["third".into()];
+            writes(s);
+            s.end_fsync = true;
+        }),
+    ];
+    let window = Nanos::from_millis(2);
+    for (control, class) in [(None, 1), (Some(Control::Oracle), 0)] {
+        let ran = go_under(&specs, CacheConfig { wait_window: window, ..config(64 * MIB) }, 64, control);
+        let mut slept = 0;
+        for (job, (n, kind)) in
+            [(0, 0), (1, 1), (2, 3)].map(|(job, kind)| (job, (kind, ran.cache_use(job).kinds()[kind].1)))
+        {
+            // Sleeps are of one class (but for reads that find what was read ahead of them), and each is in a window.
+            let served = kind.windows.list().iter().fold(Window::default(), |mut sum, window| {
+                sum.merge(window);
+                sum
+            });
+            assert_eq!(served.served, kind.served, "kind {n}");
+            let of_class = kind.served[class].calls;
+            assert!(if n == 1 { of_class > 0 } else { of_class == kind.iowait.count }, "kind {n}: {of_class}");
+            let served = served.iowait();
+            assert_eq!((served.calls, u128::from(served.iowait_ns)), (kind.iowait.count, kind.iowait.sum), "kind {n}");
+            assert_eq!(served.device_ns, kind.device_ns);
+            assert!(kind.iowait.count > 0 && kind.slept == kind.iowait.count);
+            let windows = kind.windows.list();
+            assert_eq!((kind.windows.length(), windows.iter().map(|w| w.calls).sum::<u64>()), (window, kind.calls));
+            let end = ran.outcome.jobs[job].end.expect("over").get();
+            assert!(windows.len() as u64 <= end / window.get() + 1 && windows.len() > usize::from(job == 0));
+            slept += kind.iowait.sum;
+        }
+        let traffic = ran.cached.traffic();
+        assert_eq!(traffic.sources.iter().map(|source| source.bios).sum::<u64>(), traffic.bios);
+        let rt: u64 = traffic.sources.iter().map(|source| source.rt).sum();
+        assert_eq!((rt > 0, rt), (control.is_some(), ran.cached.promoted()));
+        // The last reading is what the cache ended with; before, nothing goes back.
+        let (at, last) = ran.cached.series().readings().last().expect("some time passed");
+        assert_eq!((at, last.bios, last.promoted), (ran.outcome.ended, traffic.bios, ran.cached.promoted()));
+        assert_eq!((last.misses, last.dirty), (ran.cached.cache().stats().misses, 0));
+        assert_eq!(last.waits.iter().map(|waits| u128::from(waits.iowait.get())).sum::<u128>(), slept);
+        let mut before = 0;
+        for (at, reading) in ran.cached.series().readings() {
+            let now = reading.waits[0].count + reading.hits + reading.bios;
+            assert!(now >= before && at <= ran.outcome.ended);
+            before = now;
+        }
+    }
 }
 
 #[test]

@@ -113,3 +113,20 @@ fn what_became_of_bios_is_counted() {
     assert_eq!((writeback.bios, writeback.promoted, writeback.raised, writeback.demoted), (2, 0, 1, 1));
     assert_eq!(*seed.counts(Origin::Read), Default::default());
 }
+
+#[test]
+fn every_form_counts_bytes_and_the_active_ones_alike() {
+    let submitter = Submitter::of_task(IoPrio::NONE, CpuPolicy::Normal, 0);
+    for form in [Activity::IterBio, Activity::AddPage, Activity::PageExact] {
+        let mut promoter = Promoter::new(form, Options::default());
+        for bio in 0..3u64 {
+            let mut content = promoter.begin();
+            for page in 0..=bio {
+                content.add(page == 1, Bytes::new(4096), page > 0);
+            }
+            promoter.finish(&content, IoPrio::NONE, submitter, Origin::Read);
+        }
+        let counts = promoter.counts(Origin::Read);
+        assert_eq!((counts.bios, counts.bytes, counts.active_bytes), (3, 6 * 4096, 2 * 4096), "{}", form.name());
+    }
+}

@@ -33,7 +33,7 @@ use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
 pub use super::bios::CacheIo;
-pub use stats::{CacheStats, Cause, WaitStats};
+pub use stats::{CacheStats, Cause, Reading, WaitStats, Waits};
 
 use super::bios::{Bios, Piece, Source, page_sectors};
 use super::dirty::{Counts, DirtyRatios, Domain, Hz, Verdict, Writer};
@@ -46,7 +46,7 @@ use super::watermark::{Kswapd, Watermarks};
 use super::{FileId, Slot};
 use crate::activity::page_exact::Options;
 use crate::activity::{Activity, Origin, Promoter, Submitter};
-use crate::ioprio::{CpuPolicy, IoPrio};
+use crate::ioprio::{CpuPolicy, IoPrio, PrioClass};
 use crate::kernel::{Kernel, Rules};
 use crate::op::{Flags, Op};
 use crate::pool::Pool;
@@ -113,6 +113,8 @@ pub struct CacheConfig {
     pub flusher: TaskId,
     /// Whether there are bytes to copy: [`PageCache::poll_copy`].
     pub copies: bool,
+    /// Windows of time that waits are counted in, by those who count them: [`crate::stats::Windows`].
+    pub wait_window: Nanos,
 }
 
 impl CacheConfig {
@@ -134,6 +136,7 @@ impl CacheConfig {
             write_mode: WriteMode::Back,
             flusher,
             copies: false,
+            wait_window: Nanos::from_secs(1),
         }
     }
 }
@@ -195,7 +198,19 @@ impl Call {
     /// How a call ends that did not sleep.
     const fn done(&self, bytes: u64) -> CallDone {
         let (task, token, zero) = (self.task, self.token, Nanos::ZERO);
-        CallDone { task, token, status: Status::Ok, bytes, waited: zero, device: zero, paused: zero, is_major: false }
+        let (status, class) = (Status::Ok, PrioClass::None);
+        CallDone {
+            task,
+            token,
+            status,
+            bytes,
+            waited: zero,
+            device: zero,
+            paused: zero,
+            starved: zero,
+            class,
+            is_major: false,
+        }
     }
 
     /// A call of a plain task.
@@ -216,12 +231,16 @@ pub struct CallDone {
     pub status: Status,
     /// Bytes read or written.
     pub bytes: u64,
-    /// Time it slept for I/O (or memory), pauses for dirty pages not counted.
+    /// Time it slept for I/O: iowait.
     pub waited: Nanos,
     /// Of that, how long the device worked on the bios that ended the waits, as far as `complete` was told.
     pub device: Nanos,
     /// Time it slept because too much was dirty.
     pub paused: Nanos,
+    /// Time it slept because no memory was free.
+    pub starved: Nanos,
+    /// The class that the bio was served in which ended its last sleep for I/O; NONE where it had none.
+    pub class: PrioClass,
     /// A fault that did not find its page, or not yet readable.
     pub is_major: bool,
 }
@@ -304,6 +323,8 @@ struct Progress {
     waited: Nanos,
     device: Nanos,
     paused: Nanos,
+    without_memory: Nanos,
+    class: PrioClass,
     is_major: bool,
     /// Since when it has found no memory.
     starved: Option<Instant>,
@@ -461,9 +482,15 @@ impl PageCache {
 
     /// A bio is over. `device`: how long the device worked on it, zero where that is not known.
     pub fn complete(&mut self, now: Instant, token: u64, status: Status, device: Nanos) {
+        let class = self.bios.bio(token).io.ioprio.class();
+        self.complete_as(now, token, status, device, class);
+    }
+
+    /// The same where others may have changed its class after [`Self::poll_io`]: `class` is the one that it was served in.
+    pub fn complete_as(&mut self, now: Instant, token: u64, status: Status, device: Nanos, class: PrioClass) {
         self.reclaim_in_vain = false;
         let bio = self.bios.bio(token);
-        let (op, class) = (bio.io.op, bio.io.ioprio.class());
+        let op = bio.io.op;
         if let Some(call) = bio.call {
             self.calls[call].status = status;
             self.wake(now, call, device, Some(class));
@@ -483,6 +510,7 @@ impl PageCache {
         self.bios.end(token, frames);
         if op == Op::Write {
             self.domain.on_written(pages as u64);
+            self.stats.written += pages as u64;
             self.kswapd_rests = None;
         }
         self.wake_starved(now);
@@ -572,6 +600,38 @@ impl PageCache {
         &self.stats
     }
 
+    /// What its counters and levels say now, to be drawn over time. Cost: O(1), some hundred loads.
+    pub fn reading(&self) -> Reading {
+        let (pages, stats, counts) = (self.resident.pages(), &self.stats, self.counts());
+        let limits = self.domain.limits(counts.dirtyable);
+        let policy = self.resident.stats();
+        let mut reading = Reading {
+            hits: stats.hits,
+            misses: stats.misses,
+            touches: stats.touches,
+            waits: Cause::ALL.map(|cause| stats.waits(cause).reading()),
+            refaulted: policy.refaulted,
+            restored: policy.restored,
+            kswapd_reclaimed: stats.kswapd_reclaimed,
+            direct_reclaimed: stats.direct_reclaimed,
+            dirtied: stats.dirtied,
+            written: stats.written,
+            cached: pages.used(),
+            mapped: pages.mapped(),
+            dirty: counts.dirty,
+            writeback: counts.writeback,
+            free: self.resident.free(),
+            dirty_limit: limits.thresh,
+            dirty_background: limits.background,
+            ..Reading::default()
+        };
+        for origin in Origin::ALL {
+            let of = self.promoter().counts(origin);
+            reading.promoted += of.promoted;
+        }
+        reading
+    }
+
     /// The free-memory marks.
     pub const fn watermarks(&self) -> &Watermarks {
         &self.marks
@@ -599,6 +659,8 @@ impl PageCache {
             waited: Nanos::ZERO,
             device: Nanos::ZERO,
             paused: Nanos::ZERO,
+            without_memory: Nanos::ZERO,
+            class: PrioClass::None,
             is_major: false,
             starved: None,
         }
@@ -640,9 +702,10 @@ impl PageCache {
     }
 
     fn end(&mut self, at: &Progress, status: Status) -> CallDone {
-        let Progress { bytes, waited, device, paused, is_major, .. } = *at;
+        let Progress { bytes, waited, device, paused, without_memory: starved, class, is_major, .. } = *at;
         self.stats.call_ended(Cause::of(at.call.kind), waited, device, is_major);
-        CallDone { task: at.call.task, token: at.call.token, status, bytes, waited, device, paused, is_major }
+        let Call { task, token, .. } = at.call;
+        CallDone { task, token, status, bytes, waited, device, paused, starved, class, is_major }
     }
 
     const fn reads_for(&self, call: &Call, flags: Flags) -> Source {

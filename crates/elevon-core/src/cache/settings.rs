@@ -56,6 +56,12 @@ pub const SETTINGS: &[Setting] = &[
         default: "0",
         help: "memory kept free beyond the kernel's (Android)",
     },
+    Setting {
+        key: "wait_window_ms",
+        unit: "ms",
+        default: "1000",
+        help: "length of the windows that waits are counted in, doubled where a run has more than 256",
+    },
 ];
 
 /// Whether `--set` of this key is about the page cache.
@@ -122,6 +128,13 @@ impl CacheConfig {
             "dirty_background_ratio" => self.dirty.background = number(100, "percent up to 100")? as u8,
             "dirty_expire_centisecs" => self.flusher_times.expire = centisecs()?,
             "dirty_writeback_centisecs" => self.flusher_times.period = centisecs()?,
+            "wait_window_ms" => {
+                let want = "milliseconds from 1 to 1000000000";
+                self.wait_window = Nanos::from_millis(match number(1_000_000_000, want)? {
+                    0 => return Err(bad(want)),
+                    ms => ms,
+                });
+            }
             "extra_free_kbytes" => self.extra_free = number(1 << 32, "KiB up to 4294967296")? / 4,
             _ => return Err(SettingError::Key { key: key.to_string() }),
         }
@@ -166,6 +179,7 @@ mod tests {
             assert!(matches!(config().set(setting.key, "x"), Err(SettingError::Value { .. })), "{}", setting.key);
         }
         assert!(matches!(config().set("dirty", "1"), Err(SettingError::Key { .. })));
+        assert!(matches!(config().set("wait_window_ms", "0"), Err(SettingError::Value { .. })));
         let mut set = config();
         for (key, value) in [("read_ahead_kb", "512"), ("dirty_ratio", "40"), ("dirty_expire_centisecs", "200")] {
             set.set(key, value).expect("good");

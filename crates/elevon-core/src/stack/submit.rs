@@ -95,6 +95,7 @@ impl Stack {
             token: io.token,
             status: Status::Ok,
             device: Nanos::ZERO,
+            class: io.ioprio.class(),
             parts: 1,
         });
         if let Some(status) = self.refuse(io) {
@@ -551,8 +552,8 @@ impl Stack {
     /// The same for a bio that the device has had for so long.
     #[inline]
     pub(super) fn end_bio_in_device(&mut self, id: BioId, status: Status, device: Nanos) {
-        let call = self.bios.remove(id.0).io;
-        self.calls[call].device = device;
+        let &Bio { io: call, ioprio, .. } = self.bios.remove(id.0);
+        (self.calls[call].device, self.calls[call].class) = (device, ioprio.class());
         self.end_part(call, status);
     }
 
@@ -565,8 +566,8 @@ impl Stack {
         }
         entry.parts -= 1;
         if entry.parts == 0 {
-            let &Call { task, token, status, device, .. } = self.calls.remove(call);
-            self.done.push_back(Done { task, token, status, device });
+            let &Call { task, token, status, device, class, .. } = self.calls.remove(call);
+            self.done.push_back(Done { task, token, status, device, class });
         }
     }
 }

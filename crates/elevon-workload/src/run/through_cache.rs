@@ -156,7 +156,7 @@ impl<B: Backend> Runner<'_, B> {
     pub(super) fn is_of_cache(&mut self, now: Instant, done: &Done) -> bool {
         let Some(cached) = &mut self.cached else { return false };
         if done.token & CACHE_TOKEN != 0 {
-            cached.on_bio_done(now, done.token, done.status, done.device);
+            cached.on_bio_done(now, done);
             return true;
         }
         let process = &mut self.jobs.processes[done.task.index()];

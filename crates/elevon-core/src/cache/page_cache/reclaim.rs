@@ -33,6 +33,7 @@ impl PageCache {
         let outcome = self.resident.reclaim(now, RECLAIM_BATCH, Reclaimer::Direct, &mut self.evicted);
         self.stats.direct_reclaims += 1;
         self.stats.direct_reclaimed += outcome.evicted;
+        self.stats.direct_scanned += outcome.scanned;
         self.note_dirty(outcome.dirty);
         self.reclaim_in_vain = outcome.evicted == 0;
         // The last of the reserve is not for the page cache.
@@ -78,6 +79,7 @@ impl PageCache {
             self.resident.age(now);
             let request = Request { want: self.marks.kswapd_target(), priority, by: Reclaimer::Kswapd };
             let outcome = self.resident.evict(now, request, &mut self.evicted);
+            self.stats.kswapd_scanned += outcome.scanned;
             self.note_dirty(outcome.dirty);
             self.kswapd.round_ended(self.resident.free(), &self.marks, outcome.evicted);
             freed += outcome.evicted;

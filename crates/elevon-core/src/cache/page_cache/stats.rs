@@ -17,7 +17,7 @@ pub enum Cause {
     Fsync,
     /// Too much is dirty. Each pause is one.
     DirtyPause,
-    /// No memory is free. Each sleep is one, and is part of the call's own wait too.
+    /// No memory is free. Each sleep is one; like a pause, it is no part of the call's own wait for I/O.
     Memory,
 }
 
@@ -60,7 +60,7 @@ pub struct WaitStats {
     pub count: u64,
     /// Faults that did not find their page ready.
     pub major: u64,
-    /// Calls that slept.
+    /// Calls that slept for I/O.
     pub slept: u64,
     /// Time slept by all. Ends when the I/O ends: a caller that models the scheduler adds what it takes to run again.
     pub iowait: Nanos,
@@ -68,6 +68,91 @@ pub struct WaitStats {
     pub device: Nanos,
     /// Sleeps a call, of calls that slept; grown with the first.
     pub histogram: Option<Histogram>,
+}
+
+/// How often and how long was slept for one cause.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Waits {
+    /// As [`WaitStats::count`].
+    pub count: u64,
+    /// As [`WaitStats::major`].
+    pub major: u64,
+    /// As [`WaitStats::slept`].
+    pub slept: u64,
+    /// As [`WaitStats::iowait`].
+    pub iowait: Nanos,
+}
+
+/// What a cache's counters and levels said at an instant. Counters are since the start, levels in pages.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Reading {
+    /// Pages that reads found.
+    pub hits: u64,
+    /// Pages that reads waited for.
+    pub misses: u64,
+    /// Touches of mapped pages.
+    pub touches: u64,
+    /// Waits, by [`Cause`].
+    pub waits: [Waits; Cause::ALL.len()],
+    /// Bios that went to the device. The cache itself does not count them: whoever submits them does.
+    pub bios: u64,
+    /// Of these, the ones that became RT by their content, or by who stands in its place.
+    pub promoted: u64,
+    /// Pages that came back soon after their eviction.
+    pub refaulted: u64,
+    /// Of these, the ones that went back into the working set.
+    pub restored: u64,
+    /// Pages that kswapd freed.
+    pub kswapd_reclaimed: u64,
+    /// Pages that direct reclaim freed.
+    pub direct_reclaimed: u64,
+    /// Pages that became dirty.
+    pub dirtied: u64,
+    /// Pages that were written.
+    pub written: u64,
+    /// Level: pages in memory.
+    pub cached: u64,
+    /// Level: of these, mapped.
+    pub mapped: u64,
+    /// Level: dirty, and not being written.
+    pub dirty: u64,
+    /// Level: being written.
+    pub writeback: u64,
+    /// Level: frames that are free.
+    pub free: u64,
+    /// Level: dirty pages, with those being written, at which writers stop.
+    pub dirty_limit: u64,
+    /// Level: dirty pages at which the flusher begins.
+    pub dirty_background: u64,
+}
+
+impl Reading {
+    /// What happened since an earlier reading: counters as differences, levels as they are now.
+    #[must_use]
+    pub fn since(&self, earlier: &Self) -> Self {
+        let mut waits = self.waits;
+        for (mine, theirs) in waits.iter_mut().zip(&earlier.waits) {
+            mine.count -= theirs.count;
+            mine.major -= theirs.major;
+            mine.slept -= theirs.slept;
+            mine.iowait = mine.iowait.saturating_sub(theirs.iowait);
+        }
+        Self {
+            waits,
+            hits: self.hits - earlier.hits,
+            misses: self.misses - earlier.misses,
+            touches: self.touches - earlier.touches,
+            bios: self.bios - earlier.bios,
+            promoted: self.promoted - earlier.promoted,
+            refaulted: self.refaulted - earlier.refaulted,
+            restored: self.restored - earlier.restored,
+            kswapd_reclaimed: self.kswapd_reclaimed - earlier.kswapd_reclaimed,
+            direct_reclaimed: self.direct_reclaimed - earlier.direct_reclaimed,
+            dirtied: self.dirtied - earlier.dirtied,
+            written: self.written - earlier.written,
+            ..*self
+        }
+    }
 }
 
 /// All statistics of a cache; see [`super::PageCache::resident`] for those of the policy.
@@ -84,14 +169,20 @@ pub struct CacheStats {
     pub touches: u64,
     /// Pages that became dirty.
     pub dirtied: u64,
+    /// Pages that were written.
+    pub written: u64,
     /// Pages mapped by fault-around beside the one that faulted.
     pub mapped_around: u64,
     /// Rounds of direct reclaim, and pages they freed.
     pub direct_reclaims: u64,
     /// Pages that direct reclaim freed.
     pub direct_reclaimed: u64,
+    /// Pages that direct reclaim looked at.
+    pub direct_scanned: u64,
     /// Pages that kswapd freed.
     pub kswapd_reclaimed: u64,
+    /// Pages that kswapd looked at.
+    pub kswapd_scanned: u64,
     /// Calls that ended because no memory could be found.
     pub out_of_memory: u64,
 }
@@ -127,6 +218,11 @@ impl CacheStats {
 }
 
 impl WaitStats {
+    pub(super) const fn reading(&self) -> Waits {
+        let &Self { count, major, slept, iowait, .. } = self;
+        Waits { count, major, slept, iowait }
+    }
+
     fn sleep(&mut self, waited: Nanos, device: Nanos) {
         self.slept += 1;
         self.iowait += waited;

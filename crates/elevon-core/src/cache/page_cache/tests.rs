@@ -96,6 +96,39 @@ fn a_read_ends_with_its_io_and_not_before() {
 }
 
 #[test]
+fn a_sleep_is_for_what_ended_it_and_for_nothing_else() {
+    let (mut cache, open) = cache(64, 64, |_| {});
+    // No memory for 4 ms, then a read of 5 ms, of which the device has it for 2.
+    cache.set_reserved(T0, Bytes::new(64 * MIB));
+    assert_eq!(cache.call(T0, call(open, CallKind::Read, 0, PAGE)), Called::Wait);
+    assert!(bios(&mut cache, T0).is_empty(), "nothing can be read into");
+    cache.set_reserved(ms(4), Bytes::ZERO);
+    while cache.next_timer().is_some_and(|at| at <= ms(200)) && cache.promoter().counts(Origin::Read).bios == 0 {
+        let at = cache.next_timer().expect("the next look for memory");
+        cache.handle_timers(at);
+        if let Some(io) = cache.poll_io(at) {
+            // The cache asked for best effort; a cgroup made it RT on the way.
+            assert_eq!(io.ioprio.class(), PrioClass::Be);
+            let (token, end) = (io.token, at + Nanos::from_millis(5));
+            cache.complete_as(end, token, Status::Ok, Nanos::from_millis(2), PrioClass::Rt);
+            let done = cache.poll_done().expect("its I/O is over");
+            assert_eq!((done.starved, done.paused), (at.since(T0), Nanos::ZERO));
+            assert_eq!((done.waited, done.device, done.class), (end.since(at), Nanos::from_millis(2), PrioClass::Rt));
+            let stats = cache.stats();
+            assert_eq!(stats.waits(Cause::Memory).iowait, done.starved);
+            assert_eq!((stats.waits(Cause::Read).iowait, stats.woken_by[PrioClass::Rt as usize]), (done.waited, 1));
+            // As readings have it.
+            let reading = cache.reading();
+            let waits = |cause: Cause| reading.waits[cause as usize];
+            assert_eq!((waits(Cause::Read).iowait, waits(Cause::Memory).slept), (done.waited, 1));
+            assert_eq!((reading.misses, reading.cached), (1, cache.resident().pages().used()));
+            return;
+        }
+    }
+    panic!("the read was never submitted");
+}
+
+#[test]
 fn g56_g57_faults_map_around_and_random_reads_are_exact() {
     let (mut cache, open) = cache(64, 512, |_| {});
     run(&mut cache, T0, call(open, CallKind::Fadvise(Advice::Random), 0, 0));

@@ -161,9 +161,10 @@ impl PageCache {
             For::Page(_) | For::Flush => {
                 progress.waited += slept;
                 progress.device += device.min(slept);
+                progress.class = class.unwrap_or_default();
             }
             For::Memory => {
-                progress.waited += slept;
+                progress.without_memory += slept;
                 self.stats.slept(Cause::Memory, slept);
             }
         }
