@@ -2,11 +2,12 @@
 
 use std::fmt::Write as _;
 
-use elevon_core::stats::DirectionStats;
+use elevon_core::stats::{CacheUse, DirectionStats};
 
+use crate::cache::{cache_total, hit_ratio, mapped_ratio, ms_per_second};
 use crate::fairness;
-use crate::number::{bytes_binary, bytes_decimal, count, grouped, span};
-use crate::result::{RunResult, SizeCounts};
+use crate::number::{bytes_binary, bytes_decimal, count, grouped, significant, span};
+use crate::result::{CacheResult, CacheSource, RunResult, SizeCounts};
 use crate::summary::{DiskDelta, bandwidth, iops, latency_mean, mixed, percentile, ratio, shown_latency, total};
 use crate::text::{align_right, plain_table, push_table};
 
@@ -73,6 +74,10 @@ pub(crate) fn sections(variants: &[Variant<'_>]) -> Vec<Section> {
         sections.push(Section { title: "all jobs".into(), rows: total_rows(variants) });
     }
     sections.push(Section { title: "device".into(), rows: device_rows(variants) });
+    let rows = cache_rows(variants);
+    if !rows.is_empty() {
+        sections.push(Section { title: "page cache".into(), rows });
+    }
     sections
 }
 
@@ -144,6 +149,77 @@ pub(crate) fn device_rows(variants: &[Variant<'_>]) -> Vec<Row> {
     ]
 }
 
+/// What all jobs had of their page caches, where any variant has one: how much was found, then for each kind of call that slept in any
+/// variant how often and how long.
+pub(crate) fn cache_rows(variants: &[Variant<'_>]) -> Vec<Row> {
+    let caches: Vec<Option<CacheTotals<'_>>> = variants.iter().map(|v| CacheTotals::of(v.result)).collect();
+    let row = |name, format, of: &dyn Fn(&CacheTotals<'_>) -> f64| Row {
+        name,
+        values: caches.iter().map(|cache| cache.as_ref().map_or(0.0, of)).collect(),
+        format,
+    };
+    let mut rows = vec![
+        row("pages read: found", percent, &|c| 100.0 * hit_ratio(c.count("hits"), c.count("misses")).unwrap_or(0.0)),
+        row("touches: found", percent, &|c| 100.0 * mapped_ratio(&c.used).unwrap_or(0.0)),
+    ];
+    for (n, names) in CALL_ROWS.iter().enumerate() {
+        let stats = |c: &CacheTotals<'_>| c.used.kinds()[n].1.clone();
+        rows.extend([
+            row(names[0], whole, &|c| stats(c).iowait.count as f64),
+            row(names[1], span, &|c| latency_mean(&stats(c).iowait)),
+            row(names[2], span, &|c| percentile(&stats(c).iowait, 990_000) as f64),
+            row(names[3], significant_3, &|c| ms_per_second(stats(c).iowait.sum, c.elapsed)),
+        ]);
+    }
+    rows.extend([
+        row("dirty pauses, ms/s", significant_3, &|c| {
+            let paused: u128 = c.used.kinds().iter().map(|(_, stats)| stats.paused.sum).sum();
+            ms_per_second(paused, c.elapsed)
+        }),
+        row("no memory, ms/s", significant_3, &|c| {
+            let starved: u64 = c.used.kinds().iter().map(|(_, stats)| stats.starved.ns).sum();
+            ms_per_second(starved.into(), c.elapsed)
+        }),
+        row("bios of the cache", whole, &|c| c.sources(|source| source.bios)),
+        row("promoted to RT", whole, &|c| c.sources(|source| source.promoted)),
+        row("refaulted pages", whole, &|c| c.vmstat("workingset_refault_file")),
+        row("reclaimed pages", whole, &|c| c.vmstat("pgsteal_kswapd") + c.vmstat("pgsteal_direct")),
+    ]);
+    rows.retain(|row| row.values.iter().any(|&value| value != 0.0));
+    rows
+}
+
+/// Names of the rows of each kind of call, in the order of [`CacheUse::kinds`].
+const CALL_ROWS: [[&str; 4]; 4] = [
+    ["faults that slept", "fault iowait, mean", "fault iowait, 99%", "fault iowait, ms/s"],
+    ["reads that slept", "read iowait, mean", "read iowait, 99%", "read iowait, ms/s"],
+    ["writes that slept", "write iowait, mean", "write iowait, 99%", "write iowait, ms/s"],
+    ["syncs that slept", "sync iowait, mean", "sync iowait, 99%", "sync iowait, ms/s"],
+];
+
+/// A run's page cache, and what all its jobs had of it.
+struct CacheTotals<'a> {
+    cache: &'a CacheResult,
+    used: CacheUse,
+    elapsed: u64,
+}
+
+impl<'a> CacheTotals<'a> {
+    fn of(run: &'a RunResult) -> Option<Self> {
+        let cache = run.cache.as_ref()?;
+        Some(Self { cache, used: cache_total(run), elapsed: run.elapsed.get() })
+    }
+    fn count(&self, name: &str) -> u64 {
+        self.cache.pages(name)
+    }
+    fn vmstat(&self, name: &str) -> f64 {
+        self.cache.vmstat.iter().find(|(key, _)| key == name).map_or(0.0, |&(_, count)| count as f64)
+    }
+    fn sources(&self, of: impl Fn(&CacheSource) -> u64) -> f64 {
+        self.cache.sources.iter().map(of).sum::<u64>() as f64
+    }
+}
+
 /// Mean size in bytes of the requests given to the driver.
 fn mean_request(run: &RunResult) -> f64 {
     let sizes = run.disk.all_request_sizes();
@@ -167,6 +243,9 @@ fn percent(value: f64) -> String {
 }
 fn plain(value: f64) -> String {
     format!("{value:.2}")
+}
+fn significant_3(value: f64) -> String {
+    significant(value, 3)
 }
 fn whole(value: f64) -> String {
     grouped(value as u64)
@@ -221,6 +300,18 @@ mod tests {
         let text = table(&variants);
         let at = text.find("share of bandwidth").expect("a table of shares");
         insta::assert_snapshot!(text[at..].to_owned());
+    }
+
+    #[test]
+    fn page_caches() {
+        let (a, mut b) = (sample::cached_run(), sample::cached_run());
+        let used = b.jobs[0].stats.cache.as_mut().expect("a cache");
+        used.fault = Default::default();
+        let variants = [Variant { label: "activity=off", result: &a }, Variant { label: "iter-bio", result: &b }];
+        let text = table(&variants);
+        let at = text.find("page cache").expect("a block of it");
+        insta::assert_snapshot!(text[at..].to_owned());
+        assert!(cache_rows(&[Variant { label: "none", result: &sample::mixed_run() }]).is_empty());
     }
 
     #[test]

@@ -2,12 +2,13 @@
 //!
 //! Readable on a phone, in light and in dark. A variant keeps its letter and colour in every part of the page.
 
+mod cache;
 mod plots;
 mod tenants;
 
 use std::fmt::Write as _;
 
-use crate::compare::{Row, Variant, device_rows, heads, letters, sections, total_rows};
+use crate::compare::{Row, Variant, cache_rows, device_rows, heads, letters, sections, total_rows};
 use crate::fairness;
 use crate::number::{bytes_decimal, date, span};
 use crate::plot::{self, escape};
@@ -21,6 +22,9 @@ pub fn page(title: &str, variants: &[Variant<'_>]) -> String {
         cards(&mut body, variants);
         figures(&mut body, variants);
         tables(&mut body, variants);
+        for (letter, variant) in letters().zip(variants) {
+            cache::section(&mut body, letter, variant.result);
+        }
         for (letter, variant) in letters().zip(variants) {
             tenants::section(&mut body, letter, variant.result);
         }
@@ -93,8 +97,19 @@ fn describe(run: &RunResult) -> String {
 /// The figures that a reader asks for first.
 fn cards(out: &mut String, variants: &[Variant<'_>]) {
     out.push_str("<section><h2>At a glance</h2><div class=\"cards\">");
-    let rows = total_rows(variants).into_iter().chain(device_rows(variants));
-    let wanted = ["IOPS", "bandwidth", "mean latency", "99% latency", "utilisation, exact", "mean in flight"];
+    let rows = total_rows(variants).into_iter().chain(device_rows(variants)).chain(cache_rows(variants));
+    let wanted = [
+        "IOPS",
+        "bandwidth",
+        "mean latency",
+        "99% latency",
+        "utilisation, exact",
+        "mean in flight",
+        "pages read: found",
+        "touches: found",
+        "read iowait, mean",
+        "fault iowait, mean",
+    ];
     for row in rows.filter(|row| wanted.contains(&row.name)) {
         let _ = write!(out, "<div class=\"card\"><h3>{}</h3><ul>", row.name);
         for (at, (value, ratio)) in row.cells().enumerate() {
@@ -164,7 +179,7 @@ fn typeset(value: &str) -> String {
     let at = value.find(|c: char| !c.is_ascii_digit() && c != '.' && c != ',').unwrap_or(value.len());
     match value.split_at(at) {
         (number, "us") => format!("{number}\u{202f}µs"),
-        (_, "" | "%") => escape(value),
+        ("", _) | (_, "" | "%" | " %") => escape(value),
         (number, unit) => format!("{number}\u{202f}{}", escape(unit)),
     }
 }
@@ -212,6 +227,25 @@ mod tests {
         }
         assert_eq!(html.matches("<figure").count(), 6);
         assert_eq!(html.matches("<figure").count(), html.matches("</figure>").count());
+    }
+
+    #[test]
+    fn a_page_cache_has_a_section_of_its_own() {
+        let run = sample::cached_run();
+        let one = page("cached.fio", &[Variant { label: "cached.fio", result: &run }]);
+        let from = one.find("<h2>Run A: page cache").expect("a section");
+        let to = from + one[from..].find("</section>").expect("its end");
+        insta::assert_snapshot!(&one[from..to]);
+        assert!(!one.contains("Page cache: found"), "one run has nothing to compare");
+        let other = Variant { label: "again", result: &run };
+        let two = page("compared", &[other, other, Variant { label: "none", result: &sample::mixed_run() }]);
+        for needed in ["Page cache: found", "<h2>Run A: page cache", "<h2>Run B: page cache", "fault iowait, ms/s"] {
+            assert!(two.contains(needed), "{needed}");
+        }
+        assert!(!two.contains("<h2>Run C: page cache") && !two.contains("NaN"));
+        let ids: Vec<&str> = two.split("<title id=\"").skip(1).map(|at| at.split('"').next().unwrap()).collect();
+        let distinct: std::collections::BTreeSet<_> = ids.iter().collect();
+        assert_eq!(ids.len(), distinct.len(), "an id is there twice: {ids:?}");
     }
 
     #[test]

@@ -10,7 +10,7 @@ mod tenants;
 use std::io;
 
 use elevon_core::ioprio::IoPrio;
-use elevon_core::stats::{Direction, DirectionStats, LatencyStat};
+use elevon_core::stats::{CallStats, Direction, DirectionStats, LatencyStat};
 use serde::Serialize as _;
 use serde_json::ser::{Formatter, PrettyFormatter, Serializer};
 use serde_json::{Map, Value, json};
@@ -136,8 +136,9 @@ fn job_value(run: &RunResult, job: &JobResult, options: JsonOptions) -> Value {
     put("usr_cpu", share(stats.cpu_user_ns));
     put("sys_cpu", share(stats.cpu_ns - stats.cpu_user_ns));
     put("ctx", json!(stats.context_switches));
-    put("majf", json!(0));
-    put("minf", json!(0));
+    let faults = stats.cache.as_ref().map(|used| &used.fault);
+    put("majf", json!(faults.map_or(0, |fault| fault.major)));
+    put("minf", json!(faults.map_or(0, CallStats::minor)));
     levels(job, &mut put);
     put("latency_depth", json!(job.workload.iodepth));
     put("latency_target", json!(0));
@@ -300,17 +301,79 @@ mod tests {
         let cache = |run: &RunResult| value(run, JsonOptions::default())["elevon"]["cache"].clone();
         assert!(cache(&sample::mixed_run()).is_null());
         let run = sample::cached_run();
+        let run_value = value(&run, JsonOptions::default());
         let cache = cache(&run);
         let fault = &cache["jobs"][0]["fault"];
-        assert_eq!((fault["calls"].as_u64(), fault["slept"].as_u64()), (Some(6000), Some(600)));
+        assert_eq!((fault["calls"].as_u64(), fault["slept_for_io"].as_u64()), (Some(6000), Some(600)));
+        assert_eq!((fault["major"].as_u64(), fault["minor"].as_u64()), (Some(600), Some(5400)));
+        assert_eq!(
+            (run_value["jobs"][0]["majf"].as_u64(), run_value["jobs"][0]["minf"].as_u64()),
+            (Some(600), Some(5400))
+        );
         let (sum, per_call) = (fault["iowait_ns_total"].as_f64(), fault["iowait_ns_per_call"].as_f64());
         assert_eq!(sum.map(|sum| sum / 6000.0), per_call);
         assert_eq!(fault["iowait_ms_per_second"].as_f64().map(|ms| ms * 2e6), sum, "the job took two seconds");
+        assert_eq!(fault["iowait_us_per_window"].as_f64().map(|us| us * 4e3), sum, "which are four windows");
+        assert_eq!(fault["iowait_ms_per_window"].as_f64().map(|ms| ms * 4e6), sum);
         let parts = fault["device_ns"].as_u64().zip(fault["queue_ns"].as_u64()).map(|(device, queue)| device + queue);
         assert_eq!(parts, fault["iowait_ns_total"].as_u64());
+        let served = |key: &str| ["rt", "be", "idle"].map(|class| fault["served"][class][key].as_u64());
+        assert_eq!(served("calls"), [Some(120), Some(480), Some(0)]);
+        assert_eq!(served("iowait_ns").into_iter().sum::<Option<u64>>(), fault["iowait_ns_total"].as_u64());
+        let windows = fault["windows"]["list"].as_array().unwrap();
+        let of_windows = |key: &str| windows.iter().map(|window| window[key].as_f64().unwrap()).sum::<f64>();
+        assert_eq!((windows.len(), of_windows("calls"), of_windows("slept_for_io")), (4, 6000.0, 600.0));
+        assert!((of_windows("iowait_us") * 1e3 - sum.unwrap()).abs() < 1.0);
         let calls = |of: &Value| of["fsync"]["iowait_ns"]["N"].as_u64();
         assert_eq!((calls(&cache["all"]), calls(&cache["jobs"][0])), (Some(2), Some(0)));
+        let write = &cache["jobs"][1]["write"];
+        assert_eq!((write["slept"].as_u64(), write["slept_for_io"].as_u64()), (Some(530), Some(500)));
+        assert_eq!(write["without_memory"]["ns_total"], 9_000_000);
         assert_eq!(cache["counters"]["pages"]["hits"], 99_000);
+        assert_eq!(cache["sources"]["fault"]["promotion_denied"], 3);
+        assert_eq!(cache["vmstat"]["pgmajfault"], 600);
+    }
+
+    #[test]
+    fn the_page_cache_over_time_adds_up() {
+        let run = sample::cached_run();
+        let value = value(&run, JsonOptions { bins: false, series: true });
+        let points = value["elevon"]["cache"]["series"]["points"].as_array().unwrap();
+        let last = &run.cache.as_ref().unwrap().series.readings[19].1;
+        let sum = |key: &str| points.iter().map(|point| point[key].as_u64().unwrap()).sum::<u64>();
+        assert_eq!((sum("hits"), sum("promoted")), (last.hits, last.promoted));
+        let faults: u64 = points.iter().map(|point| point["fault"]["slept_ns"].as_u64().unwrap()).sum();
+        assert_eq!((faults, &points[19]["dirty"]), (last.waits[0].iowait.get(), &json!(last.dirty)));
+        let ratio = points[19]["hit_ratio"].as_f64().unwrap();
+        assert!(ratio > points[0]["hit_ratio"].as_f64().unwrap() && ratio < 1.0);
+    }
+
+    /// Every key below `value`, whatever the lists it lies in.
+    fn keys(value: &Value, out: &mut std::collections::BTreeSet<String>) {
+        match value {
+            Value::Object(map) => map.iter().for_each(|(key, value)| {
+                out.insert(key.clone());
+                keys(value, out);
+            }),
+            Value::Array(list) => list.iter().for_each(|value| keys(value, out)),
+            Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+        }
+    }
+
+    #[test]
+    fn every_key_of_the_page_cache_is_documented() {
+        let manual = include_str!("../../../docs/page-cache-report.md");
+        let mut found = std::collections::BTreeSet::new();
+        let value = value(&sample::cached_run(), JsonOptions { bins: false, series: true });
+        keys(&value["elevon"]["cache"], &mut found);
+        assert!(found.len() > 80, "{}", found.len());
+        // fio's own, and percentiles.
+        let is_known =
+            |key: &str| ["min", "max", "mean", "stddev", "N", "jobname"].contains(&key) || key.ends_with("0000");
+        let of_sample = |key: &str| ["nothing", "unused", "counted"].contains(&key);
+        for key in found.iter().filter(|key| !is_known(key) && !of_sample(key)) {
+            assert!(manual.contains(&format!("`{key}`")), "docs/page-cache-report.md does not say what {key} is");
+        }
     }
 
     #[test]

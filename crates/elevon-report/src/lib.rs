@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 // The value, and the numbers made from it.
+mod cache;
 pub mod fairness;
 pub mod number;
 pub mod result;

@@ -3,6 +3,7 @@
 //! Whoever runs a job fills this in once. Times are those of the clock that drove the run, counted from its start.
 
 use elevon_core::account::DiskStats;
+use elevon_core::cache::page_cache::Reading;
 use elevon_core::control::pressure::PressureReading;
 use elevon_core::control::stat::IoCounters;
 use elevon_core::control::{Cause, Rule, Wait};
@@ -272,8 +273,56 @@ pub struct CacheResult {
     pub policy: String,
     /// What content does to priority.
     pub activity: String,
-    /// What it counted, from the start of the run, in groups to print.
+    /// The windows that waits were to be counted in; a long run has longer ones.
+    pub window: Nanos,
+    /// Bios by what they were for; those of which there were none left out.
+    pub sources: Vec<CacheSource>,
+    /// Working set and reclaim, by the names of `/proc/vmstat`, over the run; levels (`nr_*`) as at its end.
+    pub vmstat: Vec<(String, u64)>,
+    /// What else it counted, from the start of the run, in groups to print.
     pub groups: Vec<(String, Vec<(String, u64)>)>,
+    /// It over time.
+    pub series: CacheSeries,
+}
+
+impl CacheResult {
+    /// A count of the group `pages`; 0 where it is not there.
+    pub fn pages(&self, name: &str) -> u64 {
+        let pages = self.groups.iter().find(|(group, _)| group == "pages");
+        pages.and_then(|(_, counts)| counts.iter().find(|(key, _)| key == name)).map_or(0, |&(_, count)| count)
+    }
+}
+
+/// Bios of the page cache that were built for one purpose.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CacheSource {
+    /// fault, read, readahead, writeback, fsync.
+    pub name: String,
+    /// Bios.
+    pub bios: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// Of these, bytes of active pages; `None` where nobody looked.
+    pub active_bytes: Option<u64>,
+    /// Bios submitted in class RT, whatever put them there.
+    pub rt: u64,
+    /// Bios that became RT by their content, or by the control in its place.
+    pub promoted: u64,
+    /// IDLE bios that became best effort.
+    pub raised: u64,
+    /// Bios that became less urgent.
+    pub demoted: u64,
+    /// Bios that the budget kept from RT.
+    pub denied: u64,
+}
+
+/// A page cache over time: what stood in its counters and levels at the end of each interval.
+#[derive(Clone, Debug, Default)]
+pub struct CacheSeries {
+    /// Usual time between readings.
+    pub interval: Nanos,
+    /// When an interval ended, counted from the start of the run, and what was read then; counters are since the start.
+    pub readings: Vec<(Instant, Reading)>,
 }
 
 /// The run over time.

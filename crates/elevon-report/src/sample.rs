@@ -1,6 +1,7 @@
 //! Results made up for tests: small, deterministic, with every field in use.
 
 use elevon_core::account::{DiskStats, GroupCounters, Utilisation};
+use elevon_core::cache::page_cache::{CallDone, Reading, Waits};
 use elevon_core::control::pressure::{ContextState, Pressure};
 use elevon_core::control::stat::IoCounters;
 use elevon_core::control::{Cause, Rule, Wait};
@@ -9,12 +10,14 @@ use elevon_core::ioprio::{IoPrio, PrioClass};
 use elevon_core::kernel::{IoTicksForm, Kernel};
 use elevon_core::limits::QueueLimits;
 use elevon_core::stats::{CacheUse, CallStats, DirectionStats, JobStats, LatencyStat};
+use elevon_core::status::Status;
 use elevon_core::tenant::{ROOT, Tenants};
-use elevon_core::units::{Bytes, Instant, Nanos, Sectors, TenantId};
+use elevon_core::units::{Bytes, Instant, Nanos, Sectors, TaskId, TenantId};
 
 use crate::result::{
-    CacheResult, Claim, DEFAULT_PERCENTILES, DeviceInfo, DiskResult, JobResult, LatencyPercentiles, Point, RunResult,
-    SchedulerInfo, Series, SizeCounts, StackCounters, StageLatency, TenantResult, UnifiedReporting, Workload,
+    CacheResult, CacheSeries, CacheSource, Claim, DEFAULT_PERCENTILES, DeviceInfo, DiskResult, JobResult,
+    LatencyPercentiles, Point, RunResult, SchedulerInfo, Series, SizeCounts, StackCounters, StageLatency, TenantResult,
+    UnifiedReporting, Workload,
 };
 
 /// A latency spread around `typical` ns with a tail twenty times as long.
@@ -237,38 +240,120 @@ pub(crate) fn quicker_run() -> RunResult {
     run
 }
 
+/// Calls of the page cache: every tenth sleeps for I/O, around `typical` ns of which the device has half; every fifth of these behind
+/// a bio of class RT.
+fn calls(typical: u64, count: u64, major: bool) -> CallStats {
+    let mut stats = CallStats::default();
+    let sleeps = spread(typical, count / 10);
+    let mut lengths = sleeps.histogram.iter().flat_map(|(ns, times)| (0..times).map(move |_| ns));
+    for at in 0..count {
+        let waited = if at % 10 == 9 { Nanos::new(lengths.next().unwrap_or(typical)) } else { Nanos::ZERO };
+        let class = if at % 50 == 49 { PrioClass::Rt } else { PrioClass::Be };
+        let done = CallDone {
+            waited,
+            device: Nanos::new(waited.get() / 2),
+            class: if waited.is_zero() { PrioClass::None } else { class },
+            is_major: major && !waited.is_zero(),
+            ..done()
+        };
+        stats.add(&done, Nanos::new(2_000_000_000 * at / count), Nanos::from_millis(500));
+    }
+    stats
+}
+
+/// A call that did not sleep.
+fn done() -> CallDone {
+    CallDone {
+        task: TaskId(0),
+        token: 0,
+        status: Status::Ok,
+        bytes: 4096,
+        waited: Nanos::ZERO,
+        device: Nanos::ZERO,
+        paused: Nanos::ZERO,
+        starved: Nanos::ZERO,
+        class: PrioClass::None,
+        is_major: false,
+    }
+}
+
+/// Hits that win over misses, a flusher that begins at its limit, memory that fills up.
+fn cache_series() -> CacheSeries {
+    let waits = |at: u64, ns: u64| Waits { count: 300 * at, major: 35 * at, slept: 30 * at, iowait: Nanos::new(ns) };
+    let reading = |at: u64| Reading {
+        hits: 4950 * at,
+        misses: 1000 * at / (at + 19),
+        touches: 6172 * at,
+        waits: [
+            waits(at, 12_000_000 * at),
+            Waits::default(),
+            waits(at, 0),
+            waits(at / 10, 3_000_000 * (at / 10)),
+            Waits { count: at, slept: at, iowait: Nanos::from_millis(20 * at), ..Waits::default() },
+            Waits::default(),
+        ],
+        bios: 60 * at,
+        promoted: 6 * at,
+        refaulted: 40 * at.saturating_sub(10),
+        restored: 20 * at.saturating_sub(10),
+        kswapd_reclaimed: 500 * at.saturating_sub(10),
+        direct_reclaimed: 32 * at.saturating_sub(15),
+        dirtied: 250 * at,
+        written: 250 * at.saturating_sub(4),
+        cached: (100_000 * at).min(1_040_000),
+        mapped: (20_000 * at).min(300_000),
+        dirty: (25_000 * at).min(150_000),
+        writeback: if at > 4 { 2_000 + 100 * (at % 3) } else { 0 },
+        free: 1_048_576 - (100_000 * at).min(1_040_000),
+        dirty_limit: 209_000,
+        dirty_background: 104_000,
+    };
+    let readings = (1..=20).map(|at| (Instant::new(at * 100_000_000), reading(at))).collect();
+    CacheSeries { interval: Nanos::from_millis(100), readings }
+}
+
 /// A mapped reader and a writer that syncs and was paused, before a page cache.
 pub(crate) fn cached_run() -> RunResult {
     let mut run = mixed_run();
-    let sleeps = |ns, count| CallStats {
-        calls: 10 * count,
-        iowait: spread(ns, count),
-        device_ns: ns * count / 2,
-        ..CallStats::default()
-    };
-    run.jobs[0].stats.cache = Some(Box::new(CacheUse {
-        touches: 123_456,
-        fault: CallStats { major: 700, ..sleeps(400_000, 600) },
-        ..CacheUse::default()
-    }));
+    run.jobs[0].stats.cache =
+        Some(Box::new(CacheUse { touches: 123_456, fault: calls(400_000, 6000, true), ..CacheUse::default() }));
+    let mut write = calls(400_000, 5000, false);
+    for at in 0..30 {
+        let paused = Nanos::from_millis(8 + at % 5);
+        let starved = if at % 10 == 0 { Nanos::from_millis(3) } else { Nanos::ZERO };
+        write.add(&CallDone { paused, starved, ..done() }, Nanos::from_secs(2), Nanos::from_millis(500));
+    }
     run.jobs[1].stats.cache = Some(Box::new(CacheUse {
-        write: CallStats { calls: 5000, paused: spread(20_000_000, 30), ..CallStats::default() },
-        fsync: sleeps(3_000_000, 2),
+        fault: calls(100_000, 1000, true),
+        write,
+        fsync: calls(3_000_000, 20, false),
         ..CacheUse::default()
     }));
-    let group = |name: &str, counts: &[(&str, u64)]| {
-        (name.to_owned(), counts.iter().map(|&(name, count)| (name.to_owned(), count)).collect())
+    let counts = |counts: &[(&str, u64)]| counts.iter().map(|&(name, count)| (name.to_owned(), count)).collect();
+    let source = |name: &str, bios, pages: u64, active: u64| CacheSource {
+        name: name.into(),
+        bios,
+        bytes: bios * pages * 4096,
+        active_bytes: Some(active * 4096),
+        ..CacheSource::default()
     };
     run.cache = Some(CacheResult {
         memory: Bytes::new(6 << 30),
         others: Bytes::new(2 << 30),
         policy: "mglru-6.1".into(),
         activity: "page-exact".into(),
-        groups: vec![
-            group("pages", &[("hits", 99_000), ("misses", 1000), ("unused", 0)]),
-            group("reclaim", &[("direct_reclaims", 0)]),
-            group("sleeps ended by", &[("rt", 12), ("be", 590)]),
+        window: Nanos::from_millis(500),
+        sources: vec![
+            CacheSource { promoted: 120, rt: 120, denied: 3, ..source("fault", 600, 16, 4000) },
+            source("writeback", 40, 256, 0),
+            CacheSource { raised: 1, ..source("fsync", 12, 32, 20) },
         ],
+        vmstat: counts(&[("nr_file_pages", 1_040_000), ("pgmajfault", 600), ("pgsteal_direct", 0)]),
+        groups: vec![
+            ("pages".to_owned(), counts(&[("hits", 99_000), ("misses", 1000), ("unused", 0)])),
+            ("nothing".to_owned(), counts(&[("counted", 0)])),
+        ],
+        series: cache_series(),
     });
     run
 }

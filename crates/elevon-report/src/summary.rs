@@ -1,7 +1,7 @@
 //! Figures derived from counts: means, deviations, rates, shares, and differences of disk statistics.
 
 use elevon_core::account::DiskStats;
-use elevon_core::stats::{CacheUse, DirectionStats, JobStats, LatencyStat, SampleStat};
+use elevon_core::stats::{DirectionStats, JobStats, LatencyStat, SampleStat};
 use elevon_core::units::Nanos;
 
 use crate::result::RunResult;
@@ -27,13 +27,6 @@ pub(crate) fn deviation(count: u64, sum: u128, sum_squares: u128) -> f64 {
         _ => (sum_squares as f64 * n as f64 - sum as f64 * sum as f64).max(0.0),
     };
     (scaled / (n as f64 * (n - 1) as f64)).sqrt()
-}
-
-/// What all jobs had of the page cache together.
-pub(crate) fn cache_total(run: &RunResult) -> CacheUse {
-    let mut all = CacheUse::default();
-    run.jobs.iter().filter_map(|job| job.stats.cache.as_ref()).for_each(|used| all.merge(used));
-    all
 }
 
 /// Mean of a latency in nanoseconds; 0 for none.

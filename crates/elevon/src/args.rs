@@ -132,7 +132,7 @@ pub(crate) struct RunArgs {
     /// Write the events of every request: .ftrace text, .blktrace binary (base name of per-CPU files), .perfetto or .json
     #[arg(long, value_name = "FILE")]
     pub(crate) trace: Option<PathBuf>,
-    /// Report as text, or in fio's JSON schema with one more object, `elevon`
+    /// Report as text, or in fio's JSON schema with one more object, `elevon`; `json+` adds bins and the run over time
     #[arg(long, value_name = "FORMAT", value_enum, default_value_t = OutputFormat::Normal)]
     pub(crate) output_format: OutputFormat,
     /// Also write the report as one self-contained HTML page
@@ -200,6 +200,16 @@ pub(crate) enum OutputFormat {
     Normal,
     /// JSON for programs
     Json,
+    /// The same with every histogram's bins and the run over time
+    #[value(name = "json+")]
+    JsonPlus,
+}
+
+impl OutputFormat {
+    /// Whether stdout is for programs.
+    pub(crate) const fn is_json(self) -> bool {
+        matches!(self, Self::Json | Self::JsonPlus)
+    }
 }
 
 /// Options of a `--vs`, by themselves.

@@ -126,7 +126,7 @@ pub(crate) fn calibrate(args: &CalibrateArgs) -> Result<Outcome, Failure> {
     }
     emit(&match args.output_format {
         OutputFormat::Normal => text(args, &measured),
-        OutputFormat::Json => json(args, &measured),
+        OutputFormat::Json | OutputFormat::JsonPlus => json(args, &measured),
     })?;
     Ok(Outcome::Done)
 }

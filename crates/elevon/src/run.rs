@@ -16,7 +16,7 @@ use crate::trace::TraceFile;
 
 pub(crate) fn run(args: &RunArgs) -> Result<Outcome, Failure> {
     let plan = Plan::new(&args.jobs, &args.stack)?;
-    let json = args.output_format == OutputFormat::Json;
+    let json = args.output_format.is_json();
     let iostat = args.iostat.map(interval).transpose()?;
     let trace = args.trace.as_deref().map(|path| TraceFile::new(path, plan.kernel)).transpose()?;
     let page = args.html.as_deref().map(|path| NewFile::create("--html", path)).transpose()?;
@@ -30,6 +30,7 @@ pub(crate) fn run(args: &RunArgs) -> Result<Outcome, Failure> {
     emit(&match args.output_format {
         OutputFormat::Normal => text::report(&result),
         OutputFormat::Json => json::report(&result, JsonOptions::default()),
+        OutputFormat::JsonPlus => json::report(&result, JsonOptions { bins: true, series: true }),
     })?;
     if let Some(file) = page {
         let variant = Variant { label: &label, result: &result };

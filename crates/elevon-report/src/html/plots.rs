@@ -2,6 +2,7 @@
 
 use elevon_core::histogram::Histogram;
 
+use super::cache;
 use crate::compare::{Variant, letters};
 use crate::fairness::{Share, fairness};
 use crate::plot::{Axis, Mark, Plot, Scale, Series, Unit};
@@ -9,7 +10,7 @@ use crate::result::{Point, SizeCounts};
 use crate::summary::{ratio, shown_latency, total};
 
 /// Points that a line keeps; more would not be seen on 400 units of width.
-const LINE_POINTS: usize = 200;
+pub(super) const LINE_POINTS: usize = 200;
 /// Request sizes that get a bar of their own; past that, sizes count by powers of two.
 const SIZE_BARS: usize = 12;
 
@@ -24,15 +25,21 @@ pub(super) fn all(variants: &[Variant<'_>]) -> Vec<Plot> {
         request_sizes(variants),
         shares(variants),
     ];
-    candidates.into_iter().filter(|plot| plot.series.iter().any(|series| !series.points.is_empty())).collect()
+    // One run's are in its own section.
+    let of_caches = if variants.len() > 1 { cache::compared(variants).to_vec() } else { Vec::new() };
+    candidates
+        .into_iter()
+        .chain(of_caches)
+        .filter(|plot| plot.series.iter().any(|series| !series.points.is_empty()))
+        .collect()
 }
 
-fn axis(title: &str, scale: Scale, unit: Unit) -> Axis {
+pub(super) fn axis(title: &str, scale: Scale, unit: Unit) -> Axis {
     Axis { title: title.into(), scale, unit }
 }
 
 /// One series for each variant, named and coloured alike in every plot.
-fn series<'a>(variants: &[Variant<'a>], points: impl Fn(&Variant<'a>) -> Vec<(f64, f64)>) -> Vec<Series> {
+pub(super) fn series<'a>(variants: &[Variant<'a>], points: impl Fn(&Variant<'a>) -> Vec<(f64, f64)>) -> Vec<Series> {
     let named = letters().zip(variants).enumerate();
     named
         .map(|(colour, (letter, variant))| Series {

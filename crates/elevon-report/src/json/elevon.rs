@@ -52,7 +52,7 @@ pub(super) fn value(run: &RunResult, options: JsonOptions) -> Value {
         out["fairness"] = fairness_value(run, &found);
     }
     if let Some(cache) = &run.cache {
-        out["cache"] = super::cache::value(run, cache, options.bins);
+        out["cache"] = super::cache::value(run, cache, options);
     }
     if !run.tenants.is_empty() {
         out["tenants"] = super::tenants::value(run);

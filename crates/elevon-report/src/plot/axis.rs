@@ -24,6 +24,8 @@ pub enum Unit {
     BytesPerSecond,
     /// Bytes, shown in KiB.
     KiB,
+    /// Bytes, in the binary unit that fits.
+    Bytes,
     /// A percentile as its odds: 1/(1 − p), so that 10 is the 90th and 100 the 99th. Use it with [`Scale::Log`].
     Odds,
 }
@@ -53,6 +55,10 @@ impl Unit {
             Self::Nanos => pick(&[(1.0, "ns"), (1e3, "µs"), (1e6, "ms"), (1e9, "s")]),
             Self::BytesPerSecond => pick(&[(1.0, "B/s"), (1e3, "kB/s"), (1e6, "MB/s"), (1e9, "GB/s")]),
             Self::KiB => (1024.0, "KiB"),
+            Self::Bytes => {
+                let mib = 1024.0 * 1024.0;
+                pick(&[(1.0, "bytes"), (1024.0, "KiB"), (mib, "MiB"), (1024.0 * mib, "GiB"), (mib * mib, "TiB")])
+            }
             Self::Odds => (1.0, ""),
         }
     }

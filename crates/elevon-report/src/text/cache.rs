@@ -2,18 +2,23 @@
 
 use std::fmt::Write as _;
 
-use elevon_core::stats::{CallStats, LatencyStat};
+use elevon_core::stats::{CacheUse, CallStats, LatencyStat, Served, Sleeps};
+use elevon_core::units::Nanos;
 
 use super::{align_right, plain_table, push_table};
+use crate::cache::{
+    CLASS_NAMES, active_percent, cache_total, hit_ratio, iowait_us_per_window, mapped_ratio, ms_per_second,
+    shared_kinds,
+};
 use crate::document::WIDTH;
 use crate::number::{bytes_binary, grouped, significant, span};
 use crate::result::{CacheResult, RunResult};
-use crate::summary::{cache_total, latency_mean, percentile, ratio};
+use crate::summary::{latency_mean, percentile, ratio};
 
-/// A line for each kind of call of each job, then what the cache counted.
+/// A line for each kind of call of each job, who ended the sleeps, what the device was asked for, then what the cache counted.
 pub(super) fn section(out: &mut String, run: &RunResult) {
     let Some(cache) = &run.cache else { return };
-    let CacheResult { memory, others, policy, activity, groups } = cache;
+    let CacheResult { memory, others, policy, activity, .. } = cache;
     let taken = match others.get() {
         0 => String::new(),
         bytes => format!(" ({} taken by others)", bytes_binary(bytes as f64)),
@@ -23,48 +28,69 @@ pub(super) fn section(out: &mut String, run: &RunResult) {
         "\nPage cache: {} of memory{taken}, {policy}, activity={activity}",
         bytes_binary(memory.get() as f64)
     );
-    waits(out, run);
-    for (name, counts) in groups.iter().filter(|(_, counts)| counts.iter().any(|&(_, count)| count > 0)) {
-        let counts = counts.iter().filter(|&&(_, count)| count > 0);
-        let shown: Vec<String> = counts.map(|(name, count)| format!("{name}={}", grouped(*count))).collect();
-        line(out, name, &shown);
+    let all = cache_total(run);
+    hits(out, cache, &all);
+    waits(out, run, &all);
+    served(out, &all);
+    windows(out, run, cache, &all);
+    sources(out, cache);
+    let vmstat = ("vmstat".to_owned(), cache.vmstat.clone());
+    for (name, counts) in cache.groups.iter().chain([&vmstat]) {
+        let counted = counts.iter().filter(|&&(_, count)| count > 0);
+        let shown: Vec<String> = counted.map(|(name, count)| format!("{name}={}", grouped(*count))).collect();
+        if !shown.is_empty() {
+            line(out, name, &shown);
+        }
     }
 }
 
-fn waits(out: &mut String, run: &RunResult) {
+/// How much was found in memory.
+fn hits(out: &mut String, cache: &CacheResult, all: &CacheUse) {
+    let (found, missed) = (cache.pages("hits"), cache.pages("misses"));
+    let mut parts = Vec::new();
+    if let Some(share) = hit_ratio(found, missed) {
+        parts.push(format!("{} % of {} pages read", percent(share), grouped(found + missed)));
+    }
+    if let Some(share) = mapped_ratio(all) {
+        let touched = all.touches + all.fault.calls;
+        parts.push(format!("{} % of {} pages touched", percent(share), grouped(touched)));
+    }
+    if !parts.is_empty() {
+        let _ = writeln!(out, "  found in memory: {}", parts.join(", "));
+    }
+}
+
+fn percent(share: f64) -> String {
+    format!("{:.2}", 100.0 * share)
+}
+
+fn waits(out: &mut String, run: &RunResult, all: &CacheUse) {
     let mut table = plain_table();
     table.set_header([
-        "Calls",
-        "calls",
-        "major",
-        "slept",
-        "iowait",
-        "a call",
-        "a sleep",
-        "50%",
-        "99%",
-        "max",
-        "in device",
-        "ms/s",
+        "Waits", "calls", "major", "slept", "sum", "a call", "a sleep", "50%", "95%", "99%", "max", "ms/s",
     ]);
-    let mut is_empty = true;
+    let mut rows = 0;
     let users = run.jobs.iter().filter_map(|job| Some((job, job.stats.cache.as_ref()?)));
-    let mut add = |name: &str, kinds: [(&str, &CallStats); 4], ns: u64| {
-        for (kind, stats) in kinds.into_iter().filter(|(_, stats)| stats.calls > 0) {
-            table.add_row(row(&format!("{name}: {kind}"), stats, &stats.iowait, ns));
+    let mut add = |name: &str, kinds: &mut dyn Iterator<Item = (&str, &CallStats)>, ns: u64| {
+        for (kind, stats) in kinds.filter(|(_, stats)| stats.calls > 0) {
+            let name = format!("{name}: {kind}");
+            table.add_row(row(&name, stats, &stats.iowait, ns));
             if stats.paused.count > 0 {
-                table.add_row(row(&format!("{name}: {kind}, dirty pause"), stats, &stats.paused, ns));
+                table.add_row(row(&(name.clone() + ", dirty pause"), stats, &stats.paused, ns));
             }
-            is_empty = false;
+            if stats.starved.count > 0 {
+                table.add_row(without_memory(&(name + ", no memory"), stats, ns));
+            }
+            rows += 1;
         }
     };
     for (job, used) in users.clone() {
-        add(&job.name, used.kinds(), job.end.since(job.start).get());
+        add(&job.name, &mut used.kinds().into_iter(), job.end.since(job.start).get());
     }
     if users.count() > 1 {
-        add("all", cache_total(run).kinds(), run.elapsed.get());
+        add("all", &mut shared_kinds(run, all), run.elapsed.get());
     }
-    if !is_empty {
+    if rows > 0 {
         align_right(&mut table);
         push_table(out, &table);
     }
@@ -75,12 +101,6 @@ fn row(name: &str, stats: &CallStats, sleeps: &LatencyStat, ns: u64) -> [String;
     let time = |ns: f64| if sleeps.count > 0 { span(ns) } else { "-".to_owned() };
     let at = |millionths| time(percentile(sleeps, millionths) as f64);
     let sum = sleeps.sum as f64;
-    let is_iowait = std::ptr::eq(sleeps, &raw const stats.iowait);
-    let in_device = if is_iowait && sleeps.count > 0 {
-        format!("{:.0} %", 100.0 * ratio(stats.device_ns as f64, sum))
-    } else {
-        "-".to_owned()
-    };
     [
         name.to_owned(),
         grouped(stats.calls),
@@ -90,11 +110,106 @@ fn row(name: &str, stats: &CallStats, sleeps: &LatencyStat, ns: u64) -> [String;
         time(ratio(sum, stats.calls as f64)),
         time(latency_mean(sleeps)),
         at(500_000),
+        at(950_000),
         at(990_000),
         time(sleeps.max as f64),
-        in_device,
-        significant(1e3 * ratio(sum, ns as f64), 3),
+        significant(ms_per_second(sleeps.sum, ns), 3),
     ]
+}
+
+fn without_memory(name: &str, stats: &CallStats, elapsed: u64) -> [String; 12] {
+    let Sleeps { count, ns, ns_max } = stats.starved;
+    let none = || "-".to_owned();
+    [
+        name.to_owned(),
+        grouped(stats.calls),
+        grouped(stats.major),
+        grouped(count),
+        span(ns as f64),
+        span(ratio(ns as f64, stats.calls as f64)),
+        span(ratio(ns as f64, count as f64)),
+        none(),
+        none(),
+        none(),
+        span(ns_max as f64),
+        significant(ms_per_second(ns.into(), elapsed), 3),
+    ]
+}
+
+/// The class in which the bios were served that ended the sleeps, and whether they had waited in a queue or in the device.
+fn served(out: &mut String, all: &CacheUse) {
+    let mut table = plain_table();
+    table.set_header(["Sleeps ended by", "calls", "sum", "a sleep", "queued", "in device", "queued %"]);
+    let mut rows = 0;
+    for (kind, stats) in all.kinds() {
+        for (class, served) in CLASS_NAMES.iter().zip(&stats.served).filter(|(_, served)| served.calls > 0) {
+            let &Served { calls, iowait_ns, device_ns } = served;
+            let a_call = |ns: u64| span(ratio(ns as f64, calls as f64));
+            let queued = iowait_ns.saturating_sub(device_ns);
+            table.add_row([
+                format!("{kind}: {class}"),
+                grouped(calls),
+                span(iowait_ns as f64),
+                a_call(iowait_ns),
+                a_call(queued),
+                a_call(device_ns),
+                format!("{:.0} %", 100.0 * ratio(queued as f64, iowait_ns as f64)),
+            ]);
+            rows += 1;
+        }
+    }
+    if rows > 0 {
+        align_right(&mut table);
+        push_table(out, &table);
+    }
+}
+
+/// The sum over tasks within a window, in both units that it has been published in, beside what one sleep is.
+fn windows(out: &mut String, run: &RunResult, cache: &CacheResult, all: &CacheUse) {
+    let slept = all.kinds().into_iter().filter(|(_, stats)| stats.iowait.count > 0);
+    for (kind, stats) in slept {
+        let us = iowait_us_per_window(stats.iowait.sum, run.elapsed.get(), cache.window);
+        let _ = writeln!(
+            out,
+            "  iowait of all tasks in a window of {}, {kind}: {} us = {} ms (one sleep: {})",
+            length(cache.window),
+            grouped(us.round() as u64),
+            significant(us / 1e3, 4),
+            span(latency_mean(&stats.iowait)),
+        );
+    }
+}
+
+/// A window's length: whole units where it is whole.
+pub(crate) fn length(window: Nanos) -> String {
+    match window.get() {
+        ns if ns % 1_000_000_000 == 0 => format!("{}s", ns / 1_000_000_000),
+        ns if ns % 1_000_000 == 0 => format!("{}ms", ns / 1_000_000),
+        ns => span(ns as f64),
+    }
+}
+
+fn sources(out: &mut String, cache: &CacheResult) {
+    if cache.sources.is_empty() {
+        return;
+    }
+    let mut table = plain_table();
+    table.set_header(["Bios for", "bios", "bytes", "active", "in RT", "promoted", "raised", "demoted", "denied"]);
+    for source in &cache.sources {
+        table.add_row([
+            source.name.clone(),
+            grouped(source.bios),
+            bytes_binary(source.bytes as f64),
+            active_percent(source),
+            grouped(source.rt),
+            grouped(source.promoted),
+            grouped(source.raised),
+            grouped(source.demoted),
+            grouped(source.denied),
+        ]);
+    }
+    align_right(&mut table);
+    push_table(out, &table);
 }
 
 fn line(out: &mut String, name: &str, parts: &[String]) {

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use elevon_core::ioprio::IoPrio;
-use elevon_core::stats::{Direction, DirectionStats, LatencyStat};
+use elevon_core::stats::{CallStats, Direction, DirectionStats, LatencyStat};
 
 use crate::number::{bound, bytes_binary, bytes_decimal, count, date, rate_both};
 use crate::result::{JobResult, RunResult, UnifiedReporting};
@@ -273,13 +273,16 @@ fn latency_distribution(out: &mut String, stat: &LatencyStat) {
 /// CPU, depths, and how many I/Os there were.
 fn levels(out: &mut String, job: &JobResult) {
     let stats = &job.stats;
+    let faults = stats.cache.as_ref().map(|used| &used.fault);
     let runtime = job.end.since(job.start).get() as f64 * f64::from(job.members);
     let _ = writeln!(
         out,
-        "  cpu          : usr={:.2}%, sys={:.2}%, ctx={}, majf=0, minf=0",
+        "  cpu          : usr={:.2}%, sys={:.2}%, ctx={}, majf={}, minf={}",
         100.0 * ratio(stats.cpu_user_ns as f64, runtime),
         100.0 * ratio((stats.cpu_ns - stats.cpu_user_ns) as f64, runtime),
-        stats.context_switches
+        stats.context_switches,
+        faults.map_or(0, |fault| fault.major),
+        faults.map_or(0, CallStats::minor),
     );
     let depth_names = ["1", "2", "4", "8", "16", "32", ">=64"];
     let batch_names = ["0", "4", "8", "16", "32", "64", ">=64"];

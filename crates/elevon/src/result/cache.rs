@@ -1,22 +1,103 @@
 //! What a page cache counted, in the order to print.
 
 use elevon_core::activity::{Activity, Origin};
+use elevon_core::cache::page_cache::Cause;
 use elevon_core::cache::replace::Stats;
-use elevon_report::result::CacheResult;
-use elevon_workload::cached::{Cached, Traffic};
+use elevon_core::units::{Instant, PAGE_SIZE};
+use elevon_report::result::{CacheResult, CacheSeries, CacheSource};
+use elevon_workload::cached::{Cached, SourceTraffic, Traffic};
 
 use crate::memory::CachePlan;
 
 pub(super) fn of(plan: &CachePlan, cached: &Cached) -> CacheResult {
+    let (memory, others) = plan.sizes();
+    let (policy, activity) = plan.names();
+    let is_judged = cached.cache().promoter().activity() != Activity::Off;
+    let sources = Origin::ALL.into_iter().map(|origin| source(cached, origin, is_judged));
+    CacheResult {
+        memory,
+        others,
+        policy: policy.to_owned(),
+        activity: activity.to_owned(),
+        window: cached.wait_window(),
+        sources: sources.filter(|source| source.bios > 0).collect(),
+        vmstat: vmstat(cached),
+        groups: groups(cached),
+        series: series(cached),
+    }
+}
+
+fn source(cached: &Cached, origin: Origin, is_judged: bool) -> CacheSource {
+    let SourceTraffic { bios, bytes, rt, controlled } = cached.traffic().sources[origin as usize];
+    let counts = cached.cache().promoter().counts(origin);
+    CacheSource {
+        name: origin.name().to_owned(),
+        bios,
+        bytes,
+        active_bytes: is_judged.then_some(counts.active_bytes),
+        rt,
+        promoted: counts.promoted + controlled,
+        raised: counts.raised,
+        demoted: counts.demoted,
+        denied: counts.promotion_denied,
+    }
+}
+
+/// The kernel's counters, as far as there is something here that they count. Pages, but for `pgpgin` and `pgpgout` (KiB).
+fn vmstat(cached: &Cached) -> Vec<(String, u64)> {
+    let cache = cached.cache();
+    let (resident, stats, traffic) = (cache.resident(), cache.stats(), cached.traffic());
+    let (pages, policy) = (resident.pages(), resident.stats());
+    let limits = cache.reading();
+    let faults = stats.waits(Cause::Fault);
+    let kib = |pages: u64| pages * PAGE_SIZE / 1024;
+    let counts = [
+        ("nr_free_pages", resident.free()),
+        ("nr_file_pages", pages.used()),
+        ("nr_mapped", pages.mapped()),
+        ("nr_dirty", pages.dirty()),
+        ("nr_writeback", pages.writeback()),
+        ("nr_dirtied", stats.dirtied),
+        ("nr_written", stats.written),
+        ("nr_dirty_threshold", limits.dirty_limit),
+        ("nr_dirty_background_threshold", limits.dirty_background),
+        ("pgpgin", kib(traffic.readahead_pages + traffic.read_pages)),
+        ("pgpgout", kib(traffic.sync_pages + traffic.writeback_pages)),
+        ("pgfault", faults.count),
+        ("pgmajfault", faults.major),
+        ("pgactivate", policy.activated),
+        ("pgdeactivate", policy.deactivated),
+        ("pgrotated", policy.rotated),
+        ("pgscan_kswapd", stats.kswapd_scanned),
+        ("pgscan_direct", stats.direct_scanned),
+        ("pgsteal_kswapd", stats.kswapd_reclaimed),
+        ("pgsteal_direct", stats.direct_reclaimed),
+        ("allocstall", stats.direct_reclaims),
+        ("workingset_refault_file", policy.refaulted),
+        ("workingset_restore_file", policy.restored),
+    ];
+    counts.map(|(name, count)| (name.to_owned(), count)).to_vec()
+}
+
+fn groups(cached: &Cached) -> Vec<(String, Vec<(String, u64)>)> {
     let cache = cached.cache();
     let (resident, stats) = (cache.resident(), cache.stats());
     let pages = resident.pages();
     let &Stats {
-        inserted, refaulted, activated, restored, deactivated, promoted, kept, passed_on, generations, ..
+        inserted,
+        evicted,
+        refaulted,
+        activated,
+        restored,
+        deactivated,
+        promoted,
+        kept,
+        passed_on,
+        generations,
+        ..
     } = resident.stats();
-    let &Traffic { bios, readahead_pages, read_pages, sync_pages, writeback_pages } = cached.traffic();
-    let [none, rt, be, idle] = stats.woken_by;
-    let mut groups = vec![
+    let &Traffic { bios, readahead_pages, read_pages, sync_pages, writeback_pages, .. } = cached.traffic();
+    vec![
         group(
             "pages",
             &[
@@ -28,6 +109,7 @@ pub(super) fn of(plan: &CachePlan, cached: &Cached) -> CacheResult {
                 ("cached_at_end", pages.used()),
                 ("dirty_at_end", pages.dirty()),
                 ("state_bytes_at_end", resident.state_bytes()),
+                ("out_of_memory", stats.out_of_memory),
             ],
         ),
         group(
@@ -49,46 +131,20 @@ pub(super) fn of(plan: &CachePlan, cached: &Cached) -> CacheResult {
                 ("restored", restored),
                 ("promoted", promoted),
                 ("deactivated", deactivated),
-                ("evicted", resident.stats().evicted),
+                ("evicted", evicted),
                 ("kept", kept),
                 ("passed_on", passed_on),
                 ("generations", generations),
             ],
         ),
-        group(
-            "reclaim",
-            &[
-                ("kswapd_pages", stats.kswapd_reclaimed),
-                ("direct_pages", stats.direct_reclaimed),
-                ("direct_rounds", stats.direct_reclaims),
-                ("out_of_memory", stats.out_of_memory),
-            ],
-        ),
-        group("sleeps ended by", &[("none", none), ("rt", rt), ("be", be), ("idle", idle)]),
-    ];
-    if cache.promoter().activity() != Activity::Off {
-        for origin in Origin::ALL {
-            let counts = cache.promoter().counts(origin);
-            groups.push(group(
-                &format!("activity of {}", origin.name()),
-                &[
-                    ("bios", counts.bios),
-                    ("promoted", counts.promoted),
-                    ("raised", counts.raised),
-                    ("demoted", counts.demoted),
-                    ("promotion_denied", counts.promotion_denied),
-                    ("bytes", counts.bytes),
-                    ("active_bytes", counts.active_bytes),
-                ],
-            ));
-        }
-    }
-    if plan.control(0).is_some() {
-        groups.push(group("control", &[("promoted", cached.promoted())]));
-    }
-    let (memory, others) = plan.sizes();
-    let (policy, activity) = plan.names();
-    CacheResult { memory, others, policy: policy.to_owned(), activity: activity.to_owned(), groups }
+    ]
+}
+
+fn series(cached: &Cached) -> CacheSeries {
+    let series = cached.series();
+    let since = |at: Instant| Instant::new(at.since(series.start()).get());
+    let readings = series.readings().map(|(at, reading)| (since(at), *reading)).collect();
+    CacheSeries { interval: series.interval(), readings }
 }
 
 fn group(name: &str, counts: &[(&str, u64)]) -> (String, Vec<(String, u64)>) {

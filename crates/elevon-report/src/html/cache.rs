@@ -1,0 +1,409 @@
+//! A run's page cache: it over time, who waited for it and for what, and what the device was asked for.
+
+use std::fmt::Write as _;
+
+use elevon_core::cache::page_cache::{Cause, Reading};
+use elevon_core::stats::{CallStats, Served};
+use elevon_core::units::PAGE_SIZE;
+
+use super::plots::{LINE_POINTS, axis, series};
+use super::typeset;
+use crate::cache::{
+    CLASS_NAMES, active_percent, cache_total, hit_ratio, intervals, iowait_us_per_window, ms_per_second, shared_kinds,
+    window_percentile, windows,
+};
+use crate::compare::Variant;
+use crate::number::{bytes_binary, grouped, significant, span};
+use crate::plot::{Mark, Plot, Scale, Series, Unit, escape};
+use crate::result::{CacheResult, CacheSeries, RunResult};
+use crate::summary::{latency_mean, percentile, ratio};
+use crate::text::window_length;
+
+/// Windows on the page, of each kind of call; JSON has all.
+const MOST_WINDOWS: usize = 60;
+
+pub(super) fn section(out: &mut String, letter: char, run: &RunResult) {
+    let Some(cache) = &run.cache else { return };
+    let _ = write!(out, "<section><h2>Run {letter}: page cache</h2><p class=\"soft\">{}</p>", escape(&describe(cache)));
+    let plots = over_time(&cache.series);
+    if !plots.is_empty() {
+        out.push_str("<div class=\"plots\">\n");
+        for (at, plot) in plots.iter().enumerate() {
+            out.push_str(&plot.figure(&format!("cache-{}-{at}", letter.to_ascii_lowercase())));
+            out.push('\n');
+        }
+        out.push_str("</div>\n");
+    }
+    waits(out, run);
+    served(out, run);
+    by_window(out, run, cache);
+    sources(out, cache);
+    counters(out, cache);
+    out.push_str("</section>\n");
+}
+
+fn describe(cache: &CacheResult) -> String {
+    let CacheResult { memory, others, policy, activity, .. } = cache;
+    let taken = match others.get() {
+        0 => String::new(),
+        bytes => format!(", of which others have {}", bytes_binary(bytes as f64)),
+    };
+    format!("{} of memory{taken}; policy {policy}, activity {activity}.", bytes_binary(memory.get() as f64))
+}
+
+/// The plots that compare runs: one line a variant.
+pub(super) fn compared(variants: &[Variant<'_>]) -> [Plot; 3] {
+    let of = |variant: &Variant<'_>, value: &dyn Fn(&Reading, f64) -> Option<f64>| {
+        variant.result.cache.as_ref().map_or_else(Vec::new, |cache| thinned(&cache.series, value))
+    };
+    let plot = |title: &str, description: &str, y, value: &dyn Fn(&Reading, f64) -> Option<f64>| Plot {
+        title: title.into(),
+        description: description.into(),
+        mark: Mark::Line,
+        x: axis("time", Scale::Linear, Unit::Nanos),
+        y,
+        series: series(variants, |v| of(v, value)),
+    };
+    [
+        plot(
+            "Page cache: found",
+            "Share of the pages that reads and touches wanted that were in memory and readable.",
+            axis("found", Scale::Linear, Unit::Percent),
+            &|now, _| found(now),
+        ),
+        plot(
+            "Page cache: iowait of faults",
+            "Time that faults slept for I/O, all tasks together.",
+            axis("ms a second", Scale::Linear, Unit::Count),
+            &|now, seconds| Some(now.waits[Cause::Fault as usize].iowait.get() as f64 / 1e6 / seconds),
+        ),
+        plot(
+            "Page cache: dirty memory",
+            "Dirty, and being written.",
+            axis("memory", Scale::Linear, Unit::Bytes),
+            &|now, _| Some(((now.dirty + now.writeback) * PAGE_SIZE) as f64),
+        ),
+    ]
+}
+
+/// Of what reads and touches wanted, the share that was there, in percent.
+fn found(now: &Reading) -> Option<f64> {
+    let fault = &now.waits[Cause::Fault as usize];
+    let there = now.hits + now.touches + (fault.count - fault.major);
+    hit_ratio(there, now.misses + fault.major).map(|share| 100.0 * share)
+}
+
+/// Values at the ends of intervals, which are joined where there are more than a line shows: counters add up, levels are the last.
+fn thinned(series: &CacheSeries, value: &dyn Fn(&Reading, f64) -> Option<f64>) -> Vec<(f64, f64)> {
+    let step = series.readings.len().div_ceil(LINE_POINTS).max(1);
+    let readings = series.readings.chunks(step).filter_map(<[_]>::last).copied().collect();
+    let series = CacheSeries { interval: series.interval, readings };
+    let points = intervals(&series).filter_map(|(start, end, now)| {
+        let seconds = end.since(start).get() as f64 / 1e9;
+        value(&now, seconds).map(|value| (end.get() as f64, value))
+    });
+    points.collect()
+}
+
+type Value = fn(&Reading, f64) -> Option<f64>;
+
+/// The lines of a plot: what has nothing but zeroes is left out.
+fn lines(of: &CacheSeries, named: &[(&str, Value)]) -> Vec<Series> {
+    let all = named.iter().enumerate().map(|(colour, &(name, value))| Series {
+        name: name.to_owned(),
+        colour,
+        points: thinned(of, &value),
+        labels: Vec::new(),
+    });
+    all.filter(|line| line.points.iter().any(|&(_, y)| y > 0.0)).collect()
+}
+
+fn over_time(of: &CacheSeries) -> Vec<Plot> {
+    let plot = |title: &str, description: &str, y: (&str, Unit), named: &[(&str, Value)]| Plot {
+        title: title.into(),
+        description: description.into(),
+        mark: Mark::Line,
+        x: axis("time", Scale::Linear, Unit::Nanos),
+        y: axis(y.0, Scale::Linear, y.1),
+        series: lines(of, named),
+    };
+    let plots = [
+        plot(
+            "Found and missed",
+            "Pages a second that reads and touches of mapped memory wanted.",
+            ("pages a second", Unit::Count),
+            &[
+                ("read, found", |now, s| Some(now.hits as f64 / s)),
+                ("read, missed", |now, s| Some(now.misses as f64 / s)),
+                ("touched, no fault", |now, s| Some(now.touches as f64 / s)),
+                ("minor faults", |now, s| {
+                    let fault = &now.waits[Cause::Fault as usize];
+                    Some((fault.count - fault.major) as f64 / s)
+                }),
+                ("major faults", |now, s| Some(now.waits[Cause::Fault as usize].major as f64 / s)),
+            ],
+        ),
+        plot(
+            "Hit ratio",
+            "Share of these that was in memory and readable.",
+            ("found", Unit::Percent),
+            &[("found", |now, _| found(now))],
+        ),
+        plot(
+            "Time slept",
+            "By cause, all tasks together: 1000 ms a second is one task that does nothing but wait.",
+            ("ms a second", Unit::Count),
+            &[
+                ("fault", |now, s| slept(now, Cause::Fault, s)),
+                ("read", |now, s| slept(now, Cause::Read, s)),
+                ("write", |now, s| slept(now, Cause::Write, s)),
+                ("fsync", |now, s| slept(now, Cause::Fsync, s)),
+                ("dirty pause", |now, s| slept(now, Cause::DirtyPause, s)),
+                ("no memory", |now, s| slept(now, Cause::Memory, s)),
+            ],
+        ),
+        plot(
+            "Dirty memory",
+            "With the limits: at the first the flusher begins, at the second writers stop.",
+            ("memory", Unit::Bytes),
+            &[
+                ("dirty", |now, _| bytes_of(now.dirty)),
+                ("being written", |now, _| bytes_of(now.writeback)),
+                ("background limit", |now, _| bytes_of(now.dirty_background)),
+                ("limit", |now, _| bytes_of(now.dirty_limit)),
+            ],
+        ),
+        plot(
+            "Memory",
+            "What the page cache has, what of it is mapped, and what is free.",
+            ("memory", Unit::Bytes),
+            &[
+                ("cached", |now, _| bytes_of(now.cached)),
+                ("mapped", |now, _| bytes_of(now.mapped)),
+                ("free", |now, _| bytes_of(now.free)),
+            ],
+        ),
+        plot(
+            "Reclaim",
+            "Pages a second that were freed, and that came back soon after.",
+            ("pages a second", Unit::Count),
+            &[
+                ("by kswapd", |now, s| Some(now.kswapd_reclaimed as f64 / s)),
+                ("directly", |now, s| Some(now.direct_reclaimed as f64 / s)),
+                ("refaulted", |now, s| Some(now.refaulted as f64 / s)),
+                ("restored to the working set", |now, s| Some(now.restored as f64 / s)),
+            ],
+        ),
+        plot(
+            "Bios",
+            "Bios a second of the page cache, and those of them that became RT.",
+            ("bios a second", Unit::Count),
+            &[("all", |now, s| Some(now.bios as f64 / s)), ("promoted", |now, s| Some(now.promoted as f64 / s))],
+        ),
+    ];
+    plots.into_iter().filter(|plot| !plot.series.is_empty()).collect()
+}
+
+fn slept(now: &Reading, cause: Cause, seconds: f64) -> Option<f64> {
+    Some(now.waits[cause as usize].iowait.get() as f64 / 1e6 / seconds)
+}
+
+fn bytes_of(pages: u64) -> Option<f64> {
+    Some((pages * PAGE_SIZE) as f64)
+}
+
+/// A table under a caption; the first cell of a row names it.
+fn table(out: &mut String, caption: &str, header: &[&str], rows: &[Vec<String>]) {
+    if rows.is_empty() {
+        return;
+    }
+    let _ = write!(out, "<div class=\"block scroll\"><table><caption>{}</caption>", escape(caption));
+    body(out, header, rows);
+    out.push_str("</table></div>\n");
+}
+
+fn body(out: &mut String, header: &[&str], rows: &[Vec<String>]) {
+    let heads: String = header.iter().map(|head| format!("<th scope=\"col\">{}</th>", escape(head))).collect();
+    let _ = write!(out, "<thead><tr>{heads}</tr></thead><tbody>");
+    for row in rows {
+        let cells: String = row[1..].iter().map(|cell| format!("<td>{}</td>", typeset(cell))).collect();
+        let _ = write!(out, "<tr><th scope=\"row\">{}</th>{cells}</tr>", escape(&row[0]));
+    }
+    out.push_str("</tbody>");
+}
+
+fn waits(out: &mut String, run: &RunResult) {
+    let header = [
+        "calls of",
+        "calls",
+        "major",
+        "slept",
+        "for I/O",
+        "iowait",
+        "a call",
+        "a sleep",
+        "50%",
+        "95%",
+        "99%",
+        "max",
+        "ms/s",
+        "paused",
+        "no memory",
+    ];
+    let mut rows = Vec::new();
+    let users = run.jobs.iter().filter_map(|job| Some((job, job.stats.cache.as_ref()?)));
+    let mut add = |name: &str, kinds: &mut dyn Iterator<Item = (&str, &CallStats)>, ns: u64| {
+        let used = kinds.filter(|(_, stats)| stats.calls > 0);
+        rows.extend(used.map(|(kind, stats)| wait_row(&format!("{name}: {kind}"), stats, ns)));
+    };
+    for (job, used) in users.clone() {
+        add(&job.name, &mut used.kinds().into_iter(), job.end.since(job.start).get());
+    }
+    if users.count() > 1 {
+        add("all", &mut shared_kinds(run, &cache_total(run)), run.elapsed.get());
+    }
+    table(out, "Calls, and what they slept", &header, &rows);
+}
+
+fn wait_row(name: &str, stats: &CallStats, elapsed: u64) -> Vec<String> {
+    let CallStats { calls, major, slept, iowait, paused, starved, .. } = stats;
+    let time = |ns: f64| if iowait.count > 0 { span(ns) } else { "–".to_owned() };
+    let at = |millionths| time(percentile(iowait, millionths) as f64);
+    let sum = |count: u64, ns: f64| if count > 0 { span(ns) } else { "–".to_owned() };
+    vec![
+        name.to_owned(),
+        grouped(*calls),
+        grouped(*major),
+        grouped(*slept),
+        grouped(iowait.count),
+        time(iowait.sum as f64),
+        time(ratio(iowait.sum as f64, *calls as f64)),
+        time(latency_mean(iowait)),
+        at(500_000),
+        at(950_000),
+        at(990_000),
+        time(iowait.max as f64),
+        significant(ms_per_second(iowait.sum, elapsed), 3),
+        sum(paused.count, paused.sum as f64),
+        sum(starved.count, starved.ns as f64),
+    ]
+}
+
+fn served(out: &mut String, run: &RunResult) {
+    let all = cache_total(run);
+    let mut rows = Vec::new();
+    for (kind, stats) in all.kinds() {
+        for (class, served) in CLASS_NAMES.iter().zip(&stats.served).filter(|(_, served)| served.calls > 0) {
+            let &Served { calls, iowait_ns, device_ns } = served;
+            let a_call = |ns: u64| span(ratio(ns as f64, calls as f64));
+            let queued = iowait_ns.saturating_sub(device_ns);
+            rows.push(vec![
+                format!("{kind}: {}", class.to_uppercase()),
+                grouped(calls),
+                span(iowait_ns as f64),
+                a_call(iowait_ns),
+                a_call(queued),
+                a_call(device_ns),
+                format!("{:.0} %", 100.0 * ratio(queued as f64, iowait_ns as f64)),
+            ]);
+        }
+    }
+    let header = ["sleeps ended by", "calls", "iowait", "a sleep", "of it queued", "in device", "queued %"];
+    table(out, "Class of the bio that ended a sleep, and where it had been", &header, &rows);
+}
+
+/// The sum over all tasks, by windows of time, for each kind of call that slept for I/O.
+fn by_window(out: &mut String, run: &RunResult, cache: &CacheResult) {
+    let all = cache_total(run);
+    let header = [
+        "from",
+        "calls",
+        "major",
+        "slept",
+        "for I/O",
+        "iowait, µs",
+        "iowait, ms",
+        "a call",
+        "a sleep",
+        "50%",
+        "95%",
+        "99%",
+        "max",
+        "queued %",
+        "RT",
+    ];
+    for (kind, stats) in all.kinds().into_iter().filter(|(_, stats)| stats.iowait.count > 0) {
+        let us = iowait_us_per_window(stats.iowait.sum, run.elapsed.get(), cache.window);
+        let _ = write!(
+            out,
+            "<div class=\"block\"><p><b>{kind}</b>: {} µs = {} ms of iowait in a window of {}, all tasks together; one sleep \
+             is {}.</p><details><summary>Windows of {}</summary><div class=\"scroll\"><table>",
+            grouped(us.round() as u64),
+            significant(us / 1e3, 4),
+            window_length(cache.window),
+            typeset(&span(latency_mean(&stats.iowait))),
+            window_length(stats.windows.length()),
+        );
+        let rows: Vec<Vec<String>> = windows(stats)
+            .take(MOST_WINDOWS)
+            .map(|(start, window)| {
+                let Served { calls, iowait_ns, device_ns } = window.iowait();
+                let time = |ns: f64| if calls > 0 { span(ns) } else { "–".to_owned() };
+                let at = |millionths| time(window_percentile(window, millionths) as f64);
+                let queued = 100.0 * ratio(iowait_ns.saturating_sub(device_ns) as f64, iowait_ns as f64);
+                vec![
+                    window_length(start),
+                    grouped(window.calls),
+                    grouped(window.major),
+                    grouped(window.slept),
+                    grouped(calls),
+                    grouped(iowait_ns / 1000),
+                    significant(iowait_ns as f64 / 1e6, 4),
+                    time(ratio(iowait_ns as f64, window.calls as f64)),
+                    time(ratio(iowait_ns as f64, calls as f64)),
+                    at(500_000),
+                    at(950_000),
+                    at(990_000),
+                    time(window.iowait_ns_max as f64),
+                    format!("{queued:.0} %"),
+                    grouped(window.served[0].calls),
+                ]
+            })
+            .collect();
+        body(out, &header, &rows);
+        out.push_str("</table></div>");
+        let hidden = windows(stats).count() - rows.len();
+        if hidden > 0 {
+            let _ = write!(out, "<p class=\"soft\">{hidden} more windows are in the JSON report.</p>");
+        }
+        out.push_str("</details></div>\n");
+    }
+}
+
+fn sources(out: &mut String, cache: &CacheResult) {
+    let header = ["bios for", "bios", "bytes", "active", "in RT", "promoted", "raised", "demoted", "denied"];
+    let rows: Vec<Vec<String>> = cache
+        .sources
+        .iter()
+        .map(|source| {
+            let counts = [source.rt, source.promoted, source.raised, source.demoted, source.denied].map(grouped);
+            let head =
+                [source.name.clone(), grouped(source.bios), bytes_binary(source.bytes as f64), active_percent(source)];
+            head.into_iter().chain(counts).collect()
+        })
+        .collect();
+    table(out, "Bios to the device, by what they were for", &header, &rows);
+}
+
+fn counters(out: &mut String, cache: &CacheResult) {
+    let _ = write!(out, "<div class=\"block\"><details><summary>Counters</summary>");
+    let vmstat = ("/proc/vmstat".to_owned(), cache.vmstat.clone());
+    for (name, counts) in [&vmstat].into_iter().chain(&cache.groups) {
+        let _ = write!(out, "<table><caption>{}</caption><tbody>", escape(name));
+        for (key, count) in counts.iter().filter(|&&(_, count)| count > 0) {
+            let _ = write!(out, "<tr><th scope=\"row\">{}</th><td>{}</td></tr>", escape(key), grouped(*count));
+        }
+        out.push_str("</tbody></table>");
+    }
+    out.push_str("</details></div>\n");
+}
