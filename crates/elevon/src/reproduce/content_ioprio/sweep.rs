@@ -1,7 +1,7 @@
 //! One job under every form of `activity=` and the controls, on several stacks, with several seeds.
 
 use elevon_report::document::Table;
-use elevon_report::result::RunResult;
+use elevon_report::result::{CacheSource, RunResult};
 
 use crate::failure::Failure;
 use crate::reproduce::lab::{Job, Lab};
@@ -122,16 +122,9 @@ impl Bios {
 /// What a run's page cache counted of its bios.
 fn bios(run: &RunResult) -> Bios {
     let mut bios = Bios::default();
-    for (group, counts) in run.cache.iter().flat_map(|cache| &cache.groups) {
-        let of = |key: &str| counts.iter().find(|(name, _)| name == key).map_or(0, |(_, count)| *count);
-        if group == "device" {
-            bios.all = of("bios");
-        } else if group.starts_with("activity of") || group == "control" {
-            bios.promoted += of("promoted");
-            bios.raised += of("raised");
-            bios.demoted += of("demoted");
-            bios.denied += of("promotion_denied");
-        }
+    for source in run.cache.iter().flat_map(|cache| &cache.sources) {
+        let &CacheSource { bios: all, promoted, raised, demoted, denied, .. } = source;
+        bios.add(Bios { all, promoted, raised, demoted, denied });
     }
     bios
 }
