@@ -309,7 +309,7 @@ fn served(out: &mut String, run: &RunResult) {
         }
     }
     let header = ["sleeps ended by", "calls", "iowait", "a sleep", "of it queued", "in device", "queued %"];
-    table(out, "Class of the bio that ended a sleep, and where it had been", &header, &rows);
+    table(out, "Bios that ended a sleep", &header, &rows);
 }
 
 /// The sum over all tasks, by windows of time, for each kind of call that slept for I/O.
