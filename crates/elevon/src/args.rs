@@ -100,8 +100,9 @@ pub(crate) struct StackArgs {
     /// hit= (a page found and copied) and fault= (a page fault)
     #[arg(long, value_name = "submit=T,complete=T", default_value = crate::plan::DEFAULT_CPU_COST)]
     pub(crate) cpu_cost: String,
-    /// Memory of the simulated machine, of which a page cache has what others leave: SIZE[,others=SIZE]. Without it there is no
-    /// page cache, and buffered jobs run as direct ones
+    /// Memory of the simulated machine, of which a page cache has what others leave: SIZE[,others=SIZE[,idle=SIZE[,zram=SIZE]]]; idle is
+    /// the part of others' that nobody touches, zram how much of it reclaim may compress (--set swappiness). Without it there is no page
+    /// cache, and buffered jobs run as direct ones
     #[arg(long, value_name = "SIZE")]
     pub(crate) memory: Option<String>,
     /// Page cache before a real device, with bytes in this process's memory: SIZE[,write-back|write-through]. Jobs with direct=0 or

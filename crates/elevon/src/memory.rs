@@ -57,8 +57,8 @@ impl CachePlan {
         let mut of_cache = settings.iter().filter(|(key, _)| settings::is_setting(key));
         let mut config = match memory {
             Memory::Simulated(text) => {
-                let (memory, reserved) = sizes(text)?;
-                CacheConfig { reserved, ..CacheConfig::new(memory, TaskId(0)) }
+                let Sizes { memory, others, idle, zram } = sizes(text)?;
+                CacheConfig { reserved: others, idle, zram, ..CacheConfig::new(memory, TaskId(0)) }
             }
             Memory::Real(text) => real(text)?,
             Memory::None => {
@@ -151,6 +151,10 @@ impl CachePlan {
             ("dirty_writeback_centisecs", centisecs(flusher_times.period)),
             ("extra_free_kbytes", (extra_free * 4).to_string()),
         ];
+        let CacheConfig { idle, zram, swappiness, .. } = &self.config;
+        if !idle.is_zero() {
+            rows.extend([("idle", text_of(*idle)), ("zram", text_of(*zram)), ("swappiness", swappiness.to_string())]);
+        }
         if let elevon_core::cache::replace::ReplacementConfig::Mglru { min_ttl, .. } = policy {
             rows.push(("min_ttl_ms", min_ttl.as_millis().to_string()));
         }
@@ -185,18 +189,38 @@ fn text_of(size: Bytes) -> String {
     format!("{}{unit}", size.get() / scale)
 }
 
-/// `SIZE[,others=SIZE]`.
-fn sizes(text: &str) -> Result<(Bytes, Bytes), Failure> {
+/// What `--memory` says.
+#[derive(Debug)]
+struct Sizes {
+    memory: Bytes,
+    others: Bytes,
+    idle: Bytes,
+    zram: Bytes,
+}
+
+/// `SIZE[,others=SIZE[,idle=SIZE[,zram=SIZE]]]`.
+fn sizes(text: &str) -> Result<Sizes, Failure> {
     let bad = |why: String| Failure::input(format!("--memory {text}: {why}"));
     let pairs = format!("size={text}");
-    let fields = Fields::parse("memory", &pairs, &["size", "others"]).map_err(|error| bad(error.to_string()))?;
+    let fields =
+        Fields::parse("memory", &pairs, &["size", "others", "idle", "zram"]).map_err(|error| bad(error.to_string()))?;
     let size = |key| fields.size(key, Bytes::ZERO).map_err(|error| bad(error.to_string()));
-    let (memory, others) = (size("size")?, size("others")?);
+    let (memory, others, idle, zram) = (size("size")?, size("others")?, size("idle")?, size("zram")?);
     let left = memory.get().saturating_sub(others.get());
     if left < LEAST || memory.get() > MOST {
         return Err(bad(format!("{left} bytes are left to the page cache; expected 4MiB or more, of at most 4TiB")));
     }
-    Ok((memory, others))
+    if idle > others {
+        return Err(bad(format!(
+            "idle={} is a part of others={}; expected no more than that",
+            idle.get(),
+            others.get()
+        )));
+    }
+    if idle.is_zero() && !zram.is_zero() {
+        return Err(bad("zram takes idle memory only; expected others=SIZE,idle=SIZE with it".to_owned()));
+    }
+    Ok(Sizes { memory, others, idle, zram })
 }
 
 #[cfg(test)]
@@ -229,12 +253,29 @@ mod tests {
 
     #[test]
     fn memory_is_a_size_and_what_others_have_of_it() {
-        assert_eq!(sizes("6GiB").map(|(all, others)| (all.get(), others.get())).ok(), Some((6 << 30, 0)));
-        assert_eq!(sizes("1GB,others=24MiB").map(|(_, others)| others.get()).ok(), None, "no whole pages");
-        assert_eq!(sizes("1GiB,others=24MiB").map(|(_, others)| others.get()).ok(), Some(24 << 20));
+        let parts = |text| {
+            let Ok(Sizes { memory, others, idle, zram }) = sizes(text) else { return None };
+            Some([memory, others, idle, zram].map(Bytes::get))
+        };
+        assert_eq!(parts("6GiB"), Some([6 << 30, 0, 0, 0]));
+        assert_eq!(parts("1GB,others=24MiB"), None, "no whole pages");
+        assert_eq!(parts("1GiB,others=24MiB"), Some([1 << 30, 24 << 20, 0, 0]));
+        assert_eq!(parts("1GiB,others=24MiB,idle=8MiB"), Some([1 << 30, 24 << 20, 8 << 20, 0]));
+        let all = "1GiB,zram=9MiB,others=24MiB,idle=8MiB";
+        assert_eq!(parts(all), Some([1 << 30, 24 << 20, 8 << 20, 9 << 20]));
         let texts = [6 << 30, 6001 << 20, 4096, 0].map(|bytes| text_of(Bytes::new(bytes)));
         assert_eq!(texts, ["6GiB", "6001MiB", "4KiB", "0KiB"]);
-        for text in ["", "6", "6GiB,other=1GiB", "1MiB", "1GiB,others=1GiB", "5TiB", "6GiB,others="] {
+        for text in [
+            "",
+            "6",
+            "6GiB,other=1GiB",
+            "1MiB",
+            "1GiB,others=1GiB",
+            "5TiB",
+            "6GiB,others=",
+            "1GiB,idle=1MiB",
+            "1GiB,zram=1MiB",
+        ] {
             let Err(Failure::Input(lines)) = sizes(text) else { panic!("{text} passed") };
             assert!(lines.len() == 1 && lines[0].starts_with(&format!("--memory {text}: ")), "{lines:?}");
         }

@@ -40,9 +40,9 @@ use super::dirty::{Counts, DirtyRatios, Domain, Hz, Verdict, Writer};
 use super::flusher::{Flusher, FlusherTimes};
 use super::pages::{Bits, Entry, Evicted, Flags as PageFlags};
 use super::readahead::{Advice, RA_PAGES, Readahead};
-use super::replace::ReplacementConfig;
+use super::replace::{Anonymous, ReplacementConfig, Swap};
 use super::resident::Resident;
-use super::watermark::{Kswapd, Watermarks};
+use super::watermark::{Kswapd, SWAPPINESS, Watermarks};
 use super::{FileId, Slot};
 use crate::activity::page_exact::Options;
 use crate::activity::{Activity, Origin, Promoter, Submitter};
@@ -87,6 +87,12 @@ pub struct CacheConfig {
     pub memory: Bytes,
     /// What others use of it: kernel and programs.
     pub reserved: Bytes,
+    /// Of that, what programs have and do not touch: reclaim may put it in zram, and an OOM kill frees an eighth of it.
+    pub idle: Bytes,
+    /// Idle memory that zram takes (its size before compression). Zero: there is none, and reclaim looks at files' pages only.
+    pub zram: Bytes,
+    /// How ready reclaim is to take programs' memory, 0 to 200; see [`super::replace::Anonymous::swappiness`].
+    pub swappiness: u8,
     /// Which page goes next.
     pub policy: ReplacementConfig,
     /// Readahead window in pages (`read_ahead_kb` / 4).
@@ -123,6 +129,9 @@ impl CacheConfig {
         Self {
             memory,
             reserved: Bytes::ZERO,
+            idle: Bytes::ZERO,
+            zram: Bytes::ZERO,
+            swappiness: SWAPPINESS,
             policy: ReplacementConfig::default(),
             ra_pages: RA_PAGES,
             io_pages: 320,
@@ -392,6 +401,10 @@ impl PageCache {
     pub fn new(config: CacheConfig) -> Self {
         let frames = config.memory.get() / PAGE_SIZE;
         let mut resident = Resident::new(frames, &config.policy);
+        let marks = Watermarks::of_memory(config.memory, config.extra_free);
+        let [idle, zram] = [config.idle, config.zram].map(|bytes| bytes.get() / PAGE_SIZE);
+        let (swappiness, swap) = (config.swappiness, Swap { free: zram, used: 0 });
+        resident.set_programs(Anonymous { touched: 0, idle, swap, swappiness, high: marks.high });
         resident.set_reserved(config.reserved.get() / PAGE_SIZE);
         let promoter = Promoter::new(config.activity, config.activity_options);
         Self {
@@ -406,7 +419,7 @@ impl PageCache {
             domain: Domain::new(config.hz, config.dirty),
             flusher: Flusher::new(config.flusher_times),
             turn: None,
-            marks: Watermarks::of_memory(config.memory, config.extra_free),
+            marks,
             kswapd: Kswapd::default(),
             kswapd_rests: None,
             reclaim_wants_clean: false,

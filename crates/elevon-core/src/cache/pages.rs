@@ -247,9 +247,10 @@ impl Pages {
         Evicted { slot, file, index, maps }
     }
 
-    /// Forgets the shadow at `index`, if there is one: a truncated page leaves none.
-    pub fn forget(&mut self, file: FileId, index: u64) {
-        self.tree.forget(file, index);
+    /// Forgets the shadows in `[first, end)`: what was truncated or invalidated leaves none. Costs O(leaves of the file in the range),
+    /// and nothing where there are no shadows at all.
+    pub fn forget(&mut self, file: FileId, first: u64, end: u64) {
+        self.tree.forget(file, first, end);
     }
 
     /// Drops index nodes that hold shadows only, oldest first, until at most one for eight pages in use is left: the kernel's rule.

@@ -2,7 +2,8 @@
 //!
 //! `classic` is the kernel's active and inactive list, `mglru-6.1` its generations as in 6.1 to 6.13 and `mglru-6.14` as reworked
 //! there; `s3-fifo` and `sieve` are simple ones from the literature. All follow one lruvec (no memory cgroups, one node), and only
-//! file pages are on their lists: see [`Anonymous`] for the rest.
+//! files' pages are on their lists. Programs' memory is counts, [`Anonymous`]: the kernel's policies may choose it instead where
+//! there is zram, the other two never do.
 //!
 //! A policy owns lists of pages, the page's own state is in [`Pages`]. It learns of insertions and uses, and is asked to evict.
 
@@ -10,6 +11,7 @@ mod classic;
 mod config;
 mod control;
 mod mglru;
+mod programs;
 mod s3_fifo;
 mod sieve;
 #[cfg(test)]
@@ -22,6 +24,7 @@ pub use classic::Classic;
 pub use config::{POLICIES, PolicyError, ReplacementConfig};
 pub use control::{Control, Position};
 pub use mglru::{Mglru, Version};
+pub use programs::{Anonymous, Swap, ZRAM_RATIO};
 pub use s3_fifo::S3Fifo;
 pub use sieve::Sieve;
 
@@ -45,7 +48,7 @@ pub enum Reclaimer {
 /// What is asked of one round of reclaim.
 #[derive(Clone, Copy, Debug)]
 pub struct Request {
-    /// Pages that are wanted; the round ends when it has as many.
+    /// Pages that are wanted, files' or programs'; the round ends when it has as many.
     pub want: u64,
     /// A round looks at the lists' length divided by 2 to the power of this, at most: [`DEFAULT_PRIORITY`] to 0.
     pub priority: u8,
@@ -58,25 +61,16 @@ pub struct Request {
 pub struct Outcome {
     /// Looked at.
     pub scanned: u64,
-    /// Evicted.
+    /// Files' pages that were evicted.
     pub evicted: u64,
+    /// Programs' pages that went to zram.
+    pub swapped: u64,
     /// Passed on because they were dirty and not under writeback.
     pub dirty: u64,
     /// Passed on because they were under writeback.
     pub writeback: u64,
     /// Nothing was looked at, because the oldest generation is younger than `min_ttl`.
     pub is_too_young: bool,
-}
-
-/// Memory of programs, of which only the amount is known: nothing here evicts it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Anonymous {
-    /// Pages on the active list.
-    pub active: u64,
-    /// Pages on the inactive list.
-    pub inactive: u64,
-    /// Swap space is free.
-    pub has_swap: bool,
 }
 
 /// What a policy has done, counted in pages.
@@ -86,6 +80,8 @@ pub struct Stats {
     pub inserted: u64,
     /// Evicted by reclaim.
     pub evicted: u64,
+    /// Programs' pages that went to zram.
+    pub swapped: u64,
     /// Taken off for other reasons: truncated, dropped.
     pub removed: u64,
     /// Looked at by reclaim.
@@ -134,8 +130,18 @@ pub trait Replacement {
     fn rotate(&mut self, pages: &mut Pages, slot: Slot);
     /// Takes a page off its list, because it will be removed without a shadow.
     fn remove(&mut self, pages: &mut Pages, slot: Slot);
-    /// Programs' memory has changed.
+    /// Programs' memory is this now. Policies that look at files only have nothing to do.
     fn on_anonymous(&mut self, _anonymous: Anonymous) {}
+    /// Programs' memory, as it is after what was reclaimed of it.
+    fn anonymous(&self) -> Anonymous {
+        Anonymous::default()
+    }
+    /// A dirty page that kswapd's last round wants written by itself; it stays on its list. None where that is left to the flusher.
+    fn take_write(&mut self) -> Option<Slot> {
+        None
+    }
+    /// kswapd has reached the high mark.
+    fn on_balanced(&mut self) {}
     /// What it has done.
     fn stats(&self) -> &Stats;
     /// Panics where its state is wrong. Costs O(everything); for tests.
@@ -202,6 +208,15 @@ impl Replacement for AnyReplacement {
     fn on_anonymous(&mut self, anonymous: Anonymous) {
         each!(self, policy => policy.on_anonymous(anonymous));
     }
+    fn anonymous(&self) -> Anonymous {
+        each!(self, policy => policy.anonymous())
+    }
+    fn take_write(&mut self) -> Option<Slot> {
+        each!(self, policy => policy.take_write())
+    }
+    fn on_balanced(&mut self) {
+        each!(self, policy => policy.on_balanced());
+    }
     fn stats(&self) -> &Stats {
         each!(self, policy => policy.stats())
     }
@@ -211,6 +226,11 @@ impl Replacement for AnyReplacement {
 }
 
 impl Outcome {
+    /// Pages that were freed, files' and programs'.
+    pub const fn reclaimed(&self) -> u64 {
+        self.evicted + self.swapped
+    }
+
     /// Counts a page that reclaim may not take, and marks it to go soon after where it is being written or has to be.
     fn pass_on(&mut self, pages: &mut Pages, slot: Slot) {
         self.writeback += u64::from(pages.has(slot, Flags::WRITEBACK));
@@ -223,6 +243,7 @@ impl AddAssign for Outcome {
     fn add_assign(&mut self, other: Self) {
         self.scanned += other.scanned;
         self.evicted += other.evicted;
+        self.swapped += other.swapped;
         self.dirty += other.dirty;
         self.writeback += other.writeback;
         self.is_too_young |= other.is_too_young;

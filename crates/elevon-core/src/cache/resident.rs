@@ -5,7 +5,8 @@
 //! write; [`Resident::reclaim`] when [`Resident::free`] is too little; [`Resident::drop_page`] for all other ways out.
 //!
 //! Memory that others use is a count, [`Resident::set_reserved`]: it takes no particular frames, but as many of them may not be filled.
-//! When it grows, [`Resident::deficit`] says how many pages have to go.
+//! When it grows, [`Resident::deficit`] says how many pages have to go. Of what programs have, reclaim may put idle pages in zram
+//! ([`Resident::set_programs`]): then the count falls.
 //!
 //! Cost: that of the index and of the policy.
 
@@ -28,6 +29,7 @@ pub struct Resident {
     pages: Pages,
     policy: AnyReplacement,
     reserved: u64,
+    programs: Anonymous,
 }
 
 impl Resident {
@@ -36,7 +38,12 @@ impl Resident {
     /// # Panics
     /// Above [`super::pages::FRAMES_MAX`].
     pub fn new(frames: u64, config: &ReplacementConfig) -> Self {
-        Self { pages: Pages::new(frames), policy: AnyReplacement::new(config), reserved: 0 }
+        Self {
+            pages: Pages::new(frames),
+            policy: AnyReplacement::new(config),
+            reserved: 0,
+            programs: Anonymous::default(),
+        }
     }
 
     /// The page frames and the index.
@@ -124,6 +131,11 @@ impl Resident {
     pub fn evict(&mut self, now: Instant, request: Request, out: &mut Vec<Evicted>) -> Outcome {
         let outcome = self.policy.evict(now, &mut self.pages, request, out);
         self.pages.limit_shadows();
+        if outcome.swapped > 0 {
+            let before = core::mem::replace(&mut self.programs, self.policy.anonymous());
+            self.reserved += self.programs.swap.memory() - before.swap.memory();
+            self.reserved -= outcome.swapped;
+        }
         outcome
     }
 
@@ -136,13 +148,13 @@ impl Resident {
         };
         let mut total = Outcome::default();
         for priority in (last..=DEFAULT_PRIORITY).rev() {
-            if total.evicted >= want {
+            if total.reclaimed() >= want {
                 break;
             }
             if by == Reclaimer::Kswapd {
                 self.policy.age(now, &mut self.pages);
             }
-            total += self.evict(now, Request { want: want - total.evicted, priority, by }, out);
+            total += self.evict(now, Request { want: want - total.reclaimed(), priority, by }, out);
         }
         total
     }
@@ -153,13 +165,40 @@ impl Resident {
     }
 
     /// Others use `pages` of memory now. If that is more than what is free, [`Self::deficit`] pages have to be reclaimed.
+    /// What is neither idle nor zram counts as in use.
     pub fn set_reserved(&mut self, pages: u64) {
         self.reserved = pages;
+        let Anonymous { idle, swap, .. } = self.programs;
+        self.set_programs(Anonymous { touched: pages.saturating_sub(idle + swap.memory()), ..self.programs });
     }
 
-    /// Programs' memory by lists, for policies that weigh it against files'. It is not counted as reserved by itself.
-    pub fn set_anonymous(&mut self, anonymous: Anonymous) {
-        self.policy.on_anonymous(anonymous);
+    /// What programs have of the reserved memory, and where it may go. All of it is in [`Self::reserved`].
+    pub fn set_programs(&mut self, programs: Anonymous) {
+        self.programs = programs;
+        self.policy.on_anonymous(programs);
+    }
+
+    /// Programs' memory as it is now.
+    pub const fn programs(&self) -> &Anonymous {
+        &self.programs
+    }
+
+    /// Programs that did not run are ended: up to `pages` of idle memory are free. Answers how many.
+    pub fn kill(&mut self, pages: u64) -> u64 {
+        let freed = pages.min(self.programs.idle);
+        self.reserved -= freed;
+        self.set_programs(Anonymous { idle: self.programs.idle - freed, ..self.programs });
+        freed
+    }
+
+    /// A dirty page that kswapd's last round wants written by itself, if any.
+    pub fn take_write(&mut self) -> Option<Slot> {
+        self.policy.take_write()
+    }
+
+    /// kswapd has reached the high mark.
+    pub fn on_balanced(&mut self) {
+        self.policy.on_balanced();
     }
 
     /// Frames that may be filled.

@@ -35,6 +35,12 @@ pub const SETTINGS: &[Setting] = &[
         default: "0",
         help: "mglru: a generation younger than this is not evicted",
     },
+    Setting {
+        key: "swappiness",
+        unit: "0..200",
+        default: "60",
+        help: "programs' idle memory against files', where --memory has idle= and zram=; s3-fifo, sieve: no effect",
+    },
     Setting { key: "read_ahead_kb", unit: "KiB", default: "128", help: "readahead window of an open file" },
     Setting { key: "dirty_ratio", unit: "%", default: "20", help: "dirty share of memory where writers stop" },
     Setting { key: "dirty_background_ratio", unit: "%", default: "10", help: "dirty share where the flusher begins" },
@@ -117,6 +123,7 @@ impl CacheConfig {
                     }
                 }
             }
+            "swappiness" => self.swappiness = number(200, "a number up to 200")? as u8,
             "read_ahead_kb" => {
                 let kb = number(1 << 20, "KiB up to 1048576, a multiple of 4")?;
                 if !kb.is_multiple_of(4) {

@@ -4,12 +4,13 @@
 //! *min* he also waits. One zone, order-0 pages. As in Linux 6.1. Cost: O(1).
 
 use super::dirty::sqrt;
+use super::replace::DEFAULT_PRIORITY;
 use crate::units::{Bytes, Nanos, PAGE_SIZE};
 
 /// Pages that direct reclaim, and one batch of kswapd, is after.
 pub const RECLAIM_BATCH: u64 = 32;
-/// Where scanning begins: 1/4096 of a list at a time.
-pub const DEFAULT_PRIORITY: u8 = 12;
+/// How ready reclaim is to take programs' memory, unless something else is set.
+pub const SWAPPINESS: u8 = 60;
 /// Longest that reclaim waits for writeback to make progress.
 pub const WRITEBACK_THROTTLE: Nanos = Nanos::from_millis(100);
 
@@ -108,6 +109,7 @@ mod tests {
 
     const GIB: u64 = 1 << 30;
 
+    // G66
     #[test]
     fn g66_marks_of_one_zone() {
         for (gib, min, low, high) in [(1, 1024, 1286, 1548), (6, 2508, 4080, 5652), (8, 2896, 4993, 7090)] {

@@ -235,7 +235,7 @@ impl PageCache {
         Step::Done(Status::Ok)
     }
 
-    /// Drops pages `[first, end)` of a file that are clean and unused and that nobody maps.
+    /// Drops pages `[first, end)` of a file that are clean and unused and that nobody maps, and what evicted ones left.
     pub(super) fn invalidate(&mut self, file: FileId, first: u64, end: u64) {
         let mut at = first;
         while let Some((index, slot)) = self.resident.pages().next(file, at).filter(|&(index, _)| index < end) {
@@ -245,5 +245,6 @@ impl PageCache {
                 self.resident.drop_page(slot);
             }
         }
+        self.resident.pages_mut().forget(file, first, end);
     }
 }

@@ -183,6 +183,10 @@ pub struct CacheStats {
     pub kswapd_reclaimed: u64,
     /// Pages that kswapd looked at.
     pub kswapd_scanned: u64,
+    /// Dirty pages that kswapd wrote itself.
+    pub kswapd_written: u64,
+    /// Idle programs that were ended for their memory.
+    pub oom_kills: u64,
     /// Calls that ended because no memory could be found.
     pub out_of_memory: u64,
 }

@@ -127,6 +127,7 @@ impl PageCache {
                 return Step::Page(slot);
             }
         }
+        self.resident.pages_mut().forget(at.file, at.call.offset / PAGE_SIZE, at.end);
         Step::Done(Status::Ok)
     }
 
@@ -144,6 +145,7 @@ impl PageCache {
                 return Step::Page(slot);
             }
         }
+        self.resident.pages_mut().forget(at.file, first, u64::MAX);
         self.note_clean(at.file);
         Step::Done(Status::Ok)
     }

@@ -2,6 +2,7 @@ use super::*;
 use crate::ioprio::PrioClass;
 use alloc::vec;
 
+mod memory;
 mod oracle;
 
 const MIB: u64 = 1 << 20;

@@ -9,15 +9,13 @@ use core::cmp::Reverse;
 use super::{PageCache, PageFlags, Slot, Step};
 use crate::cache::bios::Source;
 use crate::cache::page_cache::stats::Cause;
+use crate::cache::watermark::WRITEBACK_THROTTLE;
 use crate::ioprio::PrioClass;
 use crate::op::{Flags, Op};
 use crate::units::{Instant, Nanos};
 
 /// Queues of the table.
 const QUEUES: usize = 256;
-/// Longest sleep for memory before it is looked for again.
-const MEMORY_RETRY: Nanos = crate::cache::watermark::WRITEBACK_THROTTLE;
-
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum For {
     Nothing,
@@ -132,7 +130,10 @@ impl PageCache {
             }
             Step::Memory => {
                 self.waiting.memory.push_back(call);
-                self.waiting.sleep(now, call, For::Memory, Some(now + MEMORY_RETRY));
+                // Where something is being written, that will help; else there is nothing to wait for but time.
+                let is_writing = self.resident.pages().writeback() > 0;
+                let span = if is_writing { WRITEBACK_THROTTLE } else { self.config.hz.span(1) };
+                self.waiting.sleep(now, call, For::Memory, Some(now + span));
             }
             Step::Pause(span) => self.waiting.sleep(now, call, For::Pause, Some(now + span)),
             Step::Flush => {

@@ -13,7 +13,7 @@ enum Step {
     Begin(usize),
     End(usize),
     Tag(u32, u64, u64),
-    Forget(u32, u64),
+    Forget(u32, u64, u64),
     Limit,
 }
 
@@ -30,7 +30,8 @@ fn step() -> impl Strategy<Value = Step> {
         2 => any::<usize>().prop_map(Step::Begin),
         2 => any::<usize>().prop_map(Step::End),
         1 => (0..3u32, index(), index()).prop_map(|(file, a, b)| Step::Tag(file, a.min(b), a.max(b))),
-        1 => (0..3u32, index()).prop_map(|(file, index)| Step::Forget(file, index)),
+        1 => (0..3u32, index(), index()).prop_map(|(file, a, b)| Step::Forget(file, a, b)),
+        1 => (0..3u32, index()).prop_map(|(file, a)| Step::Forget(file, a, a.saturating_add(3))),
         1 => Just(Step::Limit),
     ]
 }
@@ -92,9 +93,9 @@ impl Naive {
                 assert_eq!(pages.tag_to_write(FileId(file), first, last), dirty.len() as u64);
                 self.tags[2].extend(dirty);
             }
-            Step::Forget(file, index) => {
-                pages.forget(FileId(file), index);
-                self.shadows.remove(&(file, index));
+            Step::Forget(file, first, end) => {
+                pages.forget(FileId(file), first, end);
+                self.shadows.retain(|&(of, index), _| of != file || !(first..end).contains(&index));
             }
             Step::Limit => {
                 pages.limit_shadows();

@@ -328,25 +328,49 @@ impl Tree {
         self.free_empty(leaf);
     }
 
-    /// Forgets the shadow of an entry, if it holds one.
-    pub(super) fn forget(&mut self, file: FileId, index: u64) {
-        let leaf = self.leaf(file, index);
-        if leaf == NONE {
+    /// Forgets the shadows of the entries `[first, end)`.
+    pub(super) fn forget(&mut self, file: FileId, first: u64, end: u64) {
+        let root = self.files.get(file.0 as usize).map_or(NONE, |known| known.root);
+        if first < end && root != NONE && self.shadows > 0 {
+            self.forget_below(root, first, end - 1);
+        }
+    }
+
+    fn forget_below(&mut self, at: u32, first: u64, last: u64) {
+        let node = &self.nodes[at as usize];
+        let (base, shift) = (node.first(), SHIFT * node.level());
+        let low = if first <= base { 0 } else { (first - base) >> shift };
+        let high = if last < base { return } else { ((last - base) >> shift).min(WIDTH - 1) };
+        if low >= WIDTH {
             return;
         }
-        let offset = index & (WIDTH - 1);
-        if self.nodes[leaf as usize].shadows >> offset & 1 == 0 {
+        let range = u64::MAX << low & u64::MAX >> (WIDTH - 1 - high);
+        if shift == 0 {
+            return self.forget_in(at, range);
+        }
+        // A node goes with the last of its children, which is the last bit here.
+        let mut children = node.present & range;
+        while children != 0 {
+            let offset = children.trailing_zeros();
+            children &= children - 1;
+            let child = self.nodes[at as usize].entries[offset as usize] - 1;
+            self.forget_below(child, first, last);
+        }
+    }
+
+    fn forget_in(&mut self, leaf: u32, range: u64) {
+        let gone = self.nodes[leaf as usize].shadows & range;
+        if gone == 0 {
             return;
         }
-        if self.nodes[leaf as usize].is_only_shadows() {
-            self.unlist(leaf);
-        }
+        let was_listed = self.nodes[leaf as usize].is_only_shadows();
         let node = &mut self.nodes[leaf as usize];
-        node.entries[offset as usize] = 0;
-        node.shadows &= !(1 << offset);
-        self.shadows -= 1;
-        if self.nodes[leaf as usize].is_only_shadows() {
-            self.list(leaf);
+        (0..WIDTH).filter(|offset| gone >> offset & 1 != 0).for_each(|offset| node.entries[offset as usize] = 0);
+        node.shadows &= !gone;
+        let is_listed = node.is_only_shadows();
+        self.shadows -= u64::from(gone.count_ones());
+        if was_listed && !is_listed {
+            self.unlist(leaf);
         }
         self.free_empty(leaf);
     }

@@ -6,20 +6,27 @@
 //! active pages is active at once: with that much more inactive memory it would not have been evicted.
 //!
 //! Pages that are dirty or under writeback when reclaim meets them are marked and put on the active list; when their writeback is
-//! over, they are first in the queue.
+//! over, they are first in the queue. kswapd, once it has met a round of nothing but such pages, has those written that it meets again.
+//!
+//! Programs' pages are looked at where there is zram and swappiness is not 0: then in proportion to swappiness and to what reclaim of
+//! either type has cost, unless inactive file pages are plenty and easy (only files'), next to nothing is files' (only programs') or
+//! this is the last round (both in full); see `balance`.
 //!
 //! Cost: each operation O(1); reclaim O(1) for each page that it looks at.
 
+mod balance;
 #[cfg(test)]
 mod tests;
 
+use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
-use super::{Anonymous, Outcome, Replacement, Request, Stats, is_busy};
+use super::{Anonymous, Outcome, Reclaimer, Replacement, Request, Stats, is_busy};
 use crate::cache::pages::{Evicted, Flags, List, Pages, Place};
 use crate::cache::shadow::Shadow;
 use crate::cache::{Context, Slot};
 use crate::units::{Instant, PAGE_SIZE};
+use balance::Programs;
 
 const INACTIVE: u32 = 1;
 const ACTIVE: u32 = 2;
@@ -32,7 +39,14 @@ pub struct Classic {
     inactive: List,
     active: List,
     nonresident: u64,
-    anonymous: Anonymous,
+    /// Refaults that made a page active, and how many there were when reclaim last looked.
+    refaults: u64,
+    refaults_seen: u64,
+    programs: Programs,
+    /// kswapd has met a batch of dirty pages only, and free memory has not recovered since.
+    meets_dirty: bool,
+    /// Pages for kswapd's caller to write.
+    to_write: VecDeque<Slot>,
     stats: Stats,
 }
 
@@ -95,8 +109,8 @@ impl Classic {
 
     /// Active pages whose loss would have made room for a page to stay.
     fn refault_limit(&self) -> u64 {
-        let anonymous = self.anonymous.active + self.anonymous.inactive;
-        self.active.len() + if self.anonymous.has_swap { anonymous } else { 0 }
+        let has_swap = self.programs.anonymous.swap.free > 0;
+        self.active.len() + if has_swap { self.programs.len() } else { 0 }
     }
 
     fn refault(&mut self, pages: &mut Pages, slot: Slot, shadow: Shadow) -> bool {
@@ -105,10 +119,12 @@ impl Classic {
             return false;
         }
         self.nonresident += 1;
+        self.refaults += 1;
         self.stats.activated += 1;
         if shadow.is_workingset() {
             pages.set(slot, Flags::WORKINGSET);
             self.stats.restored += 1;
+            self.programs.note_restored(self.inactive.len() + self.active.len() + self.programs.len());
         }
         true
     }
@@ -160,8 +176,13 @@ impl Classic {
     }
 
     /// Looks at the tail of the inactive list.
-    fn shrink_inactive(&mut self, pages: &mut Pages, outcome: &mut Outcome, out: &mut Vec<Evicted>) {
+    fn shrink_inactive(&mut self, pages: &mut Pages, by: Reclaimer, outcome: &mut Outcome, out: &mut Vec<Evicted>) {
         let Some(slot) = self.inactive.tail() else { return };
+        let was_met = pages.has(slot, Flags::DIRTY) && pages.has(slot, Flags::RECLAIM);
+        if was_met && self.meets_dirty && by == Reclaimer::Kswapd && !pages.has(slot, Flags::LOCKED | Flags::WRITEBACK)
+        {
+            self.to_write.push_back(slot);
+        }
         self.take(pages, slot);
         self.stats.scanned += 1;
         outcome.scanned += 1;
@@ -213,16 +234,29 @@ impl Replacement for Classic {
 
     fn evict(&mut self, _now: Instant, pages: &mut Pages, request: Request, out: &mut Vec<Evicted>) -> Outcome {
         let mut total = Outcome::default();
-        let mut inactive = self.inactive.len() >> request.priority;
-        let mut active = self.active.len() >> request.priority;
-        while inactive + active > 0 && total.evicted < request.want {
+        let shares = self.shares(&request, pages.capacity());
+        self.refaults_seen = self.refaults;
+        self.to_write.clear();
+        let mut inactive = shares.amount(self.inactive.len(), shares.files, request.priority);
+        let mut active = shares.amount(self.active.len(), shares.files, request.priority);
+        let [mut programs, mut programs_active] = self.programs.amounts(shares, request.priority);
+        while inactive + active + programs + programs_active > 0 && total.reclaimed() < request.want {
+            // Each list has its batch before the round may end.
+            if programs + programs_active > 0 {
+                let (some, others) = (programs.min(BATCH), programs_active.min(BATCH));
+                (programs, programs_active) = (programs - some, programs_active - others);
+                self.shrink_programs(some, others, &mut total);
+            }
+            let before = total;
             for _ in 0..inactive.min(BATCH) {
                 inactive -= 1;
-                self.shrink_inactive(pages, &mut total, out);
+                self.shrink_inactive(pages, request.by, &mut total, out);
                 if total.evicted == request.want {
                     break;
                 }
             }
+            let looked_at = total.scanned - before.scanned;
+            self.meets_dirty |= looked_at > 0 && total.dirty - before.dirty == looked_at;
             let batch = active.min(BATCH);
             active -= batch;
             if self.is_inactive_low() {
@@ -247,7 +281,19 @@ impl Replacement for Classic {
     }
 
     fn on_anonymous(&mut self, anonymous: Anonymous) {
-        self.anonymous = anonymous;
+        self.programs = Programs::new(anonymous);
+    }
+
+    fn anonymous(&self) -> Anonymous {
+        self.programs.anonymous
+    }
+
+    fn take_write(&mut self) -> Option<Slot> {
+        self.to_write.pop_front()
+    }
+
+    fn on_balanced(&mut self) {
+        self.meets_dirty = false;
     }
 
     fn stats(&self) -> &Stats {
@@ -263,6 +309,7 @@ impl Replacement for Classic {
             }
         }
         assert_eq!(self.inactive.len() + self.active.len(), pages.used());
+        self.programs.self_check();
         let stats = &self.stats;
         assert_eq!(stats.inserted - stats.evicted - stats.removed, pages.used());
     }

@@ -16,26 +16,34 @@
 //! | ageing is due | by the sizes of the generations | when there are fewer than four |
 //!
 //! Simpler than the kernel: a promoted page changes lists at once, not when eviction meets it; the look around is at the 64 aligned
-//! indexes of the file; the walk reads one accessed bit a frame (no Bloom filters). Anonymous pages are not on the lists, so file pages
-//! are always the type that is evicted.
+//! indexes of the file; the walk reads one accessed bit a frame (no Bloom filters).
+//!
+//! Programs' memory has generations of its own, as counts ([`Anonymous`]), which matter while there is zram and swappiness is not 0.
+//! Which type a batch is taken from: programs', if their oldest generation is older (`mglru-6.1`), or swappiness is 200; files', if it
+//! is 1; else files', unless they come back more often than programs' pages do, each weighed by swappiness. A batch that finds nothing
+//! of its type takes the other. In `mglru-6.1` the oldest generations of both types end together, in `mglru-6.14` each by itself.
 //!
 //! Cost: insert and access O(1); eviction O(1) for each page it looks at (64 for one whose accessed bit is set); ageing O(frames / 64 +
 //! accessed pages), and O(size of the oldest generation) where a fifth would be made.
 
+mod programs;
 #[cfg(test)]
 mod tests;
 
 use alloc::vec::Vec;
 
 use super::control::{Control, TIERS};
-use super::{DEFAULT_PRIORITY, Outcome, Reclaimer, Replacement, Request, Stats, is_busy};
+use super::{Anonymous, DEFAULT_PRIORITY, Outcome, Reclaimer, Replacement, Request, Stats, is_busy};
 use crate::cache::pages::{Evicted, FIELD_MAX, Flags, List, Pages, Place};
 use crate::cache::shadow::Shadow;
 use crate::cache::{Context, Slot};
 use crate::units::{Instant, Nanos};
+use programs::Programs;
 
 /// Most generations.
 const GENERATIONS: u64 = 4;
+/// Pages of one type that are looked at before the type is chosen again.
+const BATCH: u64 = 64;
 /// Stamps keep so many of a sequence number's bits; two more are uses.
 const SEQ_MASK: u64 = (1 << 28) - 1;
 
@@ -59,6 +67,7 @@ pub struct Mglru {
     lists: [List; GENERATIONS as usize],
     births: [Instant; GENERATIONS as usize],
     control: Control,
+    programs: Programs,
     stats: Stats,
 }
 
@@ -79,6 +88,7 @@ impl Mglru {
             lists: Default::default(),
             births: Default::default(),
             control: Control::default(),
+            programs: Programs::default(),
             stats: Stats::default(),
         }
     }
@@ -210,6 +220,24 @@ impl Mglru {
         self.lists.iter().map(List::len).sum()
     }
 
+    /// Pages that reclaim is about, in all generations or in one.
+    fn evictable(&self, seq: Option<u64>) -> u64 {
+        let programs = self.programs.anonymous.is_reclaimable();
+        match seq {
+            Some(seq) => self.size(seq) + if programs { self.programs.size(seq) } else { 0 },
+            None => self.total() + if programs { self.programs.total() } else { 0 },
+        }
+    }
+
+    /// The oldest generation that counts when ageing is asked for.
+    fn oldest(&self) -> u64 {
+        match self.version {
+            _ if !self.programs.anonymous.is_reclaimable() => self.min_seq,
+            Version::V6_1 => self.programs.min_seq,
+            Version::V6_14 => self.programs.min_seq.min(self.min_seq),
+        }
+    }
+
     /// The oldest generation is over.
     fn advance(&mut self) {
         debug_assert!(self.lists[at(self.min_seq)].is_empty());
@@ -219,18 +247,36 @@ impl Mglru {
 
     /// Ends oldest generations that are empty, while more than two are left.
     fn drop_empty(&mut self) {
-        while self.min_seq + 2 <= self.max_seq && self.size(self.min_seq) == 0 {
-            self.advance();
+        loop {
+            let files = self.min_seq + 2 <= self.max_seq && self.size(self.min_seq) == 0;
+            let (seq, reclaimable) = (self.programs.min_seq, self.programs.anonymous.is_reclaimable());
+            let programs = reclaimable && seq + 2 <= self.max_seq && self.programs.size(seq) == 0;
+            let (files, programs) = match self.version {
+                Version::V6_1 if reclaimable && seq < self.min_seq => (false, programs),
+                Version::V6_1 if reclaimable => (files && programs, files && programs),
+                Version::V6_1 | Version::V6_14 => (files, programs),
+            };
+            if files {
+                self.advance();
+            }
+            if programs {
+                self.programs.advance();
+            }
+            if !files && !programs {
+                return;
+            }
         }
     }
 
     /// Whether a new generation is due.
     pub fn needs_ageing(&self) -> bool {
+        let oldest = self.oldest();
         match self.version {
-            Version::V6_14 => self.max_seq - self.min_seq + 1 < GENERATIONS,
-            Version::V6_1 if self.min_seq + 2 != self.max_seq => self.min_seq + 2 > self.max_seq,
+            Version::V6_14 => self.max_seq - oldest + 1 < GENERATIONS,
+            Version::V6_1 if oldest + 2 != self.max_seq => oldest + 2 > self.max_seq,
             Version::V6_1 => {
-                let (young, old, total) = (self.size(self.max_seq), self.size(self.min_seq), self.total());
+                let of = |seq| self.evictable(seq);
+                let (young, old, total) = (of(Some(self.max_seq)), of(Some(oldest)), of(None));
                 2 * young > total || 4 * old < total
             }
         }
@@ -245,6 +291,10 @@ impl Mglru {
                 bits &= bits - 1;
                 self.promote(pages, slot);
             }
+        }
+        self.programs.walk(self.max_seq);
+        if self.max_seq - self.programs.min_seq + 1 == GENERATIONS {
+            self.programs.advance();
         }
         if self.max_seq - self.min_seq + 1 == GENERATIONS {
             let mut oldest = core::mem::take(&mut self.lists[at(self.min_seq)]);
@@ -302,6 +352,37 @@ impl Mglru {
         self.stats.evicted += 1;
         outcome.evicted += 1;
         out.push(pages.remove(slot, Some(Shadow::new(stamp, is_workingset))));
+    }
+
+    /// A batch of the oldest generation of files' pages, up to `budget` looked at and `wanted` evicted in all.
+    fn scan_files(
+        &mut self,
+        pages: &mut Pages,
+        budget: u64,
+        wanted: u64,
+        outcome: &mut Outcome,
+        out: &mut Vec<Evicted>,
+    ) {
+        if self.min_seq + 2 > self.max_seq {
+            return;
+        }
+        let (protected, budget) = (self.control.tier(), budget.min(outcome.scanned + BATCH));
+        while outcome.scanned < budget && outcome.evicted < wanted {
+            let Some(slot) = self.lists[at(self.min_seq)].tail() else { return };
+            self.scan(pages, slot, protected, outcome, out);
+        }
+    }
+
+    /// A batch of the oldest generation of programs' pages.
+    fn scan_programs(&mut self, count: u64, outcome: &mut Outcome) {
+        if self.programs.min_seq + 2 > self.max_seq {
+            return;
+        }
+        let (scanned, swapped) = self.programs.scan(count, self.max_seq);
+        outcome.scanned += scanned;
+        outcome.swapped += swapped;
+        self.stats.scanned += scanned;
+        self.stats.swapped += swapped;
     }
 
     /// A page that was to go has been used: it stays, and so do those of its neighbours that have.
@@ -382,15 +463,25 @@ impl Replacement for Mglru {
         if self.needs_ageing() && request.by == Reclaimer::Direct && request.priority < DEFAULT_PRIORITY {
             self.new_generation(now, pages);
         }
-        let budget = self.total() >> request.priority;
-        let mut protected = self.control.tier();
-        while outcome.scanned < budget && outcome.evicted < request.want && self.min_seq + 2 <= self.max_seq {
-            match self.lists[at(self.min_seq)].tail() {
-                Some(slot) => self.scan(pages, slot, protected, &mut outcome, out),
-                None => {
-                    self.advance();
-                    protected = self.control.tier();
-                }
+        let budget = self.evictable(None) >> request.priority;
+        while outcome.scanned < budget && outcome.reclaimed() < request.want {
+            let count = BATCH.min(budget - outcome.scanned).min(request.want - outcome.reclaimed());
+            self.drop_empty();
+            let files = self.control.position(0, 200 - u64::from(self.programs.anonymous.swappiness));
+            let before = outcome.scanned;
+            let is_programs = self.programs.go_first(self.version, self.min_seq, files);
+            if is_programs {
+                self.scan_programs(count, &mut outcome);
+            }
+            if outcome.scanned == before {
+                let wanted = outcome.evicted + (request.want - outcome.reclaimed());
+                self.scan_files(pages, budget, wanted, &mut outcome, out);
+            }
+            if outcome.scanned == before && !is_programs && self.programs.anonymous.is_reclaimable() {
+                self.scan_programs(count, &mut outcome);
+            }
+            if outcome.scanned == before {
+                break;
             }
         }
         self.drop_empty();
@@ -417,6 +508,14 @@ impl Replacement for Mglru {
         self.stats.removed += 1;
     }
 
+    fn on_anonymous(&mut self, anonymous: Anonymous) {
+        self.programs = Programs::new(anonymous, self.min_seq, self.max_seq);
+    }
+
+    fn anonymous(&self) -> Anonymous {
+        self.programs.anonymous
+    }
+
     fn stats(&self) -> &Stats {
         &self.stats
     }
@@ -430,6 +529,8 @@ impl Replacement for Mglru {
             list.iter(pages).for_each(|slot| assert_eq!(pages.list_tag(slot) as usize, index + 1));
         }
         assert_eq!(self.total(), pages.used());
+        self.programs.self_check(self.max_seq);
+        assert!(self.version == Version::V6_14 || self.programs.min_seq <= self.min_seq);
         let stats = &self.stats;
         assert_eq!(stats.inserted - stats.evicted - stats.removed, pages.used());
         assert_eq!(stats.evicted_by_tier.iter().sum::<u64>(), stats.evicted);

@@ -1,5 +1,8 @@
 //! Each policy against a naive model: plain vectors of pages, searched from end to end, that follow the tables of rules one by one.
 
+mod programs;
+mod textbook;
+
 use alloc::collections::BTreeMap;
 use alloc::vec;
 use alloc::vec::Vec;
@@ -121,7 +124,7 @@ impl Naive {
         match self.name {
             "classic" => {
                 let anonymous = self.anonymous;
-                let swap = if anonymous.has_swap { anonymous.active + anonymous.inactive } else { 0 };
+                let swap = if anonymous.swap.free > 0 { anonymous.touched + anonymous.idle } else { 0 };
                 let near = shadow.filter(|shadow| self.clock - shadow.0 <= self.len(ACTIVE) + swap);
                 if let Some((_, bit)) = near {
                     self.clock += 1;
@@ -433,16 +436,18 @@ impl Naive {
             self.generation();
         }
         let (mut scanned, budget) = (0, self.pages.len() as u64 >> request.priority);
-        let mut limit = self.limit();
+        // What is protected is judged anew for each generation, and for every 64 pages.
+        let (mut limit, mut left) = (self.limit(), 64);
         while scanned < budget && !self.done(start, request) && self.max_seq - self.min_seq >= 2 {
             match self.lists.get(&self.min_seq).and_then(|list| list.first()) {
-                Some(&key) => {
-                    scanned += 1;
+                Some(&key) if left > 0 => {
+                    (scanned, left) = (scanned + 1, left - 1);
                     self.mglru_tail(key, limit);
                 }
+                Some(_) => (limit, left) = (self.limit(), 64),
                 None => {
                     self.advance();
-                    limit = self.limit();
+                    (limit, left) = (self.limit(), 64);
                 }
             }
         }
@@ -610,8 +615,11 @@ impl Pair {
                 self.naive.age();
             }
             Step::Swap(pages, has_swap) => {
-                self.naive.anonymous = Anonymous { active: pages, inactive: pages / 2, has_swap };
-                self.memory.set_anonymous(self.naive.anonymous);
+                // With swappiness 0 they are only looked at to judge refaults.
+                let swap = Swap { free: u64::from(has_swap), used: 0 };
+                let anonymous = Anonymous { touched: pages, idle: pages / 2, swap, swappiness: 0, high: 0 };
+                self.naive.anonymous = anonymous;
+                self.memory.set_programs(anonymous);
             }
             Step::Dirty(at)
             | Step::Begin(at)

@@ -16,6 +16,7 @@ fn evict_all(memory: &mut Resident) -> Vec<Evicted> {
     out
 }
 
+// G38
 #[test]
 fn an_insertion_for_a_write_judges_no_refault() {
     for (context, refaults) in [(Context::Fault, 1), (Context::Write, 0)] {
@@ -34,6 +35,7 @@ fn an_insertion_for_a_write_judges_no_refault() {
     }
 }
 
+// G39
 #[test]
 fn dropped_pages_leave_no_shadow() {
     for policy in POLICIES {

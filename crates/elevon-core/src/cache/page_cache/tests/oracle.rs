@@ -52,6 +52,9 @@ impl World {
             config.write_mode = write_mode;
             config.activity = Activity::PageExact;
             config.reserved = Bytes::new(MIB);
+            if seed % 3 == 1 {
+                (config.idle, config.zram) = (Bytes::new(MIB / 2), Bytes::new(MIB / 4));
+            }
             if seed % 2 == 1 {
                 config.rules = Kernel::V6_18.rules();
             }

@@ -3,6 +3,7 @@ use alloc::vec::Vec;
 use super::*;
 use crate::cache::FileId;
 use crate::cache::pages::Entry;
+use crate::cache::replace::Swap;
 
 struct Bed {
     mglru: Mglru,
@@ -15,6 +16,7 @@ impl Bed {
     fn new(version: Version, min_seq: u64, max_seq: u64) -> Self {
         let mut mglru = Mglru::new(version, Nanos::ZERO);
         (mglru.min_seq, mglru.max_seq) = (min_seq, max_seq);
+        mglru.on_anonymous(Anonymous::default());
         Self { mglru, pages: Pages::new(2000), out: Vec::new(), next: 0 }
     }
     fn insert_at(&mut self, index: u64, context: Context) -> Slot {
@@ -64,10 +66,12 @@ fn refault(version: Version, uses: u32, context: Context, min_seq: u64) -> (Bed,
     assert_eq!(bed.evict(1).evicted, 1);
     let Entry::Shadow(shadow) = bed.pages.entry(FileId(0), 0) else { panic!("no shadow") };
     (bed.mglru.min_seq, bed.mglru.max_seq) = (min_seq, min_seq + 2);
+    bed.mglru.on_anonymous(Anonymous::default());
     let slot = bed.insert_at(0, context);
     (bed, slot, shadow)
 }
 
+// G43
 #[test]
 fn uses_by_descriptor() {
     let table = [
@@ -105,6 +109,7 @@ fn writes_and_readahead_are_no_uses() {
     assert_eq!(bed.state(slot), (false, false, 0));
 }
 
+// G41, G42
 #[test]
 fn where_new_pages_go() {
     let mut bed = Bed::new(Version::V6_1, 0, 3);
@@ -115,6 +120,7 @@ fn where_new_pages_go() {
     assert_eq!((bed.seq(read), bed.seq(fault)), (1, 3));
 }
 
+// G33
 #[test]
 fn recent_refault_in_a_fault() {
     let (bed, slot, shadow) = refault(Version::V6_1, 1, Context::Fault, 7);
@@ -123,6 +129,7 @@ fn recent_refault_in_a_fault() {
     assert_eq!(bed.mglru.control.refaulted, [1, 0, 0, 0]);
 }
 
+// G34
 #[test]
 fn refault_one_generation_later() {
     let (bed, slot, _) = refault(Version::V6_1, 1, Context::Fault, 8);
@@ -130,6 +137,7 @@ fn refault_one_generation_later() {
     assert_eq!(bed.mglru.control.refaulted, [0; 4]);
 }
 
+// G35, G36, G37
 #[test]
 fn recent_refaults_by_descriptor() {
     let (bed, slot, _) = refault(Version::V6_1, 1, Context::Read, 7);
@@ -155,6 +163,7 @@ fn pages_used_most_are_always_protected() {
     assert_eq!(bed.mglru.stats.protected_by_tier, [0, 0, 0, 1]);
 }
 
+// G40
 #[test]
 fn reworked_refaults() {
     let (bed, slot, _) = refault(Version::V6_14, 1, Context::Fault, 7);
@@ -180,6 +189,7 @@ fn reworked_refaults() {
     assert_eq!((bed.state(slot).1, bed.mglru.stats.restored), (true, 1));
 }
 
+// G47
 #[test]
 fn when_ageing_is_due() {
     for (sizes, is_due) in [([100, 500, 400], true), ([300, 400, 300], false), ([300, 199, 501], true)] {
@@ -248,7 +258,7 @@ fn busy_pages_pass_to_the_next_generation() {
     bed.pages.begin_writeback(slots[2]);
     bed.pages.pin(slots[3]);
     let outcome = bed.evict(1);
-    assert_eq!(outcome, Outcome { scanned: 5, evicted: 1, dirty: 1, writeback: 1, is_too_young: false });
+    assert_eq!(outcome, Outcome { scanned: 5, evicted: 1, dirty: 1, writeback: 1, ..Outcome::default() });
     assert_eq!([0, 1, 2, 3].map(|at: usize| bed.seq(slots[at])), [2, 2, 2, 3]);
     assert!([0, 1, 2].iter().all(|&at: &usize| bed.pages.has(slots[at], Flags::RECLAIM)));
     assert_eq!(bed.out[0].slot, slots[4]);
@@ -286,5 +296,98 @@ fn direct_reclaim_ages_under_pressure_only() {
         let request = Request { want: 1, priority, by };
         bed.mglru.evict(Instant::ZERO, &mut bed.pages, request, &mut bed.out);
         assert_eq!(bed.mglru.stats.generations, generations, "{by:?} at {priority}");
+    }
+}
+
+/// So many programs' pages in use and idle, with zram for the idle ones, beside a hundred of a file in the oldest generation.
+fn with_programs(version: Version, touched: u64, idle: u64, swappiness: u8) -> Bed {
+    let mut bed = Bed::new(version, 1, 3);
+    bed.fill(1, 100);
+    let swap = Swap { free: idle, used: 0 };
+    bed.mglru.on_anonymous(Anonymous { touched, idle, swap, swappiness, high: 0 });
+    bed
+}
+
+// G45, G46
+#[test]
+fn the_type_that_comes_back_less_goes() {
+    for (refaulted, total, programs_go) in [(100, 2000, false), (1000, 1000, true)] {
+        let mut bed = with_programs(Version::V6_1, 0, 100, 60);
+        (bed.mglru.control.refaulted[0], bed.mglru.control.evicted[0]) = (refaulted, total);
+        // Programs: 200 of 1000 came back, and 100 of 1000.
+        let set = if programs_go { 100 } else { 200 };
+        bed.mglru.programs.set_counts(set, 1000);
+        let files = bed.mglru.control.position(0, 140);
+        assert_eq!(bed.mglru.programs.go_first(Version::V6_1, 1, files), programs_go);
+    }
+}
+
+#[test]
+fn swappiness_at_its_ends() {
+    for (swappiness, evicted, swapped) in [(0, 10, 0), (1, 10, 0), (200, 0, 10)] {
+        for version in [Version::V6_1, Version::V6_14] {
+            let mut bed = with_programs(version, 0, 100, swappiness);
+            bed.mglru.programs.move_all(3, 1);
+            // Files come back always.
+            (bed.mglru.control.refaulted[0], bed.mglru.control.evicted[0]) = (1000, 1000);
+            let outcome = bed.evict(10);
+            assert_eq!((outcome.evicted, outcome.swapped), (evicted, swapped), "{version:?} {swappiness}");
+        }
+    }
+    // Programs that are older go first, but for swappiness 0; the reworked one looks at the counts alone.
+    for (version, swappiness, is_first) in
+        [(Version::V6_1, 1, true), (Version::V6_1, 0, false), (Version::V6_14, 1, false)]
+    {
+        let bed = with_programs(version, 0, 100, swappiness);
+        assert_eq!(bed.mglru.programs.go_first(version, 2, bed.mglru.control.position(0, 1)), is_first);
+    }
+}
+
+#[test]
+fn both_types_end_their_oldest_generation_together_or_not() {
+    for (version, min_seq) in [(Version::V6_1, 0), (Version::V6_14, 1)] {
+        let mut bed = Bed::new(version, 0, 3);
+        bed.fill(1, 10);
+        let swap = Swap { free: 10, used: 0 };
+        bed.mglru.on_anonymous(Anonymous { touched: 0, idle: 10, swap, swappiness: 1, high: 0 });
+        bed.mglru.programs.move_all(3, 0);
+        bed.mglru.drop_empty();
+        assert_eq!((bed.mglru.min_seq, bed.mglru.programs.min_seq), (min_seq, 0), "{version:?}");
+        bed.mglru.self_check(&bed.pages);
+        // Nothing of files is in the oldest generation: in 6.1 programs' pages go though swappiness is 1.
+        let outcome = bed.evict(4);
+        let expected = if version == Version::V6_1 { (0, 4) } else { (4, 0) };
+        assert_eq!((outcome.evicted, outcome.swapped), expected, "{version:?}");
+        // zram is full: files go on alone, and programs' oldest stays behind.
+        bed.mglru.programs.anonymous.swap.free = 0;
+        bed.evict(100);
+        assert!(bed.mglru.min_seq >= 1 && bed.mglru.programs.min_seq == 0 && bed.mglru.size(1) == 0);
+    }
+}
+
+#[test]
+fn eviction_and_the_walk_find_programs_that_run() {
+    let mut bed = with_programs(Version::V6_1, 60, 40, 200);
+    assert_eq!((bed.mglru.programs.size(2), bed.mglru.programs.size(3)), (100, 0));
+    bed.mglru.programs.move_all(3, 1);
+    let outcome = bed.evict(20);
+    assert_eq!(outcome.swapped, 20);
+    let left = bed.mglru.anonymous();
+    assert_eq!((left.touched, left.idle, left.swap.used), (60, 20, 20));
+    assert_eq!(bed.mglru.programs.size(3), outcome.scanned - 20, "those in use are the youngest now");
+    bed.new_generation();
+    assert_eq!((bed.mglru.programs.size(4), bed.mglru.programs.size(3)), (0, 60));
+}
+
+#[test]
+fn ageing_counts_programs_where_they_can_go() {
+    for (free, is_due) in [(0, false), (1, true)] {
+        let mut bed = Bed::new(Version::V6_1, 1, 3);
+        (1..).zip([300, 400, 300]).for_each(|(seq, count)| bed.fill(seq, count));
+        assert!(!bed.mglru.needs_ageing());
+        let swap = Swap { free, used: 0 };
+        bed.mglru.on_anonymous(Anonymous { touched: 250, idle: 0, swap, swappiness: 60, high: 0 });
+        // 4 · 300 < 1250.
+        assert_eq!(bed.mglru.needs_ageing(), is_due);
     }
 }

@@ -1,0 +1,126 @@
+//! Programs' own memory, as far as reclaim has to know it: how many pages are in use, and how many are not.
+//!
+//! Pages *in use* have been touched whenever reclaim looks; *idle* ones never are again. Of one kind all pages are alike, so a list of
+//! them is two counts ([`Population`]), and what is taken from it has both kinds in the list's proportion. Where there is room in
+//! compressed memory (zram), a policy may choose idle pages instead of files'; without, programs' memory stays where it is and only
+//! files' pages are looked at. Nothing is read back, and no time passes for compression: the model knows no CPU time of the kernel's.
+//!
+//! Cost: everything O(1), however many pages.
+
+/// Pages in zram take one of memory in so many.
+pub const ZRAM_RATIO: u64 = 3;
+
+/// Programs' memory, in pages, and where it may go.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Anonymous {
+    /// In use.
+    pub touched: u64,
+    /// Not in use, and in memory.
+    pub idle: u64,
+    /// What may still be put in zram, and what is there.
+    pub swap: Swap,
+    /// How ready reclaim is to take it: 0 (only files' pages) to 200 (only this); 100: as files'. As the kernel's sysctl.
+    pub swappiness: u8,
+    /// The high mark of free memory: files are left alone if they and what is free come to no more.
+    pub high: u64,
+}
+
+/// Room for swapped pages.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Swap {
+    /// Pages that it will still take.
+    pub free: u64,
+    /// Pages in it.
+    pub used: u64,
+}
+
+impl Swap {
+    /// Memory that it takes itself, in pages.
+    pub const fn memory(&self) -> u64 {
+        self.used.div_ceil(ZRAM_RATIO)
+    }
+
+    /// Takes up to `idle` pages; answers how many.
+    pub(super) fn take(&mut self, idle: u64) -> u64 {
+        let taken = idle.min(self.free);
+        self.free -= taken;
+        self.used += taken;
+        taken
+    }
+}
+
+impl Anonymous {
+    /// Whether any of it may be reclaimed.
+    pub(super) const fn is_reclaimable(&self) -> bool {
+        self.swap.free > 0 && self.swappiness > 0
+    }
+
+    /// Whether nearly all memory is programs': what files have and what is free, of `capacity` pages, is no more than the high mark.
+    pub(super) const fn leaves_little(&self, capacity: u64) -> bool {
+        capacity.saturating_sub(self.touched + self.idle + self.swap.memory()) <= self.high
+    }
+}
+
+/// A list of programs' pages.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Population {
+    pub(super) touched: u64,
+    pub(super) idle: u64,
+}
+
+impl Population {
+    pub(super) const fn len(self) -> u64 {
+        self.touched + self.idle
+    }
+
+    /// Takes up to `count` pages off the list, both kinds by their shares, rounded so that idle ones are found rather late than early.
+    pub(super) fn take(&mut self, count: u64) -> Self {
+        let count = count.min(self.len());
+        if count == 0 {
+            return Self::default();
+        }
+        let idle = (u128::from(count) * u128::from(self.idle) / u128::from(self.len())) as u64;
+        let part = Self { touched: count - idle, idle };
+        self.touched -= part.touched;
+        self.idle -= part.idle;
+        part
+    }
+
+    pub(super) fn add(&mut self, other: Self) {
+        self.touched += other.touched;
+        self.idle += other.idle;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_part_has_both_kinds_by_their_shares() {
+        let mut list = Population { touched: 70, idle: 30 };
+        assert_eq!(list.take(10), Population { touched: 7, idle: 3 });
+        assert_eq!(list.take(1), Population { touched: 1, idle: 0 });
+        assert_eq!((list.take(1000), list.len()), (Population { touched: 62, idle: 27 }, 0));
+        assert_eq!(list.take(5), Population::default());
+        for (touched, idle) in [(0, 9), (9, 0), (1, 1), (5, 17)] {
+            for count in 0..30 {
+                let mut list = Population { touched, idle };
+                let part = list.take(count);
+                assert_eq!(part.len(), count.min(touched + idle));
+                list.add(part);
+                assert_eq!(list, Population { touched, idle });
+            }
+        }
+    }
+
+    #[test]
+    fn zram_fills_and_takes_a_third() {
+        let mut swap = Swap { free: 10, used: 0 };
+        assert_eq!((swap.take(7), swap.memory(), swap.take(7), swap.free, swap.memory()), (7, 3, 3, 0, 4));
+        let programs = |swap, swappiness| Anonymous { touched: 50, idle: 40, swap, swappiness, high: 8 };
+        assert!(!programs(swap, 60).is_reclaimable() && !programs(Swap { free: 1, used: 0 }, 0).is_reclaimable());
+        assert!(programs(Swap { free: 1, used: 0 }, 1).is_reclaimable());
+        assert!(programs(swap, 60).leaves_little(102) && !programs(swap, 60).leaves_little(103));
+    }
+}
