@@ -35,8 +35,9 @@ pub(crate) fn memory(data: &[u8]) {
             let rows = planned.rows();
             if let Memory::Simulated(_) = memory {
                 let value = |key| rows.iter().find(|row| row.0 == key).expect("listed").1.as_str();
-                let others = if others.is_zero() { String::new() } else { format!(",others={}", value("others")) };
-                let memory = format!("{}{others}", value("memory"));
+                let is_part = |row: &&(&str, String)| ["others", "idle", "zram"].contains(&row.0) && row.1 != "0KiB";
+                let parts: Vec<_> = rows.iter().filter(is_part).map(|(key, value)| format!(",{key}={value}")).collect();
+                let memory = format!("{}{}", value("memory"), parts.concat());
                 let settings: Vec<_> = rows[2..].iter().map(|(key, value)| owned((key, value))).collect();
                 let Ok(Some(again)) = plan(Memory::Simulated(&memory), &settings) else {
                     panic!("{memory} {settings:?}")
