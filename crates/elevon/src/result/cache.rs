@@ -73,6 +73,9 @@ fn vmstat(cached: &Cached) -> Vec<(String, u64)> {
         ("pgsteal_kswapd", stats.kswapd_reclaimed),
         ("pgsteal_direct", stats.direct_reclaimed),
         ("allocstall", stats.direct_reclaims),
+        ("nr_vmscan_write", stats.kswapd_written),
+        ("pswpout", policy.swapped),
+        ("oom_kill", stats.oom_kills),
         ("workingset_refault_file", policy.refaulted),
         ("workingset_restore_file", policy.restored),
     ];
