@@ -14,7 +14,7 @@
 //! A task makes one call at a time. Files lie in one piece on the device. What a call does is cut by its kind: `read`, `fault`,
 //! `write`, `sync`; `reclaim` finds memory for it, and `flush` is the flusher's hand. As in Linux 6.1 but for what
 //! [`Rules`] says of later ones. Not modelled: metadata and journals (an fsync ends with a flush), page tables of single processes (a
-//! page is mapped for all or none), swap, several devices behind one cache.
+//! page is mapped for all or none), swap to a device, several devices behind one cache.
 //!
 //! Cost: a hit is O(1) a page; a miss O(1) a page and a bio more. Nothing is allocated per I/O once tables have grown.
 
