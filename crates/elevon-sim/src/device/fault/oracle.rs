@@ -8,6 +8,7 @@
 //! The oracle lives with the host: it sees commands and completions, never the device.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 use elevon_core::driver::Command;
 use elevon_core::op::{Flags, Op};
@@ -44,13 +45,17 @@ pub struct Oracle {
     /// Counts what the host sees: its order of events.
     clock: u64,
     writes: BTreeMap<u64, Vec<Write>>,
+    /// Writes that ended well and are not durable, by the clock then: generation and blocks. A flush looks at these alone, not at
+    /// every block that was ever written.
+    volatile: BTreeMap<u64, (u64, Range<u64>)>,
     flushes: BTreeMap<u64, u64>,
 }
 
 impl Oracle {
     /// For a device of that logical block size, with or without a volatile cache, as its description says.
     pub fn new(block_size: u32, volatile_cache: bool) -> Self {
-        Self { block_size, volatile_cache, clock: 0, writes: BTreeMap::new(), flushes: BTreeMap::new() }
+        let (writes, volatile, flushes) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
+        Self { block_size, volatile_cache, clock: 0, writes, volatile, flushes }
     }
 
     /// A command was taken by the device.
@@ -77,13 +82,19 @@ impl Oracle {
         self.clock += 1;
         if let Some(sent) = self.flushes.remove(&command.sequence) {
             if status.is_ok() {
-                for writes in self.writes.values_mut() {
-                    writes.iter_mut().filter(|w| w.ok && w.ended < sent).for_each(|w| w.durable = true);
-                    prune(writes);
+                let later = self.volatile.split_off(&sent);
+                for (generation, blocks) in std::mem::replace(&mut self.volatile, later).into_values() {
+                    for (_, writes) in self.writes.range_mut(blocks) {
+                        writes.iter_mut().filter(|w| w.generation == generation).for_each(|w| w.durable = true);
+                        prune(writes);
+                    }
                 }
             }
         } else if changes(command.op) {
             let through = !self.volatile_cache || command.flags.contains(Flags::FUA);
+            if status.is_ok() && !through {
+                self.volatile.insert(self.clock, (command.sequence + 1, blocks(command, self.block_size)));
+            }
             for block in blocks(command, self.block_size) {
                 let Some(writes) = self.writes.get_mut(&block) else { continue };
                 for write in writes.iter_mut().filter(|w| w.generation == command.sequence + 1) {
@@ -123,6 +134,7 @@ impl Oracle {
             (generation > 0).then(|| (block, vec![write]))
         };
         self.writes = left.iter().filter_map(settled).collect();
+        self.volatile.clear();
         self.flushes.clear();
         Ok(())
     }
