@@ -201,6 +201,8 @@ pub struct Counts {
     pub raised: u64,
     /// Bios that became less urgent, which only the seed does.
     pub demoted: u64,
+    /// Bytes of bios that `page-exact` made RT: what the budget bounds.
+    pub promoted_bytes: u64,
     /// Bios that the budget kept from RT.
     pub promotion_denied: u64,
     /// Bytes of all bios.
@@ -295,6 +297,7 @@ impl Promoter {
             self.counts[origin as usize].promotion_denied += 1;
             return bio;
         }
+        self.counts[origin as usize].promoted_bytes += if to_rt { share.total().get() } else { 0 };
         decided
     }
 

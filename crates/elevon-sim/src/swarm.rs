@@ -1,17 +1,23 @@
 //! The swarm: one seed draws a device, limits, kernel, scheduler, faults, memory and jobs, and everything that must hold is
 //! held against the run.
 //!
+//! In half of the seeds the jobs go through a page cache on a machine with little memory, beside programs that are no jobs; then what
+//! pages and device hold is held against a shadow of it.
+//!
 //! Phase one runs under faults and, now and then, a cut of power; phase two without faults must make progress to its end.
 //! Checkers (one property each) live apart from the system: they see what passes the border to the device, the events and
 //! the results. A seed that fails is replayed by its number. Everything runs in virtual time; the same seed gives the same
 //! events, which is itself checked by running a seed twice.
 
+mod cache;
 mod checkers;
 mod plan;
+mod shadow;
 mod tenants;
 #[cfg(test)]
 mod tests;
 
+pub use cache::DrawnCache;
 pub use checkers::Violation;
 pub use plan::Plan;
 pub use tenants::Drawn;
@@ -21,18 +27,23 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 
+use elevon_core::activity::Activity;
+use elevon_core::cache::Slot;
+use elevon_core::cache::dirty::Hz;
+use elevon_core::cache::page_cache::{ByteCopy, CacheConfig};
 use elevon_core::driver::{Accept, Command, Completion, Driver, Pieces, TimeoutAction};
 use elevon_core::event::{Event, EventKind};
-use elevon_core::ioprio::PrioPolicy;
+use elevon_core::ioprio::{PrioClass, PrioPolicy};
 use elevon_core::op::Op;
-use elevon_core::stack::Stack;
+use elevon_core::stack::{Io, Stack};
 use elevon_core::status::Status;
-use elevon_core::units::{Bytes, Instant, Nanos, RequestId, TenantId};
+use elevon_core::units::{Bytes, Instant, Nanos, RequestId, TaskId, TenantId};
 use elevon_formats::fio::{MemorySource, ParsedJobs, parse, render};
 use elevon_workload::backend::Backend;
+use elevon_workload::cached::Cached;
 use elevon_workload::jobs::{Jobs, JobsOptions};
 use elevon_workload::process::CpuCost;
-use elevon_workload::run::{Observer, Outcome, run};
+use elevon_workload::run::{Observer, Outcome, run, run_cached};
 use elevon_workload::settings::Settings;
 use elevon_workload::tenants::tenant_of;
 
@@ -42,8 +53,10 @@ use crate::device::{AnyDevice, Description, Device, Fault};
 use crate::memory::{Memory, MemoryModel};
 use crate::profiles::open;
 use crate::simulation::Simulation;
+use cache::{SeenCache, Strangers};
 use checkers::{Checks, End, Issued, World, ensure};
 use plan::{Dice, tunable_value};
+use shadow::{Manner, Shadow, User};
 use tenants::Seen;
 
 /// What a run without a violation came to.
@@ -79,6 +92,26 @@ enum Sabotage {
     LyingFlush,
     /// They see a rule, a ledger, a count of rules, an I/O that is not there.
     Sees(Wrong),
+    /// A copy into a frame is not made.
+    LoseCopy,
+    /// The device loses writes that it said were made.
+    ForgetWrite,
+    /// Pieces that went well are not counted.
+    MissPiece,
+    /// What the device reads does not get into memory.
+    GarbleRead,
+    /// Programs are not told of errors.
+    SwallowError,
+    /// They are told of some that were none.
+    InventError,
+    /// What is being written changes meanwhile.
+    ChangeFrame,
+    /// Bios of the cache seem RT.
+    Promote,
+    /// Bios of the cache seem idle.
+    Demote,
+    /// A few steps at an instant are too many.
+    Impatience,
     /// The events lack one of this kind, the one of that number among them; 0 for all.
     Lacks(&'static str, u64),
 }
@@ -97,6 +130,16 @@ enum Wrong {
     Nanosecond,
     /// An I/O more.
     Call,
+    /// Half of the memory.
+    HalfMemory,
+    /// A dirty limit of nothing.
+    NoDirtyLimit,
+    /// Eight times the bytes that became RT by their content.
+    MorePromoted,
+    /// A page more that was read.
+    MoreTraffic,
+    /// A page more that became dirty.
+    MoreDirtied,
 }
 
 /// Runs a seed twice, and compares.
@@ -152,15 +195,26 @@ fn run_with(plan: &Plan, only: Option<&str>, sabotage: Option<Sabotage>) -> Resu
         largest_bio: 0,
         slices: slices(plan, stack.limits().rotational),
         conserves: false,
+        bios: BTreeMap::new(),
+        activity: Activity::Off,
+        writers: 0,
+        truncates: plan.cache.as_ref().is_some_and(|cache| cache.truncates),
+        is_impatient: sabotage == Some(Sabotage::Impatience),
     };
     let checks = Rc::new(RefCell::new(Checks::new(world, only)));
+    let of_cache = plan.cache.as_ref().map(|cache| cache.config(stack.config()));
+    if let (Some(config), Some(cache)) = (&of_cache, &plan.cache) {
+        let frames = (config.memory.get() / 4096) as usize;
+        checks.borrow_mut().cast(Shadow::new(frames, cache.has_bytes, cache.writes_through(), sabotage));
+        checks.borrow_mut().world.activity = config.activity;
+    }
     let mut settings = Settings::default();
     let mut border = Border::new(plan, device, &description, Rc::clone(&checks), sabotage);
     for phase in 0..2 {
         if phase == 1 {
             border.heal();
         }
-        run_phase(plan, phase, &description, &mut stack, &mut border, &mut settings, &checks);
+        run_phase(plan, phase, &of_cache, &mut stack, &mut border, &mut settings, &checks);
         if let Some(violation) = checks.borrow().violation.clone() {
             return Err(violation);
         }
@@ -213,13 +267,14 @@ fn jobs_of(text: &str) -> ParsedJobs {
 fn run_phase(
     plan: &Plan,
     phase: usize,
-    description: &Description,
+    of_cache: &Option<CacheConfig>,
     stack: &mut Stack,
     border: &mut Border,
     settings: &mut Settings,
     checks: &Rc<RefCell<Checks>>,
 ) {
     let parsed = jobs_of(&plan.jobs[phase]);
+    let description = border.description.clone();
     let options = JobsOptions {
         seed: plan.seed,
         cpu: CpuCost { submit: Nanos::new(plan.cpu.0), complete: Nanos::new(plan.cpu.1) },
@@ -244,10 +299,24 @@ fn run_phase(
         let who = |spec: usize| stack.tenants().charged(tenant_of(jobs.tenants(), &parsed.jobs[spec]));
         checks.world.tenants = jobs.members().iter().map(|member| who(member.spec)).collect();
         checks.world.conserves = phase == 1 && plan.tunable_changes == 0 && !plan.idles();
+        checks.world.bios.clear();
         checks.world.specs = jobs.members().iter().map(|member| parsed.jobs[member.spec].clone()).collect();
         checks.world.layouts = layouts;
     }
+    let mut cached = of_cache.clone().zip(plan.cache.as_ref()).map(|(config, drawn)| {
+        let mut cached = Cached::new(config, drawn.cost(), options.cpu, &mut jobs, stack);
+        cached.settle_at_end();
+        let dice = Dice::new(plan.seed ^ (phase as u64 + 3) << 56);
+        let strangers = Strangers::new(drawn, dice, cached.flusher());
+        let mut checks = checks.borrow_mut();
+        checks.world.writers = strangers.tasks().into();
+        let users = users(&jobs).chain(strangers.users()).collect();
+        checks.shadow(|shadow| shadow.begin_phase(users));
+        (cached, strangers)
+    });
     let mut watch = Watch {
+        hz: Hz(stack.config().hz.into()),
+        strangers: None,
         checks: Rc::clone(checks),
         dice: Dice::new(plan.seed ^ (phase as u64 + 1) << 56),
         changes: plan.tunable_changes,
@@ -260,7 +329,19 @@ fn run_phase(
             .map_or_else(VecDeque::new, |tenants| tenants.removals.iter().copied().collect()),
     };
     let timeouts = stack.counters().timeouts;
-    let outcome = run(stack, &mut jobs, border, &mut watch);
+    let outcome = match cached.take() {
+        None => run(stack, &mut jobs, border, &mut watch),
+        Some((mut cached, strangers)) => {
+            watch.strangers = Some(strangers);
+            let outcome = run_cached(stack, &mut jobs, &mut cached, border, &mut watch);
+            watch.look_at_cache(&mut cached);
+            if let Some(strangers) = &mut watch.strangers {
+                checks.borrow_mut().shadow(|shadow| strangers.hear(&mut cached, shadow));
+            }
+            cached.cache().self_check();
+            outcome
+        }
+    };
     let queued = watch.queued_bytes;
     stack.control_mut().settle(border.now());
     watch.look(border.now(), stack);
@@ -271,11 +352,26 @@ fn run_phase(
     // A timeout shorter than the device's own time is a fault, too.
     let healthy = phase == 1 || (plan.faults.is_empty() && plan.power_cut.is_none());
     let clean = healthy && stack.counters().timeouts == timeouts;
+    let queued = plan.cache.is_none().then_some(queued);
     checks.note("progress", progress(&outcome, clean, queued, stack.ios_in_flight()));
 }
 
+/// Who uses the cache, by task.
+fn users(jobs: &Jobs) -> impl Iterator<Item = (u32, User)> {
+    jobs.members().iter().enumerate().map(|(task, member)| {
+        let spec = &jobs.specs()[member.spec];
+        let manner = match spec.is_buffered() {
+            true if spec.engine.is_mapped() => Manner::Mapped,
+            true => Manner::Buffered,
+            false => Manner::Direct,
+        };
+        let sync_writes = spec.sync != elevon_formats::fio::spec::SyncMode::None;
+        (task as u32, User::new(manner, sync_writes, member.extent.regions.clone()))
+    })
+}
+
 /// The run reached its end; where nothing went wrong on purpose nothing went wrong, and the jobs have what they asked for.
-fn progress(outcome: &Outcome, clean: bool, queued: u64, left: usize) -> Result<(), String> {
+fn progress(outcome: &Outcome, clean: bool, queued: Option<u64>, left: usize) -> Result<(), String> {
     ensure(outcome.cut.is_none() && left == 0, || format!("the run ended by {:?} with {left} I/Os left", outcome.cut))?;
     if !clean {
         return Ok(());
@@ -284,7 +380,9 @@ fn progress(outcome: &Outcome, clean: bool, queued: u64, left: usize) -> Result<
         outcome.jobs.iter().filter(|job| job.stats.error != 0).map(|j| (&j.name, j.stats.error)).collect();
     ensure(failed.is_empty(), || format!("jobs failed without a fault: {failed:?}"))?;
     let done: u64 = outcome.jobs.iter().flat_map(|job| &job.stats.directions).map(|d| d.bytes).sum();
-    ensure(done == queued, || format!("jobs were given {done} bytes, bios were queued for {queued}"))
+    ensure(queued.is_none_or(|queued| done == queued), || {
+        format!("jobs were given {done} bytes, bios were queued for {queued:?}")
+    })
 }
 
 /// Sees events and steps; checks the stack's inside now and then; turns the scheduler's knobs.
@@ -296,6 +394,8 @@ struct Watch {
     /// Events of the kind that is to be left out.
     seen: u64,
     queued_bytes: u64,
+    hz: Hz,
+    strangers: Option<Strangers>,
     removals: VecDeque<(Instant, TenantId)>,
 }
 
@@ -307,6 +407,14 @@ impl Watch {
             seen.spoil(wrong);
         }
         self.checks.borrow_mut().on_step(&seen);
+    }
+
+    fn look_at_cache(&mut self, cached: &Cached) {
+        let mut seen = SeenCache::new(cached, self.hz);
+        if let Some(Sabotage::Sees(wrong)) = self.sabotage {
+            seen.spoil(wrong);
+        }
+        self.checks.borrow_mut().on_cache(&seen);
     }
 
     /// Removes those whose time has come and who have no children.
@@ -321,6 +429,32 @@ impl Watch {
 }
 
 impl Observer for Watch {
+    fn sees_ios(&self) -> bool {
+        self.strangers.is_some()
+    }
+
+    fn on_io(&mut self, _: Instant, io: &Io, frames: &[Slot]) {
+        let mut shown = *io;
+        let is_read = io.token & elevon_workload::cached::CACHE_TOKEN != 0 && io.op == Op::Read;
+        match self.sabotage {
+            Some(Sabotage::Promote) if is_read => shown.ioprio = shown.ioprio.with_class(PrioClass::Rt),
+            Some(Sabotage::Demote) if is_read => shown.ioprio = shown.ioprio.with_class(PrioClass::Idle),
+            _ => {}
+        }
+        self.checks.borrow_mut().on_io(&shown, frames);
+    }
+
+    fn on_io_over(&mut self, _: Instant, task: TaskId, token: u64, status: Status) {
+        self.checks.borrow_mut().on_io_over(task, token, status);
+    }
+
+    fn on_cache(&mut self, now: Instant, cached: &mut Cached) -> bool {
+        self.look_at_cache(cached);
+        let Some(strangers) = &mut self.strangers else { return false };
+        let mut checks = self.checks.borrow_mut();
+        checks.shadow(|shadow| strangers.act(now, cached, shadow)).unwrap_or(false)
+    }
+
     fn on_events(&mut self, events: &[Event]) {
         let mut checks = self.checks.borrow_mut();
         for event in events {
@@ -359,6 +493,7 @@ impl Observer for Watch {
 /// The device with everything that watches it.
 struct Border {
     simulation: Simulation<Fault<AnyDevice>>,
+    description: Description,
     checks: Rc<RefCell<Checks>>,
     oracle: Oracle,
     in_flight: BTreeMap<RequestId, Command>,
@@ -383,6 +518,7 @@ impl Border {
         let limits = &description.limits;
         Self {
             simulation: Simulation::new(device),
+            description: description.clone(),
             checks,
             oracle: Oracle::new(limits.logical_block_size, limits.write_cache),
             in_flight: BTreeMap::new(),
@@ -408,6 +544,8 @@ impl Border {
         let left = self.simulation.device_mut().power_cut(now, mode, self.cuts);
         self.cuts += 1;
         let verdict = self.oracle.power_cut(&left).map_err(|violation| format!("after {mode:?}: {violation:?}"));
+        let block = self.description.limits.logical_block_size.into();
+        self.checks.borrow_mut().shadow(|shadow| shadow.on_cut(&left, block));
         self.checks.borrow_mut().note("durability", verdict);
     }
 
@@ -502,6 +640,10 @@ impl Backend for Border {
             return true;
         }
         waited
+    }
+
+    fn move_bytes(&mut self, copy: &ByteCopy) {
+        self.checks.borrow_mut().shadow(|shadow| shadow.on_copy(copy));
     }
 
     fn interrupted(&self) -> bool {

@@ -21,6 +21,7 @@
 //!
 //! Cost: O(1) an I/O and a page beside the cache's own. Nothing is allocated per I/O once tables have grown.
 
+use std::cmp::Ordering;
 use std::collections::VecDeque;
 
 use elevon_core::activity::{Origin, Submitter};
@@ -294,6 +295,9 @@ pub struct Cached {
     failed_pages: u64,
     /// Bytes to move before the next bio is submitted and before an I/O is over.
     pub(crate) copies: VecDeque<ByteCopy>,
+    /// Calls of other programs that are over.
+    strangers: VecDeque<CallDone>,
+    settles: bool,
     last_write_back: LastWriteBack,
 }
 
@@ -317,6 +321,8 @@ impl Cached {
             writes_through: config.write_mode == WriteMode::Through,
             failed_pages: 0,
             copies: VecDeque::new(),
+            strangers: VecDeque::new(),
+            settles: has_bytes,
             last_write_back: LastWriteBack::NotDue,
             traffic: Traffic::default(),
             cache: PageCache::new(CacheConfig { flusher, ..config }),
@@ -399,6 +405,37 @@ impl Cached {
     /// The task in whose name the flusher writes.
     pub const fn flusher(&self) -> TaskId {
         self.flusher
+    }
+
+    /// The cache, to be told of memory that others use, and of files of theirs. Calls go by [`Self::call_of_stranger`].
+    pub const fn cache_mut(&mut self) -> &mut PageCache {
+        &mut self.cache
+    }
+
+    /// After the last job the run goes on until no call and no bio of the cache is under way; with bytes it always does.
+    pub const fn settle_at_end(&mut self) {
+        self.settles = true;
+    }
+
+    /// A program that is no job uses the cache, as a task behind the flusher's. [`Self::poll_stranger`] says how it ended.
+    ///
+    /// # Panics
+    /// Where the task is a job's or the flusher.
+    pub fn call_of_stranger(&mut self, now: Instant, call: Call) {
+        assert!(call.task > self.flusher, "{:?} is no stranger", call.task);
+        if self.plugs.len() <= call.task.index() {
+            self.plugs.resize(call.task.index() + 1, Plug::default());
+        }
+        let called = self.cache.call(now, call);
+        self.take_copies();
+        if let Called::Done(done) = called {
+            self.strangers.push_back(done);
+        }
+    }
+
+    /// The next call of another program that is over.
+    pub fn poll_stranger(&mut self) -> Option<CallDone> {
+        self.strangers.pop_front()
     }
 
     /// Every file that goes through the cache, once, as long as its longest user knows it; with bytes, the device.
@@ -715,9 +752,13 @@ impl Cached {
         self.cache.frames(token & !CACHE_TOKEN)
     }
 
-    /// All jobs are over: what is dirty is written, and the device flushed. Only with bytes, and once.
+    /// All jobs are over: with bytes, what is dirty is written and the device flushed. Once.
     pub(crate) fn write_back(&mut self, now: Instant) {
-        if !self.has_bytes || self.last_write_back != LastWriteBack::NotDue {
+        if !self.settles || self.last_write_back != LastWriteBack::NotDue {
+            return;
+        }
+        if !self.has_bytes {
+            self.last_write_back = LastWriteBack::Over(Status::Ok);
             return;
         }
         self.last_write_back = LastWriteBack::Begun;
@@ -728,8 +769,8 @@ impl Cached {
         self.take_copies();
     }
 
-    /// Whether the last write-back is under way, or a read that nobody waits for.
-    pub(crate) fn is_settling(&self) -> bool {
+    /// Whether all jobs are over, and the last write-back is under way or anything else that nobody waits for.
+    pub fn is_settling(&self) -> bool {
         self.last_write_back != LastWriteBack::NotDue && !self.cache.is_idle()
     }
 
@@ -976,12 +1017,14 @@ impl Cached {
 
     /// The next call of a process that is over.
     pub(crate) fn poll_done(&mut self) -> Option<CallDone> {
-        let done = self.cache.poll_done()?;
-        if done.task != self.flusher {
-            return Some(done);
+        loop {
+            let done = self.cache.poll_done()?;
+            match done.task.cmp(&self.flusher) {
+                Ordering::Less => return Some(done),
+                Ordering::Equal => self.last_write_back = LastWriteBack::Over(done.status),
+                Ordering::Greater => self.strangers.push_back(done),
+            }
         }
-        self.last_write_back = LastWriteBack::Over(done.status);
-        self.cache.poll_done()
     }
 
     pub(crate) fn next_timer(&self) -> Option<Instant> {

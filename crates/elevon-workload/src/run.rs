@@ -8,13 +8,15 @@
 use std::collections::VecDeque;
 
 use elevon_core::account::DiskStats;
+use elevon_core::cache::Slot;
 use elevon_core::event::Event;
 use elevon_core::stack::{Io, Stack, Submitted};
 use elevon_core::stats::JobStats;
-use elevon_core::units::{Bytes, Instant, Nanos};
+use elevon_core::status::Status;
+use elevon_core::units::{Bytes, Instant, Nanos, TaskId};
 
 use crate::backend::Backend;
-use crate::cached::Cached;
+use crate::cached::{CACHE_TOKEN, Cached};
 use crate::jobs::Jobs;
 use crate::logs::Logger;
 use crate::process::Poll;
@@ -56,6 +58,19 @@ pub trait Observer {
     fn on_write_back(&mut self, _dirty: Bytes, _is_interrupted: bool) {}
     /// Everything that could happen at an instant has happened. The stack may be looked at and its tunables changed.
     fn on_step(&mut self, _stack: &mut Stack) {}
+    /// Right after [`Self::on_step`] where there is a page cache: it may be looked at, and other programs use it
+    /// ([`Cached::call_of_stranger`]). True where they did.
+    fn on_cache(&mut self, _now: Instant, _cached: &mut Cached) -> bool {
+        false
+    }
+    /// Whether [`Self::on_io`] and [`Self::on_io_over`] are called; asked once.
+    fn sees_ios(&self) -> bool {
+        false
+    }
+    /// A process gives an I/O, or the page cache a bio of its own: that has [`crate::cached::CACHE_TOKEN`] in its token, and frames.
+    fn on_io(&mut self, _now: Instant, _io: &Io, _frames: &[Slot]) {}
+    /// It is over: the process has it back, or the page cache its bio.
+    fn on_io_over(&mut self, _now: Instant, _task: TaskId, _token: u64, _status: Status) {}
 }
 
 /// Watches nothing.
@@ -146,6 +161,7 @@ struct Runner<'a, B> {
     cached: Option<&'a mut Cached>,
     backend: &'a mut B,
     observer: &'a mut dyn Observer,
+    sees_ios: bool,
     wakeups: Wakeups,
     ready: VecDeque<u32>,
     is_ready: Vec<bool>,
@@ -196,6 +212,7 @@ impl<'a, B: Backend> Runner<'a, B> {
             jobs,
             cached,
             backend,
+            sees_ios: observer.sees_ios(),
             observer,
         }
     }
@@ -275,6 +292,12 @@ impl<'a, B: Backend> Runner<'a, B> {
         }
         self.pass_events();
         self.observer.on_step(self.stack);
+        if let Some(cached) = &mut self.cached
+            && self.observer.on_cache(now, cached)
+        {
+            self.pump(now);
+            moved = true;
+        }
         if now >= self.next_interval {
             self.on_interval(now);
         }
@@ -301,6 +324,9 @@ impl<'a, B: Backend> Runner<'a, B> {
         while let Some(done) = self.stack.poll_done() {
             self.last_done = now;
             any = true;
+            if self.sees_ios && done.token & CACHE_TOKEN != 0 {
+                self.observer.on_io_over(now, done.task, done.token, done.status);
+            }
             if self.cached.is_some() && self.is_of_cache(now, &done) {
                 continue;
             }
@@ -312,6 +338,9 @@ impl<'a, B: Backend> Runner<'a, B> {
                 self.series.on_done(op, bytes);
             }
             process.complete(done.token, done.status);
+            if self.sees_ios {
+                self.observer.on_io_over(now, done.task, done.token, done.status);
+            }
             if self.stack.control().is_watched() {
                 let delay = self.stack.control_mut().delay_of(now, process.tenant());
                 if !delay.is_zero() {
@@ -402,6 +431,9 @@ impl<'a, B: Backend> Runner<'a, B> {
         while let Some(io) = self.jobs.processes[task].take() {
             self.fill(task, &io);
             let now = self.backend.now();
+            if self.sees_ios {
+                self.observer.on_io(now, &io, &[]);
+            }
             blocked = self.stack.submit(now, io, self.backend) == Submitted::Blocked;
             let now = self.backend.now();
             self.jobs.processes[task].on_submitted(now, blocked);

@@ -4,6 +4,7 @@
 //! the results. Each keeps its own books; a violation is a line of text.
 
 mod border;
+mod cache;
 mod events;
 mod tenants;
 
@@ -13,16 +14,21 @@ use std::collections::{BTreeMap, VecDeque};
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 use elevon_core::account::DiskStats;
+use elevon_core::activity::Activity;
+use elevon_core::cache::Slot;
 use elevon_core::driver::{Command, Completion, Piece};
 use elevon_core::event::{Event, EventKind};
-use elevon_core::ioprio::PrioPolicy;
+use elevon_core::ioprio::{IoPrio, PrioPolicy};
 use elevon_core::kernel::Rules;
 use elevon_core::layout::Layout;
 use elevon_core::limits::QueueLimits;
-use elevon_core::stack::Counters;
+use elevon_core::stack::{Counters, Io};
+use elevon_core::status::Status;
 use elevon_core::units::{Instant, Nanos, SECTOR_SIZE, TaskId, TenantId};
 use elevon_formats::fio::JobSpec;
 
+use super::cache::SeenCache;
+use super::shadow::Shadow;
 use super::tenants::Seen;
 
 /// What a checker finds wrong.
@@ -52,6 +58,16 @@ pub(super) struct World {
     pub(super) slices: Nanos,
     /// The device must have something to do while anything waits.
     pub(super) conserves: bool,
+    /// Priorities of the page cache's bios, by task and token.
+    pub(super) bios: BTreeMap<(u32, u64), IoPrio>,
+    /// What content does to them.
+    pub(super) activity: Activity,
+    /// Tasks that may make pages dirty.
+    pub(super) writers: u64,
+    /// Files are cut.
+    pub(super) truncates: bool,
+    /// Few steps at an instant are too many: only to prove that this is noticed.
+    pub(super) is_impatient: bool,
 }
 
 impl World {
@@ -91,6 +107,14 @@ pub(super) trait Checker {
     }
     /// An event; `issued` is the command of an Issue.
     fn on_event(&mut self, _world: &World, _event: &Event, _issued: Option<&Issued>) -> Verdict {
+        Ok(())
+    }
+    /// A program gives an I/O, or the page cache a bio in those frames.
+    fn on_io(&mut self, _world: &World, _io: &Io, _frames: &[Slot]) -> Verdict {
+        Ok(())
+    }
+    /// As [`Self::on_step`], of the page cache.
+    fn on_cache(&mut self, _world: &World, _seen: &SeenCache) -> Verdict {
         Ok(())
     }
     /// Everything that could happen at an instant has happened; more may follow at the same one.
@@ -139,6 +163,9 @@ pub(super) struct Checks {
     /// What the run was told last.
     pub(super) now: Instant,
     history: VecDeque<Event>,
+    /// What a page cache, programs and the device hold.
+    shadow: Option<Shadow>,
+    only: Option<String>,
 }
 
 impl Checks {
@@ -163,6 +190,11 @@ impl Checks {
             ("io.stat", Box::<tenants::IoStat>::default()),
             ("ledger", Box::<tenants::Ledger>::default()),
             ("conservation", Box::<tenants::Conservation>::default()),
+            ("memory", Box::<cache::Memory>::default()),
+            ("dirty", Box::<cache::Dirty>::default()),
+            ("counted", Box::<cache::Counted>::default()),
+            ("content", Box::<cache::Content>::default()),
+            ("ends", Box::<cache::Ends>::default()),
         ];
         let list = list.into_iter().filter(|(name, _)| only.is_none_or(|only| only == *name)).collect();
         let hash = DefaultHasher::new();
@@ -175,7 +207,46 @@ impl Checks {
             events: 0,
             now: Instant::ZERO,
             history: VecDeque::new(),
+            shadow: None,
+            only: only.map(str::to_owned),
         }
+    }
+
+    /// Has what a page cache holds watched, too.
+    pub(super) fn cast(&mut self, shadow: Shadow) {
+        self.shadow = Some(shadow);
+    }
+
+    /// The shadow, and then what it finds wrong.
+    pub(super) fn shadow<T>(&mut self, tell: impl FnOnce(&mut Shadow) -> T) -> Option<T> {
+        let shadow = self.shadow.as_mut()?;
+        let told = tell(shadow);
+        for (property, message) in std::mem::take(&mut shadow.wrong) {
+            if self.only.as_ref().is_none_or(|only| only == property) {
+                self.note(property, Err(message));
+            }
+        }
+        Some(told)
+    }
+
+    pub(super) fn on_io(&mut self, io: &Io, frames: &[Slot]) {
+        let key = (io.task.0, io.token);
+        (key, io.sector, io.bytes, io.ioprio).hash(&mut self.hash);
+        if !frames.is_empty() {
+            self.world.layouts.insert(key, Layout::from_pages(frames.iter().map(|slot| u64::from(slot.0))));
+            self.world.bios.insert(key, io.ioprio);
+        }
+        self.each(|checker, world| checker.on_io(world, io, frames));
+        self.shadow(|shadow| shadow.on_io(io, frames));
+    }
+
+    pub(super) fn on_io_over(&mut self, task: TaskId, token: u64, status: Status) {
+        (task, token, status).hash(&mut self.hash);
+        self.shadow(|shadow| shadow.on_io_over(task, token, status, None));
+    }
+
+    pub(super) fn on_cache(&mut self, seen: &SeenCache) {
+        self.each(|checker, world| checker.on_cache(world, seen));
     }
 
     /// Notes the first violation.
@@ -198,16 +269,19 @@ impl Checks {
 
     pub(super) fn on_command(&mut self, issued: Issued) {
         self.each(|checker, world| checker.on_command(world, &issued));
+        self.shadow(|shadow| shadow.on_command(&issued));
         self.unseen.push_back(issued);
     }
 
     pub(super) fn on_completion(&mut self, completion: &Completion) {
         (completion.request, completion.status, completion.bytes).hash(&mut self.hash);
         self.each(|checker, world| checker.on_completion(world, completion));
+        self.shadow(|shadow| shadow.on_completion(completion));
     }
 
     pub(super) fn on_abort(&mut self, command: &Command) {
         self.each(|checker, world| checker.on_abort(world, command));
+        self.shadow(|shadow| shadow.on_abort(command));
     }
 
     pub(super) fn on_event(&mut self, event: &Event) {
@@ -232,6 +306,7 @@ impl Checks {
 
     pub(super) fn on_idle(&mut self) {
         self.each(|checker, world| checker.on_idle(world));
+        self.shadow(Shadow::on_idle);
     }
 
     pub(super) fn on_end(&mut self, end: &End) {

@@ -13,10 +13,14 @@ use crate::device::fault::content::PowerCut;
 use crate::device::{Description, Device};
 use crate::profiles::{PROFILES, open};
 
+use super::cache::DrawnCache;
 use super::tenants::Drawn;
 
 /// What the dice of tenants differ in.
 const TENANTS: u64 = u64::from_be_bytes(*b"tenants.");
+
+/// What the dice of a page cache differ in.
+const CACHE: u64 = u64::from_be_bytes(*b"cache...");
 
 /// A stream of draws.
 #[derive(Clone, Debug)]
@@ -73,6 +77,8 @@ pub struct Plan {
     pub jobs: [String; 2],
     /// Tenants, in most seeds.
     pub tenants: Option<Drawn>,
+    /// A page cache, in many.
+    pub cache: Option<DrawnCache>,
 }
 
 impl fmt::Display for Plan {
@@ -88,6 +94,9 @@ impl fmt::Display for Plan {
                 writeln!(f, "    {line}")?;
             }
         }
+        if let Some(cache) = &self.cache {
+            writeln!(f, "  {cache:?}")?;
+        }
         if let Some(tenants) = &self.tenants {
             writeln!(f, "  tenants, removed {:?}:", tenants.removals)?;
             for line in tenants.text.lines() {
@@ -102,11 +111,12 @@ impl Plan {
     /// Draws everything.
     pub fn new(seed: u64) -> Self {
         let mut plan = Self::without_tenants(seed);
+        plan.draw_cache(&mut Dice::new(seed ^ CACHE));
         plan.draw_tenants(&mut Dice::new(seed ^ TENANTS));
         plan
     }
 
-    /// Draws everything but tenants.
+    /// Draws everything but tenants and a page cache.
     pub fn without_tenants(seed: u64) -> Self {
         let dice = &mut Dice::new(seed);
         let device = device(dice);
@@ -128,6 +138,7 @@ impl Plan {
             cpu: *dice.pick(&[(0, 0), (1000, 500), (4000, 1400), (50_000, 0)]),
             jobs: Default::default(),
             tenants: None,
+            cache: None,
         };
         settings(dice, &mut plan);
         let config = plan.stack_config(&description);
@@ -141,6 +152,18 @@ impl Plan {
         let budget = if plan.device.starts_with("hdd") || plan.device.starts_with("emmc") { 60 } else { 250 };
         plan.jobs = [(); 2].map(|()| jobs(dice, limits, description.size, budget));
         plan
+    }
+
+    /// Draws a page cache, and jobs that go through it, from dice of their own.
+    fn draw_cache(&mut self, dice: &mut Dice) {
+        if dice.percent(50) {
+            let description = open(&self.device, self.seed).expect("a device of the swarm").description().clone();
+            let limits = self.stack_config(&description).limits;
+            let cache = DrawnCache::new(dice);
+            let budget = if self.device.starts_with("hdd") || self.device.starts_with("emmc") { 60 } else { 200 };
+            self.jobs = [(); 2].map(|()| cache.jobs(dice, &limits, budget));
+            self.cache = Some(cache);
+        }
     }
 
     /// Draws tenants from dice of their own, so that a seed is otherwise what it was before there were any.

@@ -55,6 +55,7 @@ fn plain(scheduler: &str) -> Plan {
         cpu: (1000, 500),
         jobs: [jobs.into(), jobs.into()],
         tenants: None,
+        cache: None,
         ..Plan::new(1)
     }
 }
@@ -161,6 +162,91 @@ fn tenants_are_ruled_in_every_way() {
     assert!(drawn().any(|tenants| !tenants.removals.is_empty()));
     assert!(drawn().any(|tenants| tenants.paths.iter().any(|path| path.matches('/').count() > 2)));
     assert!(plans.iter().any(|plan| plan.tenants.is_none()));
+}
+
+/// A plan with a small page cache, and jobs that reach every checker of it.
+fn through_cache(settings: &[(&'static str, &str)]) -> Plan {
+    let jobs = "[global]\nfilename=/dev/swarm\noffset=1m\nsize=2m\nnorandommap=1\nnumber_ios=300\ncontinue_on_error=all\n\
+                ignore_error=EIO,EIO,EIO\n\
+                [w]\nioengine=psync\nrw=randwrite\nbs=16k\nio_size=8m\nfsync=10\n\
+                [v]\nioengine=io_uring\niodepth=4\nrw=randwrite\nbsrange=512-16k\nio_size=8m\nfdatasync=7\n\
+                [r]\nioengine=psync\nrw=randread\nbs=4k\nio_size=8m\nprioclass=3\n\
+                [m]\nioengine=mmap\nrw=randrw\nbs=4k\nio_size=4m\n\
+                [d]\ndirect=1\nioengine=libaio\niodepth=2\nrw=randrw\nbs=8k\nio_size=4m\n";
+    let mut all = vec![("cache", "mglru-6.1"), ("activity", "page-exact")];
+    all.extend_from_slice(settings);
+    let cache = DrawnCache {
+        memory_kib: 1024,
+        reserved_kib: 0,
+        settings: all.into_iter().map(|(key, value)| (key, value.to_owned())).collect(),
+        has_bytes: true,
+        cost: (300, 100, 500),
+        strangers: 100,
+        truncates: false,
+        memory_changes: 0,
+    };
+    Plan { jobs: [jobs.into(), jobs.into()], cache: Some(cache), ..plain("mq-deadline") }
+}
+
+/// The checkers of the page cache fail where what they watch over is broken, and pass where it is not.
+#[test]
+fn canaries_of_the_page_cache() {
+    let back: &[(&str, &str)] = &[];
+    let through = &[("cache_mode", "write-through")][..];
+    for (checker, settings, sabotage) in [
+        ("contents", back, Sabotage::LoseCopy),
+        ("contents", back, Sabotage::ForgetWrite),
+        ("contents", back, Sabotage::GarbleRead),
+        ("synced", back, Sabotage::ForgetWrite),
+        ("synced", back, Sabotage::LyingFlush),
+        ("through", through, Sabotage::ForgetWrite),
+        ("freed", back, Sabotage::ForgetWrite),
+        ("stable", back, Sabotage::ChangeFrame),
+        ("moved", back, Sabotage::MissPiece),
+        ("moved", back, Sabotage::LoseCompletion),
+        ("errors", back, Sabotage::SwallowError),
+        ("errors", back, Sabotage::InventError),
+        ("memory", back, Sabotage::Sees(Wrong::HalfMemory)),
+        ("dirty", back, Sabotage::Sees(Wrong::NoDirtyLimit)),
+        ("counted", back, Sabotage::Sees(Wrong::MoreTraffic)),
+        ("counted", back, Sabotage::Sees(Wrong::MoreDirtied)),
+        ("content", back, Sabotage::Promote),
+        ("content", back, Sabotage::Demote),
+        ("content", back, Sabotage::Sees(Wrong::MorePromoted)),
+        ("ends", back, Sabotage::Impatience),
+        ("progress", back, Sabotage::LoseCompletion),
+    ] {
+        let mut plan = through_cache(settings);
+        if sabotage == Sabotage::SwallowError {
+            plan.faults = vec!["error:ppm=100000,status=io,op=write".to_owned()];
+        }
+        let kept = run_guarded(&plan, Some(checker), None);
+        assert!(kept.is_ok(), "{checker}: {kept:#?}");
+        let broken = run_guarded(&plan, Some(checker), Some(sabotage)).map_err(|violation| violation.checker);
+        assert_eq!(broken.err(), Some(checker), "{sabotage:?}");
+    }
+}
+
+#[test]
+fn page_caches_of_every_kind_are_drawn() {
+    let plans: Vec<Plan> = (0..400).map(Plan::new).collect();
+    let drawn = || plans.iter().filter_map(|plan| plan.cache.as_ref());
+    let settings: BTreeSet<&str> =
+        drawn().flat_map(|cache| cache.settings.iter().flat_map(|(key, value)| [*key, value.as_str()])).collect();
+    for known in elevon_core::cache::settings::SETTINGS {
+        assert!(settings.contains(known.key), "{} is never drawn", known.key);
+    }
+    let forms = Activity::ALL.map(Activity::name);
+    for value in elevon_core::cache::replace::POLICIES.into_iter().chain(forms).chain(["write-through"]) {
+        assert!(settings.contains(value), "{value} is never drawn");
+    }
+    let jobs: String = plans.iter().filter(|plan| plan.cache.is_some()).flat_map(|plan| plan.jobs.clone()).collect();
+    for line in ["ioengine=mmap", "direct=1", "direct=0", "fsync=", "fdatasync=", "sync=dsync", "pre_read", "prioclass"]
+    {
+        assert!(jobs.contains(line), "{line} is never drawn");
+    }
+    assert!(drawn().any(|cache| !cache.has_bytes) && plans.iter().any(|plan| plan.cache.is_none()));
+    assert!(drawn().any(|cache| cache.truncates && cache.memory_changes > 0 && cache.strangers > 0));
 }
 
 /// What writes out another than it reads would be found, and so would a run that is not the same twice.

@@ -18,6 +18,9 @@ impl<B: Backend> Runner<'_, B> {
         while let Some(io) = self.jobs.processes[task].take() {
             let now = self.backend.now();
             self.fill(task, &io);
+            if self.sees_ios {
+                self.observer.on_io(now, &io, &[]);
+            }
             let Some(cached) = &mut self.cached else { return false };
             let process = &mut self.jobs.processes[task];
             let is_asleep = match cached.begin(now, process, io) {
@@ -98,6 +101,9 @@ impl<B: Backend> Runner<'_, B> {
             if cached.has_bytes() {
                 self.backend.bind_frames(io.token, cached.frames(io.token));
             }
+            if self.sees_ios {
+                self.observer.on_io(now, &io, cached.frames(io.token));
+            }
             let is_blocked = self.stack.submit_buffered(now, io, self.backend) == Submitted::Blocked;
             if cached.ends_batch(task, ends_plug, is_blocked) {
                 self.stack.end_batch(now, task, self.backend);
@@ -132,6 +138,9 @@ impl<B: Backend> Runner<'_, B> {
                 process.spend(now, cost);
                 process.unblock(now, token);
                 process.complete(token.into(), status);
+                if self.sees_ios {
+                    self.observer.on_io_over(now, TaskId(task as u32), token.into(), status);
+                }
                 self.last_done = now;
                 self.make_ready(task);
             }

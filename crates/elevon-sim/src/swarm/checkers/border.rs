@@ -228,18 +228,21 @@ impl Checker for Merges {
         let Some(first) = issued.pieces.first() else { return Ok(()) };
         let shared = issued.pieces.iter().any(|p| (p.task, p.token) != (first.task, first.token));
         for piece in &issued.pieces {
-            let Some(spec) = world.specs.get(piece.task.index()) else {
-                return Err(format!("{issued:?}: a piece of no task"));
-            };
-            let by_command = spec.command_prio.iter().any(Option::is_some);
-            let own = if spec.ioprio.class() == PrioClass::None { IoPrio::DEFAULT } else { spec.ioprio };
+            let of_cache = world.bios.get(&(piece.task.0, piece.token)).copied();
+            let spec = world.specs.get(piece.task.index());
+            let set = of_cache.or(spec.map(|spec| spec.ioprio));
+            let Some(set) = set else { return Err(format!("{issued:?}: a piece of no task")) };
+            let spec = spec.filter(|_| of_cache.is_none());
+            let by_command = spec.is_some_and(|spec| spec.command_prio.iter().any(Option::is_some));
+            let own = if set.class() == PrioClass::None { IoPrio::DEFAULT } else { set };
             let may_be = world.policies.iter().any(|policy| policy.apply(own, &world.rules) == command.ioprio);
             ensure(by_command || may_be, || {
                 format!("{command:?} carries an I/O of {:?} with priority {own:?}", piece.task)
             })?;
             let of_one = world.tenant_of(piece.task) == world.tenant_of(first.task);
             ensure(of_one || !world.tenants_stay, || format!("{issued:?} is of two tenants"))?;
-            let durable = command.op == Op::Write && spec.sync != SyncMode::None && world.limits.write_cache;
+            let is_sync = spec.is_some_and(|spec| spec.sync != SyncMode::None);
+            let durable = command.op == Op::Write && is_sync && world.limits.write_cache;
             ensure(!(shared && durable), || format!("{command:?} joins a write that must be durable to others"))?;
         }
         Ok(())

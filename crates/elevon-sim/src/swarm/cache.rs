@@ -1,0 +1,408 @@
+//! The page cache of a seed: a machine with little memory, jobs that meet in it, and strangers: programs that are no jobs and do what
+//! fio's jobs cannot, such as to truncate a file, to advise about ranges, to drop caches, or to take memory away.
+//!
+//! The jobs go the way of `--memory` or, with bytes, of `--cache`: `elevon_workload::cached` drives the cache, so what is tried is the
+//! code that runs for users, and not a second driver of the same core.
+
+use elevon_core::activity::{Activity, Origin};
+use elevon_core::cache::FileId;
+use elevon_core::cache::dirty::{max_pause, pause_target};
+use elevon_core::cache::page_cache::{CacheConfig, Call, CallDone, CallKind, OpenId};
+use elevon_core::cache::readahead::Advice;
+use elevon_core::cache::replace::POLICIES;
+use elevon_core::ioprio::{IoPrio, PrioClass};
+use elevon_core::limits::QueueLimits;
+use elevon_core::op::Op;
+use elevon_core::stack::StackConfig;
+use elevon_core::units::{Bytes, Instant, Nanos, PAGE_SIZE, Sector, TaskId};
+use elevon_workload::cached::{CacheCost, Cached, Traffic};
+use elevon_workload::region::Region;
+
+use super::Wrong;
+use super::plan::Dice;
+use super::shadow::{Manner, Shadow, User};
+
+/// Where the file lies that only strangers use; no job reaches so far.
+pub(super) const STRANGERS_FILE: u64 = 3 << 30;
+/// How far it may grow.
+const STRANGERS_BYTES: u64 = 2 << 20;
+/// Strangers: the last uses what the jobs use.
+const STRANGERS: usize = 3;
+
+/// The page cache of a seed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DrawnCache {
+    /// The machine's memory in KiB.
+    pub memory_kib: u64,
+    /// Of that, what others use at first.
+    pub reserved_kib: u64,
+    /// As `--set` takes them.
+    pub settings: Vec<(&'static str, String)>,
+    /// Whether there are bytes, and so one file that is the device, and pages that are stable.
+    pub has_bytes: bool,
+    /// Time of a call, a page, a fault in nanoseconds.
+    pub cost: (u64, u64, u64),
+    /// Calls of strangers a phase.
+    pub strangers: u64,
+    /// They truncate, too.
+    pub truncates: bool,
+    /// Chance in 1000 that a step changes how much memory others use.
+    pub memory_changes: u64,
+}
+
+impl DrawnCache {
+    pub(super) fn new(dice: &mut Dice) -> Self {
+        let memory_kib = *dice.pick(&[1024, 1024, 1536, 2048, 4096, 16384]);
+        let policy = *dice.pick(&POLICIES);
+        let mut settings = vec![("cache", policy.to_owned())];
+        let mut set = |chance: u64, key: &'static str, values: &[&str]| {
+            if dice.percent(chance) {
+                settings.push((key, (*dice.pick(values)).to_owned()));
+            }
+        };
+        set(70, "activity", &Activity::ALL.map(Activity::name));
+        set(25, "cache_mode", &["write-through"]);
+        set(if policy.starts_with("mglru") { 40 } else { 0 }, "min_ttl_ms", &["1", "50", "1000"]);
+        set(40, "read_ahead_kb", &["0", "4", "16", "512", "4096"]);
+        set(40, "dirty_ratio", &["0", "1", "5", "50", "100"]);
+        set(40, "dirty_background_ratio", &["0", "1", "5", "50"]);
+        set(30, "dirty_expire_centisecs", &["0", "1", "100"]);
+        set(30, "dirty_writeback_centisecs", &["0", "1", "20"]);
+        set(20, "extra_free_kbytes", &["16", "64"]);
+        Self {
+            memory_kib,
+            reserved_kib: memory_kib * *dice.pick(&[0, 0, 0, 1, 2]) / 4,
+            settings,
+            has_bytes: dice.percent(75),
+            cost: *dice.pick(&[(0, 0, 0), (300, 100, 500), (300, 100, 500), (20_000, 5000, 3000)]),
+            strangers: *dice.pick(&[0, 20, 100, 300]),
+            truncates: dice.percent(60),
+            memory_changes: *dice.pick(&[0, 0, 0, 5, 50]),
+        }
+    }
+
+    /// The jobs of a phase: in one small place, so that they meet.
+    pub(super) fn jobs(&self, dice: &mut Dice, limits: &QueueLimits, budget: u64) -> String {
+        let mut text = "[global]\n".to_owned();
+        if self.has_bytes || dice.percent(40) {
+            text += "filename=/dev/swarm\n";
+        } else if dice.percent(50) {
+            text += "filename=shared\n";
+        }
+        let count = dice.range(1, 5);
+        for index in 0..count {
+            text += &format!("[job{index}]\n");
+            job(dice, limits, budget / count, &mut text);
+            if index > 0 && dice.percent(15) {
+                text += "stonewall\n";
+            }
+        }
+        text
+    }
+
+    pub(super) fn config(&self, stack: &StackConfig) -> CacheConfig {
+        let mut config = CacheConfig::new(Bytes::new(self.memory_kib << 10), TaskId(0));
+        config.set_kernel(stack.kernel);
+        config.reserved = Bytes::new(self.reserved_kib << 10);
+        config.io_pages = (stack.limits.max_sectors.bytes().get() / PAGE_SIZE).max(1) as u32;
+        config.hz.0 = stack.hz.into();
+        config.copies = self.has_bytes;
+        for (key, value) in &self.settings {
+            config.set(key, value).unwrap_or_else(|error| panic!("{error}"));
+        }
+        config
+    }
+
+    pub(super) fn cost(&self) -> CacheCost {
+        let (call, hit, fault) = self.cost;
+        CacheCost { call: Nanos::new(call), hit: Nanos::new(hit), fault: Nanos::new(fault) }
+    }
+
+    pub(super) fn writes_through(&self) -> bool {
+        self.settings.iter().any(|(_, value)| value == "write-through")
+    }
+}
+
+fn job(dice: &mut Dice, limits: &QueueLimits, budget: u64, text: &mut String) {
+    let mut line = |key: &str, value: String| *text += &format!("{key}={value}\n");
+    let engine = *dice.pick(&["psync", "psync", "libaio", "io_uring", "posixaio", "mmap", "mmap"]);
+    let is_direct = engine != "mmap" && dice.percent(25);
+    line("ioengine", engine.to_owned());
+    line("direct", u64::from(is_direct).to_string());
+    let can_discard = is_direct && !limits.max_discard().is_zero();
+    let patterns = ["read", "randread", "randread", "randread", "write", "randwrite", "rw", "randrw", "randtrim"];
+    line("rw", (*dice.pick(&patterns[..if can_discard { patterns.len() } else { 8 }])).to_owned());
+    let small = if limits.logical_block_size == 512 { "512-32k" } else { "4k-32k" };
+    let (key, value) =
+        *dice.pick(&[("bs", "4k"), ("bs", "4k"), ("bs", "64k"), ("bsrange", small), ("bsrange", "4k-256k")]);
+    line(key, value.to_owned());
+    let mib = *dice.pick(&[1, 1, 2, 4, 8]);
+    line("size", format!("{mib}m"));
+    line("offset", format!("{}m", dice.range(1, 4)));
+    // More rounds over a place than one, so that pages come back.
+    line("io_size", format!("{}m", mib * dice.range(1, 6)));
+    line("number_ios", dice.range(1, budget * 4).to_string());
+    if dice.percent(70) {
+        line("norandommap", "1".to_owned());
+    }
+    line("iodepth", dice.pick(&[1, 2, 4, 16]).to_string());
+    if dice.percent(25) {
+        line("numjobs", dice.range(2, 3).to_string());
+    }
+    if dice.percent(40) {
+        line("prioclass", dice.range(1, 3).to_string());
+        line("prio", dice.below(8).to_string());
+    }
+    match dice.below(10) {
+        0 | 1 => line("fsync", dice.range(1, 20).to_string()),
+        2 => line("fdatasync", dice.range(1, 20).to_string()),
+        3 => line("end_fsync", "1".to_owned()),
+        4 if engine != "mmap" => line("sync", "dsync".to_owned()),
+        _ => {}
+    }
+    match dice.below(12) {
+        0 => line("thinktime", "200".to_owned()),
+        1 => line("rate_iops", "2000".to_owned()),
+        2 => line("startdelay", "1ms".to_owned()),
+        3..=5 => line("random_distribution", "zipf:1.1".to_owned()),
+        _ => {}
+    }
+    match dice.below(6) {
+        0 => line("pre_read", "1".to_owned()),
+        1 | 2 => line("invalidate", "0".to_owned()),
+        _ => {}
+    }
+    line("fadvise_hint", (*dice.pick(&["0", "1", "random", "sequential"])).to_owned());
+    if dice.percent(80) {
+        line("continue_on_error", "all".to_owned());
+        let errors = ["EIO", "ENODATA", "ETIMEDOUT", "ENOLINK", "EREMOTEIO", "ENODEV"].join(":");
+        line("ignore_error", format!("{errors},{errors},{errors}"));
+    }
+}
+
+/// Programs that are no jobs.
+pub(super) struct Strangers {
+    drawn: DrawnCache,
+    dice: Dice,
+    left: u64,
+    /// The task behind the flusher's.
+    first: u32,
+    opens: Vec<OpenId>,
+    own: Option<FileId>,
+    /// What each is doing.
+    busy: [Option<CallKind>; STRANGERS],
+}
+
+impl Strangers {
+    pub(super) fn new(drawn: &DrawnCache, dice: Dice, flusher: TaskId) -> Self {
+        let (first, left) = (flusher.0 + 1, drawn.strangers);
+        let (opens, own, busy) = (Vec::new(), None, [None; STRANGERS]);
+        Self { drawn: drawn.clone(), dice, left, first, opens, own, busy }
+    }
+
+    /// The task after the last of theirs.
+    pub(super) const fn tasks(&self) -> u32 {
+        self.first + STRANGERS as u32
+    }
+
+    /// Who they are, for the shadow.
+    pub(super) fn users(&self) -> impl Iterator<Item = (u32, User)> {
+        let own = Region { start: STRANGERS_FILE, len: STRANGERS_BYTES };
+        let device = Region { start: 0, len: STRANGERS_FILE };
+        let first = self.first;
+        (0..STRANGERS as u32).map(move |n| {
+            let region = if n as usize == STRANGERS - 1 { device } else { own };
+            (first + n, User::new(Manner::Buffered, false, vec![region]))
+        })
+    }
+
+    /// Everything that could happen at an instant has happened. True where something was called.
+    pub(super) fn act(&mut self, now: Instant, cached: &mut Cached, shadow: &mut Shadow) -> bool {
+        self.open(cached);
+        let mut acted = self.hear(cached, shadow);
+        if self.dice.percent(4) {
+            cached.cache().self_check();
+        }
+        if cached.is_settling() {
+            return acted;
+        }
+        if self.dice.below(1000) < self.drawn.memory_changes {
+            let kib = self.dice.below(self.drawn.memory_kib * 3 / 4);
+            cached.cache_mut().set_reserved(now, Bytes::new(kib << 10));
+            acted = true;
+        }
+        let who = self.dice.below(STRANGERS as u64) as usize;
+        if self.left > 0 && self.busy[who].is_none() && self.dice.percent(20) {
+            self.left -= 1;
+            acted |= self.call(now, who, cached, shadow);
+        }
+        acted
+    }
+
+    /// Takes note of calls that are over.
+    pub(super) fn hear(&mut self, cached: &mut Cached, shadow: &mut Shadow) -> bool {
+        let mut any = false;
+        while let Some(done) = cached.poll_stranger() {
+            self.over(&done, shadow);
+            any = true;
+        }
+        any
+    }
+
+    fn open(&mut self, cached: &mut Cached) {
+        if self.own.is_none() {
+            let jobs = FileId(0);
+            let cache = cached.cache_mut();
+            let own = cache.add_file(Sector::new(STRANGERS_FILE / 512), STRANGERS_BYTES / 2, STRANGERS_BYTES);
+            self.opens = [own, own, jobs].map(|file| cache.open(file)).to_vec();
+            self.own = Some(own);
+        }
+    }
+
+    fn over(&mut self, done: &CallDone, shadow: &mut Shadow) {
+        let who = (done.task.0 - self.first) as usize;
+        let kind = self.busy[who].take();
+        if kind == Some(CallKind::Truncate) {
+            shadow.truncate(None);
+        }
+        let moves = matches!(kind, Some(CallKind::Read | CallKind::Write));
+        shadow.on_io_over(done.task, done.token, done.status, moves.then_some(done.bytes));
+    }
+
+    fn call(&mut self, now: Instant, who: usize, cached: &mut Cached, shadow: &mut Shadow) -> bool {
+        let (is_own, dice) = (who < STRANGERS - 1, &mut self.dice);
+        let kind = match dice.below(24) {
+            0..=4 => CallKind::Read,
+            5..=8 => CallKind::Write,
+            9..=11 => CallKind::Fault { write: dice.percent(50) },
+            12 | 13 => *dice.pick(&[CallKind::Fsync, CallKind::Fdatasync]),
+            14 | 15 => CallKind::SyncRange,
+            16 if is_own && self.drawn.truncates && !self.busy.contains(&Some(CallKind::Truncate)) => {
+                CallKind::Truncate
+            }
+            17 => CallKind::DropCaches,
+            18 | 19 => CallKind::Invalidate,
+            20 | 21 => CallKind::Fadvise(*dice.pick(&[Advice::Random, Advice::Sequential, Advice::Normal])),
+            _ => CallKind::Fadvise(*dice.pick(&[Advice::DontNeed, Advice::WillNeed])),
+        };
+        // What jobs use lies from one MiB on, in the device; a file of theirs begins with it or not.
+        let (base, reach) = if is_own { (0, STRANGERS_BYTES) } else { (1 << 20, 8 << 20) };
+        let mut offset = base + dice.below(reach / 512) * 512;
+        let longest = *dice.pick(&[8, 8, 64, 256]);
+        let mut bytes = dice.range(1, longest) * 512;
+        bytes = bytes.min(base + reach - offset);
+        match kind {
+            CallKind::Truncate => bytes = 0,
+            CallKind::Fsync | CallKind::Fdatasync => (offset, bytes) = (0, 0),
+            CallKind::Fault { .. } => bytes = 512,
+            _ => {}
+        }
+        if !is_own && !self.drawn.has_bytes {
+            let size = cached.cache().file_size(FileId(0));
+            (offset, bytes) = (offset.min(size.saturating_sub(512)), bytes.min(4096).min(size));
+        }
+        let task = TaskId(self.first + who as u32);
+        let call = Call::new(task, 0, self.opens[who], kind, offset, bytes);
+        self.tell(&call, if is_own { STRANGERS_FILE } else { 0 }, shadow);
+        self.busy[who] = Some(kind);
+        // Over or not, it is heard of at the next step, when its bytes have been moved.
+        cached.call_of_stranger(now, call);
+        true
+    }
+
+    fn tell(&self, call: &Call, base: u64, shadow: &mut Shadow) {
+        let place = Region { start: base + call.offset, len: call.bytes };
+        let op = match call.kind {
+            CallKind::Write | CallKind::Fault { write: true } => Op::Write,
+            CallKind::Fsync | CallKind::Fdatasync | CallKind::SyncRange => Op::Flush,
+            _ => Op::Read,
+        };
+        shadow.begin(call.task, call.token, op, place, None);
+        match call.kind {
+            CallKind::Fault { .. } => shadow.mapped(call.task, call.token),
+            CallKind::SyncRange => shadow.promise(call.task, call.token, &[place], false),
+            CallKind::Truncate => {
+                let end = STRANGERS_FILE + STRANGERS_BYTES;
+                shadow.truncate(Some(((base + call.offset) / 512, end / 512)));
+            }
+            _ => {}
+        }
+    }
+}
+
+/// What checkers may see of a cache.
+#[derive(Clone, Debug, Default)]
+pub(super) struct SeenCache {
+    pub(super) capacity: u64,
+    pub(super) used: u64,
+    pub(super) reserved: u64,
+    pub(super) dirty: u64,
+    pub(super) writeback: u64,
+    /// Pages at which writers are stopped.
+    pub(super) limit: u64,
+    /// Pages that a writer may dirty between two looks.
+    pub(super) allowance: u64,
+    /// What `page-exact` has judged, and made RT.
+    pub(super) judged_bytes: u64,
+    pub(super) promoted_bytes: u64,
+    pub(super) traffic: Traffic,
+    pub(super) dirtied: u64,
+    pub(super) is_idle: bool,
+}
+
+impl SeenCache {
+    pub(super) fn new(cached: &Cached, hz: elevon_core::cache::dirty::Hz) -> Self {
+        let cache = cached.cache();
+        let (resident, domain) = (cache.resident(), cache.dirty_domain());
+        let pages = resident.pages();
+        let dirtyable = resident.free().saturating_sub(cache.watermarks().high) + pages.used();
+        let limits = domain.limits(dirtyable);
+        let dirty = pages.dirty() + pages.writeback();
+        let longest = max_pause(hz, dirty, domain.bandwidth());
+        let target = pause_target(hz, domain.bandwidth(), domain.base_rate(), longest);
+        let all = |of: fn(&elevon_core::activity::Counts) -> u64| {
+            Origin::ALL.into_iter().map(|origin| of(cache.promoter().counts(origin))).sum()
+        };
+        Self {
+            capacity: pages.capacity(),
+            used: pages.used(),
+            reserved: resident.reserved(),
+            dirty: pages.dirty(),
+            writeback: pages.writeback(),
+            limit: limits.thresh.max(domain.limit()),
+            allowance: target.pages.max(limits.poll_interval(0)),
+            judged_bytes: all(|counts| counts.bytes),
+            promoted_bytes: all(|counts| counts.promoted_bytes),
+            traffic: *cached.traffic(),
+            dirtied: cache.stats().dirtied,
+            is_idle: cache.is_idle(),
+        }
+    }
+
+    /// Makes it wrong.
+    pub(super) fn spoil(&mut self, wrong: Wrong) {
+        match wrong {
+            Wrong::HalfMemory => self.capacity /= 2,
+            Wrong::NoDirtyLimit => (self.limit, self.allowance) = (0, 0),
+            Wrong::MorePromoted => self.promoted_bytes += self.judged_bytes,
+            Wrong::MoreTraffic => self.traffic.read_pages += 1,
+            Wrong::MoreDirtied => self.dirtied += 1,
+            Wrong::HalfLimits | Wrong::NoRules | Wrong::LiveRule | Wrong::Nanosecond | Wrong::Call => {}
+        }
+    }
+}
+
+/// The priority of a task that asked for `set`, and a number that is the greater the less urgent it is.
+pub(super) const fn own_priority(set: IoPrio) -> IoPrio {
+    IoPrio::of_task(set, elevon_core::ioprio::CpuPolicy::Normal, 0)
+}
+
+/// Whether `one` is less urgent than `other`.
+pub(super) fn is_less_urgent(one: IoPrio, other: IoPrio) -> bool {
+    let rank = |class: PrioClass| match class {
+        PrioClass::Rt => 0,
+        PrioClass::Be | PrioClass::None => 1,
+        PrioClass::Idle => 2,
+    };
+    rank(one.class()) > rank(other.class())
+}

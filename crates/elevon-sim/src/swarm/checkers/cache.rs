@@ -1,0 +1,154 @@
+//! Checkers of the page cache: its memory, its dirty pages, its traffic, and what content does to priority. What it holds is held
+//! against [`crate::swarm::shadow`].
+
+use std::collections::BTreeSet;
+
+use elevon_core::activity::Activity;
+use elevon_core::activity::page_exact::BudgetLimit;
+use elevon_core::cache::Slot;
+use elevon_core::op::{Flags, Op};
+use elevon_core::stack::Io;
+use elevon_core::units::{Instant, PAGE_SECTORS, PAGE_SIZE};
+use elevon_workload::cached::{CACHE_TOKEN, Traffic};
+
+use super::{Checker, Verdict, World, ensure};
+use crate::swarm::cache::{SeenCache, is_less_urgent, own_priority};
+
+/// Never more pages than memory, and where others have taken some of it, never more than before.
+#[derive(Default)]
+pub(super) struct Memory {
+    last: SeenCache,
+}
+
+impl Checker for Memory {
+    fn on_cache(&mut self, _: &World, seen: &SeenCache) -> Verdict {
+        ensure(seen.used <= seen.capacity, || format!("{} pages in memory of {}", seen.used, seen.capacity))?;
+        let deficit = |seen: &SeenCache| (seen.used + seen.reserved).saturating_sub(seen.capacity);
+        let (before, now) = (deficit(&self.last), deficit(seen));
+        let taken = seen.reserved != self.last.reserved;
+        self.last = seen.clone();
+        ensure(now <= before || taken, || format!("{now} pages too many, where it was {before}"))
+    }
+}
+
+/// No more is dirty than the limit and what each writer may dirty before it looks at it.
+#[derive(Default)]
+pub(super) struct Dirty {
+    limit: u64,
+    allowance: u64,
+}
+
+impl Checker for Dirty {
+    fn on_cache(&mut self, world: &World, seen: &SeenCache) -> Verdict {
+        // Limits follow memory; pages dirtied under a larger one may still be there.
+        self.limit = self.limit.max(seen.limit);
+        self.allowance = self.allowance.max(seen.allowance);
+        let most = self.limit + world.writers * (self.allowance + 8);
+        let dirty = seen.dirty + seen.writeback;
+        ensure(dirty <= most, || format!("{dirty} pages are dirty: {} and {} a writer", self.limit, self.allowance))
+    }
+    fn on_idle(&mut self, _: &World) -> Verdict {
+        *self = Self::default();
+        Ok(())
+    }
+}
+
+/// What the cache counts is what it submitted, and each dirtying of a page was one page written.
+#[derive(Default)]
+pub(super) struct Counted {
+    traffic: Traffic,
+    seen: Option<SeenCache>,
+}
+
+impl Checker for Counted {
+    fn on_io(&mut self, _: &World, io: &Io, _: &[Slot]) -> Verdict {
+        if io.token & CACHE_TOKEN != 0 {
+            let traffic = &mut self.traffic;
+            traffic.bios += 1;
+            let pages = match (io.op, io.flags) {
+                (Op::Read, flags) if flags.contains(Flags::RAHEAD) => &mut traffic.readahead_pages,
+                (Op::Read, _) => &mut traffic.read_pages,
+                (_, flags) if flags.contains(Flags::SYNC) => &mut traffic.sync_pages,
+                _ => &mut traffic.writeback_pages,
+            };
+            *pages += io.bytes.get().div_ceil(PAGE_SIZE);
+        }
+        Ok(())
+    }
+    fn on_cache(&mut self, _: &World, seen: &SeenCache) -> Verdict {
+        let (own, counted) = (self.traffic, seen.traffic);
+        self.seen = Some(seen.clone());
+        ensure(own == counted, || format!("{counted:?} counted, {own:?} submitted"))
+    }
+    fn on_idle(&mut self, world: &World) -> Verdict {
+        let Some(seen) = self.seen.take() else { return Ok(()) };
+        let SeenCache { traffic, dirtied, dirty, is_idle, .. } = seen;
+        let written = traffic.sync_pages + traffic.writeback_pages;
+        *self = Self::default();
+        ensure(is_idle, || "calls or bios of the cache are left".to_owned())?;
+        let is_kept = written + dirty == dirtied || world.truncates;
+        ensure(is_kept, || format!("{dirtied} pages became dirty, {written} were written, {dirty} are left"))
+    }
+}
+
+/// What content does to priority: nothing for pages that were never there before, nothing downwards by `page-exact`, and no more than
+/// its budget, over any stretch.
+#[derive(Default)]
+pub(super) struct Content {
+    known: BTreeSet<u64>,
+    judged: u64,
+    promoted: u64,
+    /// Hundredths of bytes that were promoted beyond the share, in the stretch where that is most.
+    level: i128,
+}
+
+impl Checker for Content {
+    fn on_io(&mut self, world: &World, io: &Io, _: &[Slot]) -> Verdict {
+        if io.token & CACHE_TOKEN == 0 || !io.op.has_data() {
+            return Ok(());
+        }
+        let first = io.sector.get() / PAGE_SECTORS;
+        let pages = first..first + io.bytes.get().div_ceil(PAGE_SIZE);
+        let known = pages.clone().filter(|page| self.known.contains(page)).count();
+        self.known.extend(pages);
+        let set = world.specs.get(io.task.index()).map_or_else(Default::default, |spec| spec.ioprio);
+        let own = own_priority(set);
+        let is_off = world.activity == Activity::Off;
+        ensure(known > 0 && !is_off || io.ioprio == own, || format!("{io:?} is not as its task, {own:?}"))?;
+        let is_lowered = is_less_urgent(io.ioprio, own) || io.ioprio.level() != own.level();
+        let is_exact = world.activity == Activity::PageExact;
+        ensure(!is_exact || !is_lowered, || format!("{io:?} is worse off than its task, {own:?}"))
+    }
+    fn on_cache(&mut self, _: &World, seen: &SeenCache) -> Verdict {
+        let BudgetLimit { percent, burst } = BudgetLimit::default();
+        let more = |now: u64, before: &mut u64| i128::from(now - std::mem::replace(before, now));
+        let judged = more(seen.judged_bytes, &mut self.judged);
+        let promoted = more(seen.promoted_bytes, &mut self.promoted);
+        self.level = (self.level + promoted * 100 - judged * i128::from(percent)).max(0);
+        let (level, most) = (self.level, i128::from(burst.get()) * 100);
+        ensure(level <= most, || format!("{level} hundredths of bytes promoted beyond the share, {most} are allowed"))
+    }
+    fn on_idle(&mut self, _: &World) -> Verdict {
+        *self = Self::default();
+        Ok(())
+    }
+}
+
+/// Steps at one instant, and time, after which a run counts as one that does not end.
+const STEPS_AT_ONCE: u64 = 300_000;
+
+/// Time goes on.
+#[derive(Default)]
+pub(super) struct Ends {
+    at: Instant,
+    steps: u64,
+}
+
+impl Checker for Ends {
+    fn on_step(&mut self, world: &World, seen: &crate::swarm::tenants::Seen) -> Verdict {
+        self.steps = if seen.now > self.at { 0 } else { self.steps + 1 };
+        self.at = seen.now;
+        let most = if world.is_impatient { 3 } else { STEPS_AT_ONCE };
+        ensure(self.steps <= most, || format!("{} steps at {:?}", self.steps, self.at))
+    }
+}
