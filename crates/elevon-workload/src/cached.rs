@@ -84,6 +84,8 @@ enum Step {
     Device,
     /// and what was read into the cache meanwhile is dropped.
     DropAgain,
+    /// A direct write of which nothing was cached is with the device; what is read into the cache meanwhile is dropped after it.
+    Alone,
     Over,
 }
 
@@ -606,6 +608,11 @@ impl Cached {
                 _ => self.is_cached(file, offset, bytes),
             };
             if !is_cached && !user.is_blocked {
+                // A page may be read from under a write that is under way: it is looked for again when that is over.
+                let is_write = !matches!(io.op, Op::Read | Op::Flush);
+                let step = if is_write { Step::Alone } else { Step::Over };
+                self.users[task].operations[process.taken() as usize] =
+                    Operation { step, open, offset, bytes, is_write, ..NOTHING };
                 return Route::Stack;
             }
         }
@@ -678,7 +685,7 @@ impl Cached {
                     self.settled(now, process);
                     continue;
                 }
-                Step::Over => return self.end(task, token),
+                Step::Over | Step::Alone => return self.end(task, token),
                 Step::Device => {
                     if let Some(io) = operation.io {
                         self.events.push_back(Event::Submit(io));
@@ -805,7 +812,7 @@ impl Cached {
             Step::Write => (write, of_all),
             Step::Touch => (fault, self.cost.fault + self.cost.hit),
             Step::Sync | Step::Durable | Step::Through | Step::Clean => (fsync, Nanos::ZERO),
-            Step::Settle | Step::Forget | Step::Drop | Step::DropAgain | Step::Device | Step::Over => {
+            Step::Settle | Step::Forget | Step::Drop | Step::DropAgain | Step::Device | Step::Alone | Step::Over => {
                 return self.advance(task, token, done, Nanos::ZERO);
             }
         };
@@ -851,7 +858,7 @@ impl Cached {
             Step::Clean if operation.is_write => Step::Drop,
             Step::Clean | Step::Drop => Step::Device,
             Step::Read | Step::Write | Step::Durable | Step::Through => Step::Over,
-            Step::DropAgain | Step::Device | Step::Over => Step::Over,
+            Step::DropAgain | Step::Device | Step::Alone | Step::Over => Step::Over,
         };
     }
 
@@ -868,10 +875,12 @@ impl Cached {
     /// Direct I/O is back from the stack. False where this layer has nothing more to do with it.
     pub(crate) fn on_device_done(&mut self, now: Instant, process: &mut Process, token: u64, status: Status) -> bool {
         let task = process.task().index();
-        let operation = &mut self.users[task].operations[token as usize];
-        if operation.step != Step::Device {
+        let Operation { step, open, offset, bytes, .. } = self.users[task].operations[token as usize];
+        let is_left = || self.is_cached(self.users[task].opens[open].file, offset, bytes);
+        if !(step == Step::Device || step == Step::Alone && is_left()) {
             return false;
         }
+        let operation = &mut self.users[task].operations[token as usize];
         operation.status = status;
         operation.step = if operation.is_write { Step::DropAgain } else { Step::Over };
         self.drive(now, process, token as u32);

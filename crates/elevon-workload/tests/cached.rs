@@ -433,3 +433,27 @@ fn a_job_without_a_cache_runs_as_before() {
     assert_eq!(plain.jobs[0].stats, cached.outcome.jobs[0].stats);
     assert_eq!(format!("{:?}", device.commands), format!("{:?}", cached.device.commands));
 }
+
+/// A page read while a direct write of it is under way may hold what was there before: it goes when the write is over, though
+/// nothing was cached when that began.
+#[test]
+fn what_is_read_under_a_direct_write_is_not_kept() {
+    let page = |spec: &mut JobSpec| spec.size = Some(Amount::Bytes(4096));
+    let writer = job("writer", |s| {
+        page(s);
+        writes(s);
+        s.direct = true;
+    });
+    let reader = job("reader", |s| {
+        page(s);
+        let late = Nanos::new(LATENCY / 2);
+        (s.invalidate, s.start_delay) = (false, (late, late));
+    });
+    let again = job("again", |s| {
+        page(s);
+        (s.invalidate, s.stonewall) = (false, true);
+    });
+    let ran = go(&[writer, reader, again]);
+    let began: Vec<_> = ran.device.commands.iter().map(|(at, command)| (command.op, *at < LATENCY)).collect();
+    assert_eq!(began, [(Op::Write, true), (Op::Read, true), (Op::Read, false)]);
+}
