@@ -132,8 +132,8 @@ enum Wrong {
     Call,
     /// Half of the memory.
     HalfMemory,
-    /// A dirty limit of nothing.
-    NoDirtyLimit,
+    /// As many dirty pages more as there is memory.
+    MoreDirty,
     /// Eight times the bytes that became RT by their content.
     MorePromoted,
     /// A page more that was read.

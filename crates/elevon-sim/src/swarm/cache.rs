@@ -383,7 +383,7 @@ impl SeenCache {
     pub(super) fn spoil(&mut self, wrong: Wrong) {
         match wrong {
             Wrong::HalfMemory => self.capacity /= 2,
-            Wrong::NoDirtyLimit => (self.limit, self.allowance) = (0, 0),
+            Wrong::MoreDirty => self.dirty += self.capacity,
             Wrong::MorePromoted => self.promoted_bytes += self.judged_bytes,
             Wrong::MoreTraffic => self.traffic.read_pages += 1,
             Wrong::MoreDirtied => self.dirtied += 1,

@@ -49,6 +49,8 @@ struct Cell {
     candidates: Vec<Candidate>,
     /// Since when nothing can be said.
     loose: Option<u64>,
+    /// When a bio that was to write it failed last.
+    failed: u64,
     /// What a cut of power must leave, or something newer.
     floor: u64,
 }
@@ -472,7 +474,7 @@ impl Shadow {
     fn store(&mut self, command: &Command, pieces: &[Piece], carries: Vec<(u64, u64)>) {
         let mut at = 0;
         if self.spoils(Sabotage::ChangeFrame) {
-            self.frames.iter_mut().flatten().for_each(|version| *version += 1);
+            self.frames.iter_mut().flatten().for_each(|version| *version ^= 1 << 62);
         }
         for piece in pieces {
             for n in 0..sectors_of(piece).count() {
@@ -573,13 +575,24 @@ impl Shadow {
         if !status.is_ok() {
             return;
         }
-        let syncs = self.users.get(&task.0).is_some_and(|user| user.sync_writes);
+        let user = self.users.get(&task.0);
+        let syncs = user.is_some_and(|user| user.sync_writes);
+        let untold = user.filter(|user| !user.unsure).and_then(|user| user.untold);
         let is_written = doing.op == Op::Write && doing.manner == Manner::Buffered && (syncs || self.writes_through);
         let is_synced = doing.op == Op::Flush && doing.is_durable || is_written && syncs;
         let promises = if is_written { &doing.landed } else { &doing.promises };
         for &(sector, version) in promises {
             let there = self.on_device(sector);
             let Some(cell) = self.cells.get_mut(&sector) else { continue };
+            let failed = cell.failed;
+            if failed > doing.begun && there < version {
+                // Who asks twice at once over one open file is told once.
+                if untold.is_some_and(|(since, _)| since <= failed) {
+                    let message = format!("{task:?}: {:?} went well, the write of sector {sector} did not", doing.op);
+                    self.wrong.push(("errors", message));
+                }
+                continue;
+            }
             let Some(only) = cell.only() else { continue };
             if is_synced && only == version {
                 cell.floor = version;
@@ -604,6 +617,9 @@ impl Shadow {
         self.last_failure = self.clock;
         if io.op == Op::Write {
             let (clock, byte) = (self.clock, io.sector.byte_offset());
+            for sector in sectors(Region { start: byte, len: io.bytes.get() }) {
+                self.cell(sector).failed = clock;
+            }
             for user in self.users.values_mut() {
                 let is_of_file = if byte >= STRANGERS_FILE { user.is_apart() } else { !user.is_apart() };
                 if is_of_file {

@@ -262,8 +262,7 @@ impl Seen {
             Wrong::LiveRule => self.live_rules += 1,
             Wrong::Nanosecond => tenants.last().into_iter().for_each(|tenant| tenant.waited += Nanos::new(1)),
             Wrong::Call => self.calls += 1,
-            Wrong::HalfMemory | Wrong::NoDirtyLimit | Wrong::MorePromoted | Wrong::MoreTraffic | Wrong::MoreDirtied => {
-            }
+            Wrong::HalfMemory | Wrong::MoreDirty | Wrong::MorePromoted | Wrong::MoreTraffic | Wrong::MoreDirtied => {}
         }
     }
 
