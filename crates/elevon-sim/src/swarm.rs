@@ -334,7 +334,7 @@ fn run_phase(
         Some((mut cached, strangers)) => {
             watch.strangers = Some(strangers);
             let outcome = run_cached(stack, &mut jobs, &mut cached, border, &mut watch);
-            watch.look_at_cache(&mut cached);
+            watch.look_at_cache(&cached);
             if let Some(strangers) = &mut watch.strangers {
                 checks.borrow_mut().shadow(|shadow| strangers.hear(&mut cached, shadow));
             }

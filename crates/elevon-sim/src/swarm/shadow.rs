@@ -34,6 +34,9 @@ const GARBAGE: u64 = u64::MAX;
 const NEVER: u64 = u64::MAX;
 const SECTORS: usize = PAGE_SECTORS as usize;
 
+/// Sectors with their versions.
+type Held = Vec<(u64, u64)>;
+
 /// A version that a sector may have.
 #[derive(Clone, Copy, Debug)]
 struct Candidate {
@@ -115,9 +118,9 @@ struct Doing {
     version: u64,
     moved: u64,
     /// What it put into frames, by sector.
-    landed: Vec<(u64, u64)>,
+    landed: Held,
     /// What the device must hold when it is over, and after a cut of power as well.
-    promises: Vec<(u64, u64)>,
+    promises: Held,
     is_durable: bool,
     /// How many bytes it must move; `None` where nobody knows.
     expects: Option<u64>,
@@ -148,9 +151,9 @@ pub(super) struct Shadow {
     doing: BTreeMap<(u32, u64), Doing>,
     bios: BTreeMap<(u32, u64), CacheBio>,
     /// By request: its command, and what it writes, by sector.
-    carried: BTreeMap<u32, (Command, Vec<Piece>, Vec<(u64, u64)>)>,
+    carried: BTreeMap<u32, (Command, Vec<Piece>, Held)>,
     /// What every write wrote, by sequence and in order of sectors; only where the power is cut.
-    written: BTreeMap<u64, Vec<(u64, u64)>>,
+    written: BTreeMap<u64, Held>,
     /// First sector that a truncation under way cuts off, and the one after the last.
     truncating: Option<(u64, u64)>,
     last_failure: u64,
@@ -321,7 +324,7 @@ impl Shadow {
     }
 
     /// What a sync that begins now must find on the device.
-    fn promises_of(&self, regions: &[Region]) -> Vec<(u64, u64)> {
+    fn promises_of(&self, regions: &[Region]) -> Held {
         let within = |region: &Region| self.cells.range(region.start / SECTOR_SIZE..region_end(*region));
         regions.iter().flat_map(within).filter_map(|(&sector, cell)| Some((sector, cell.only()?))).collect()
     }
@@ -471,7 +474,7 @@ impl Shadow {
     }
 
     /// The device has the sectors of a command.
-    fn store(&mut self, command: &Command, pieces: &[Piece], carries: Vec<(u64, u64)>) {
+    fn store(&mut self, command: &Command, pieces: &[Piece], carries: Held) {
         let mut at = 0;
         if self.spoils(Sabotage::ChangeFrame) {
             self.frames.iter_mut().flatten().for_each(|version| *version ^= 1 << 62);
