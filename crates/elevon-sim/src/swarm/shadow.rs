@@ -383,6 +383,18 @@ impl Shadow {
                         doing.landed.push((home + k as u64, version));
                     }
                 }
+                self.collide(home);
+            }
+        }
+    }
+
+    /// A page is changed. Sectors of it that a direct write under way writes may come from either, whoever wrote them: the page goes
+    /// back whole, with what it held of them. (Linux warns of such a collision.)
+    fn collide(&mut self, home: u64) {
+        for sector in home..home + PAGE_SECTORS {
+            let is_under_way = |cell: &Cell| cell.candidates.iter().any(|candidate| candidate.ended == NEVER);
+            if self.cells.get(&sector).is_some_and(is_under_way) {
+                self.loosen(sector);
             }
         }
     }
@@ -581,7 +593,15 @@ impl Shadow {
         let user = self.users.get(&task.0);
         let syncs = user.is_some_and(|user| user.sync_writes);
         let untold = user.filter(|user| !user.unsure).and_then(|user| user.untold);
-        let is_written = doing.op == Op::Write && doing.manner == Manner::Buffered && (syncs || self.writes_through);
+        let is_mapped = user.is_some_and(|user| user.manner == Manner::Mapped);
+        let is_written = doing.op == Op::Write
+            && match doing.manner {
+                Manner::Buffered => syncs || self.writes_through,
+                // Jobs sync what they stored; a stranger's store is over before it is written.
+                Manner::Mapped => is_mapped && self.writes_through,
+                Manner::Direct => false,
+            };
+        let syncs = syncs && doing.manner == Manner::Buffered;
         let is_synced = doing.op == Op::Flush && doing.is_durable || is_written && syncs;
         let promises = if is_written { &doing.landed } else { &doing.promises };
         for &(sector, version) in promises {
