@@ -91,6 +91,8 @@ pub struct Rules {
     /// Readahead goes on from a marker only, a first window that its request fills is half behind its marker, and no window
     /// swallows the next (6.11+).
     pub readahead_async_by_marker: bool,
+    /// A window that follows a marker ends where its folios do, whose order grows by two from window to window (measured on 6.18).
+    pub readahead_ends_on_folio: bool,
     /// A request dropped to `Status::Again` where a NOWAIT bio would have to be split (6.2, 6.1.5).
     pub nowait_is_never_split: bool,
     /// `io.prio.class` has `promote-to-rt`, and `none-to-rt` is another name for it (6.5+).
@@ -154,6 +156,7 @@ impl Kernel {
             },
             iomap_reads_are_sync: at_least_6_18,
             readahead_async_by_marker: at_least_6_12,
+            readahead_ends_on_folio: at_least_6_18,
             nowait_is_never_split: true,
             promote_to_rt: at_least_6_6,
             throttle_slice_ms: match self {

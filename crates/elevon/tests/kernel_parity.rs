@@ -324,6 +324,33 @@ fn two_reads_of_64_mib_without_a_scheduler_as_linux_6_18() {
     assert_eq!(rest(&reads.kernel[1]), rest(ours));
 }
 
+/// A buffered sequential read: sizes and order of the bios that readahead makes, and what becomes of each. Windows are read while
+/// the reader copies, so when the next is asked for is the reader's affair; that a bio is not begun before the one before was
+/// issued whole is not.
+#[test]
+fn a_buffered_read_of_64_mib_as_linux_6_18() {
+    const FIRST: u64 = 1_556_480;
+    let kernel = kernel_trace("buffered-seqread-ext4.ftrace");
+    let bios = |steps: &[String]| steps.iter().filter(|step| step.starts_with('Q')).count();
+    let shifted: Vec<String> = steps_from(&kernel, FIRST);
+    let job = "[dd]\nrw=read\nbs=128k\nsize=128m\nfilename=file\nfadvise_hint=0\nioengine=psync\n";
+    let device = ["--device", LOOP_DEVICE, "--scheduler", "mq-deadline", "--set", "max_sectors_kb=512"];
+    let ours = run_trace(job, &[&device[..], &["--memory", "1GiB", "--set", "read_ahead_kb=2560"]].concat());
+    assert_eq!(bios(&kernel), 30);
+    assert!(ours.len() > shifted.len());
+    assert_same("buffered-seqread-ext4", &shifted, &ours[..shifted.len()]);
+}
+
+/// The same with sectors counted from `first`.
+fn steps_from(steps: &[String], first: u64) -> Vec<String> {
+    let shift = |step: &String| {
+        let (head, sectors) = step.split_once('+').expect("a step");
+        let (letter, sector) = head.split_once(' ').expect("a step");
+        format!("{letter} {}+{sectors}", sector.parse::<u64>().expect("a sector") - first)
+    };
+    steps.iter().map(shift).collect()
+}
+
 /// The decisions in the first four calls of a Linux 6.1 trace, a read of 1028 KiB each.
 fn linux_6_1(name: &str) -> Vec<String> {
     let mut records = Vec::new();

@@ -170,8 +170,8 @@ pub enum CallKind {
     Fsync,
     /// The same: no metadata is modelled.
     Fdatasync,
-    /// Write what is dirty in a range, and wait; no flush.
-    SyncRange,
+    /// Write what is dirty in a range, and wait, as far as asked for; no flush (sync_file_range).
+    SyncRange(RangeSync),
     /// Advice on the file, or a range of it.
     Fadvise(Advice),
     /// Cut or extend the file to `offset` bytes.
@@ -180,6 +180,22 @@ pub enum CallKind {
     DropCaches,
     /// Before and after a direct write: no page of the range is left, whoever maps it. What is dirty is written first.
     Invalidate,
+}
+
+/// What a sync of a range does, in this order; nothing of it flushes the device.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RangeSync {
+    /// Wait for pages that are being written.
+    pub wait_before: bool,
+    /// Submit dirty pages that are not being written. Without both waits this is for nobody's integrity: the bios are not SYNC.
+    pub write: bool,
+    /// Wait for pages that are being written.
+    pub wait_after: bool,
+}
+
+impl RangeSync {
+    /// All three: what was dirty is written when the call ends.
+    pub const ALL: Self = Self { wait_before: true, write: true, wait_after: true };
 }
 
 /// A call of a program.
@@ -293,11 +309,13 @@ pub enum Way {
     Zero,
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 struct File {
     first: Sector,
     size: u64,
     capacity: u64,
+    /// Pages that have a content, a bit each, of a file that was allocated and not written; `None`: all have.
+    written: Option<Vec<u64>>,
     /// The last write error, and how many there were.
     error: Status,
     errors: u32,
@@ -325,6 +343,8 @@ struct Progress {
     read_alone: bool,
     /// The page it is at was not there, or not readable.
     is_miss: bool,
+    /// Pages up to this one were not there when it looked: it has them read.
+    missed: u64,
     /// It was stopped altogether by the dirty limit, and looks again.
     rebalance: bool,
     status: Status,
@@ -435,8 +455,23 @@ impl PageCache {
     /// A file of `size` bytes from sector `first` on, which may grow to `capacity`. Numbers are dense from 0.
     pub fn add_file(&mut self, first: Sector, size: u64, capacity: u64) -> FileId {
         assert!(size <= capacity, "a file of {size} bytes in a place of {capacity}");
-        self.files.push(File { first, size, capacity, error: Status::Ok, errors: 0 });
+        self.files.push(File { first, size, capacity, written: None, error: Status::Ok, errors: 0 });
         FileId((self.files.len() - 1) as u32)
+    }
+
+    /// Nothing of a file was ever written: its place is allocated, and it reads as zeroes without I/O. For a simulation; with bytes
+    /// the device says what is there.
+    pub fn set_unwritten(&mut self, file: FileId) {
+        assert!(!self.config.copies, "what a real file holds is on its device");
+        let file = &mut self.files[file.0 as usize];
+        file.written = Some(alloc::vec![0; file.capacity.div_ceil(PAGE_SIZE * 64) as usize]);
+    }
+
+    /// Whether a page of a file has no content yet.
+    #[inline]
+    fn is_unwritten(&self, file: FileId, index: u64) -> bool {
+        let written = &self.files[file.0 as usize].written;
+        written.as_ref().is_some_and(|bits| bits[(index / 64) as usize] >> (index % 64) & 1 == 0)
     }
 
     /// Opens a file.
@@ -666,6 +701,7 @@ impl PageCache {
             end: 0,
             read_alone: false,
             is_miss: false,
+            missed: 0,
             rebalance: false,
             status: Status::Ok,
             bytes: 0,
@@ -685,7 +721,8 @@ impl PageCache {
             CallKind::Read => self.step_read(now, at),
             CallKind::Write => self.step_write(now, at),
             CallKind::Fault { write } => self.step_fault(now, at, write),
-            CallKind::Fsync | CallKind::Fdatasync | CallKind::SyncRange => self.step_sync(at),
+            CallKind::Fsync | CallKind::Fdatasync | CallKind::SyncRange(RangeSync::ALL) => self.step_sync(at),
+            CallKind::SyncRange(how) => self.step_sync_range(at, how),
             CallKind::Fadvise(advice) => self.advise(now, at, advice),
             CallKind::Truncate => self.step_truncate(at),
             CallKind::Invalidate => self.step_invalidate(at),

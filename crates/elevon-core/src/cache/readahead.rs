@@ -4,7 +4,8 @@
 //! marker starts the next, larger window before the reader gets to the end of this one. State is kept per open file, and
 //! everything follows from it, the page asked for and what is cached around that page; no clock and no device is asked.
 //!
-//! As in Linux 6.1; [`Rules::readahead_async_by_marker`] selects the decisions of 6.11 and later. Cost: O(1) for a reader whose
+//! As in Linux 6.1; [`Rules::readahead_async_by_marker`] selects the decisions of 6.11 and later, [`Rules::readahead_ends_on_folio`]
+//! the ends of windows that 6.18 was measured to have (`crates/elevon-core/tests/readahead_trace.rs`). Cost: O(1) for a reader whose
 //! state matches, else one look at each page of a cached run of at most a window beside the page.
 
 use crate::kernel::Rules;
@@ -72,6 +73,8 @@ pub struct Readahead {
     start: u64,
     size: u32,
     async_size: u32,
+    /// Order of the folios that the last window was made of. Only its end is modelled: pages here are single.
+    order: u32,
     /// Its window limit: the device's, doubled by advice.
     ra_pages: u32,
     /// The largest request the device takes in one, in pages.
@@ -86,7 +89,8 @@ pub struct Readahead {
 impl Readahead {
     /// A file just opened on a device with windows of `ra_pages` and requests of at most `io_pages`.
     pub const fn new(ra_pages: u32, io_pages: u32) -> Self {
-        Self { start: 0, size: 0, async_size: 0, ra_pages, io_pages, prev: None, advice: Advice::Normal, mmap_miss: 0 }
+        let (start, size, async_size, order, prev, mmap_miss) = (0, 0, 0, 0, None, 0);
+        Self { start, size, async_size, order, ra_pages, io_pages, prev, advice: Advice::Normal, mmap_miss }
     }
 
     /// Takes advice. NORMAL, SEQUENTIAL and RANDOM are about the whole file and stay; the other two are about a range, and
@@ -140,7 +144,7 @@ impl Readahead {
         match (rules.readahead_async_by_marker, ask.marker) {
             (false, _) => self.on_demand(ask, max, cached),
             (true, false) => Some(self.synchronous(ask, max, cached)),
-            (true, true) => self.asynchronous(ask, max, cached),
+            (true, true) => self.asynchronous(ask, max, rules, cached),
         }
     }
 
@@ -163,6 +167,7 @@ impl Readahead {
 
     /// A page is missing: 6.11 and later.
     fn synchronous(&mut self, ask: Ask, max: u32, cached: impl Fn(u64) -> bool) -> Window {
+        self.order = 0;
         if ask.index == 0 || ask.req > u64::from(max) || self.is_sequential(ask.index) {
             self.initial(ask, max, true);
         } else if !self.context(ask, max, cached) {
@@ -172,13 +177,28 @@ impl Readahead {
     }
 
     /// A marker was hit: 6.11 and later.
-    fn asynchronous(&mut self, ask: Ask, max: u32, cached: impl Fn(u64) -> bool) -> Option<Window> {
+    fn asynchronous(&mut self, ask: Ask, max: u32, rules: &Rules, cached: impl Fn(u64) -> bool) -> Option<Window> {
         if self.size > 0 && self.window().marker() == Some(ask.index) {
             self.ramp(max);
         } else {
             self.resume(ask, max, cached)?;
         }
+        if rules.readahead_ends_on_folio {
+            self.end_on_folio(max);
+        }
         Some(self.window())
+    }
+
+    /// Cuts the window where a folio ends. Its folios are four times those of the window before, but divide the limit, so that a
+    /// window at the limit is cut once and those that follow lie well; and none is larger than its window.
+    fn end_on_folio(&mut self, max: u32) {
+        self.order = (self.order + 2).min(max.trailing_zeros());
+        let end = self.window().end() >> self.order << self.order;
+        if end > self.start {
+            self.size = (end - self.start) as u32;
+            self.async_size = self.size;
+        }
+        self.order = self.order.min(self.size.ilog2());
     }
 
     const fn is_sequential(&self, index: u64) -> bool {

@@ -53,8 +53,10 @@ impl PageCache {
             }
             let Some(place) = self.page_for_read(now, at) else { return self.starve(now, at) };
             if !self.resident.pages().at(place).has(PageFlags::UPTODATE) {
-                self.stats.misses += u64::from(!core::mem::replace(&mut at.is_miss, true));
+                at.is_miss = true;
                 match self.wait_readable(at, self.resident.pages().slot(place)) {
+                    // What comes before the page that cannot be read is the answer; the next call will meet the error.
+                    Some(Step::Done(_)) if at.bytes > 0 => return Step::Done(Status::Ok),
                     Some(step) => return step,
                     None => continue,
                 }
@@ -70,6 +72,7 @@ impl PageCache {
     fn page_for_read(&mut self, now: Instant, at: &mut Progress) -> Option<Place> {
         let Some(place) = self.resident.place(at.file, at.pos) else {
             self.read_ahead(now, at, false);
+            at.is_miss = true;
             if self.resident.place(at.file, at.pos).is_none() {
                 self.read_alone(now, at, Context::Read)?;
             }
@@ -82,7 +85,7 @@ impl PageCache {
     }
 
     /// A page may carry the marker of a window: then the next is read.
-    pub(super) fn hit_marker(&mut self, now: Instant, at: &Progress, slot: Slot) {
+    pub(super) fn hit_marker(&mut self, now: Instant, at: &mut Progress, slot: Slot) {
         let pages = self.resident.pages_mut();
         // On a page that is to be written the bit is reclaim's.
         if pages.has(slot, PageFlags::DIRTY | PageFlags::WRITEBACK) {
@@ -94,7 +97,7 @@ impl PageCache {
         self.resident.pages_mut().unpin(slot);
     }
 
-    fn read_ahead(&mut self, now: Instant, at: &Progress, marker: bool) {
+    fn read_ahead(&mut self, now: Instant, at: &mut Progress, marker: bool) {
         let open = at.call.open.0 as usize;
         let mut ra = self.opens[open].ra;
         let ask = Ask { index: at.pos, req: at.end - at.pos, marker };
@@ -103,6 +106,9 @@ impl PageCache {
         let window = ra.decide(ask, &self.config.rules, cached);
         self.opens[open].ra = ra;
         if let Some(window) = window {
+            if !marker {
+                at.missed = window.end();
+            }
             let wanted = if marker { at.pos..at.pos } else { at.pos..at.end };
             let is_fault = matches!(at.call.kind, CallKind::Fault { .. });
             let context = if is_fault { self.fault_context(at) } else { Context::Readahead };
@@ -136,9 +142,13 @@ impl PageCache {
             let Some(slot) = self.resident.insert(at.file, index, if as_read { Context::Read } else { context }) else {
                 break;
             };
-            let is_marker = marker == Some(index);
-            let flags = if is_marker { PageFlags::LOCKED | PageFlags::READAHEAD } else { PageFlags::LOCKED };
-            let bits = self.resident.pages_mut().set_and_clear(slot, flags, PageFlags::NONE);
+            let marked = if marker == Some(index) { PageFlags::READAHEAD } else { PageFlags::NONE };
+            if self.is_unwritten(at.file, index) {
+                self.resident.pages_mut().set(slot, PageFlags::UPTODATE | marked);
+                self.bios.close();
+                continue;
+            }
+            let bits = self.resident.pages_mut().set_and_clear(slot, PageFlags::LOCKED | marked, PageFlags::NONE);
             let piece = self.piece(at.file, index, slot, bits, is_wanted);
             self.bios.add(&source, piece);
         }
@@ -155,8 +165,11 @@ impl PageCache {
         Some(slot)
     }
 
-    /// Issues a read of one page that is in memory and not readable.
+    /// Issues a read of one page that is in memory and not readable; one without content is readable at once.
     pub(super) fn issue_alone(&mut self, at: &mut Progress, slot: Slot) {
+        if self.is_unwritten(at.file, at.pos) {
+            return self.resident.pages_mut().set(slot, PageFlags::UPTODATE);
+        }
         let bits = self.resident.pages_mut().set_and_clear(slot, PageFlags::LOCKED, PageFlags::NONE);
         let source = self.reads_for(&at.call, Flags::NONE);
         let piece = self.piece(at.file, at.pos, slot, bits, true);
@@ -172,7 +185,10 @@ impl PageCache {
             return Some(Step::Page(slot));
         }
         if at.read_alone {
-            self.opens[at.call.open.0 as usize].ra.read_failed();
+            // A write that fills a page in part has no window to lose.
+            if at.call.kind != CallKind::Write {
+                self.opens[at.call.open.0 as usize].ra.read_failed();
+            }
             return Some(Step::Done(if at.status.is_ok() { Status::IoError } else { at.status }));
         }
         self.issue_alone(at, slot);
@@ -189,7 +205,9 @@ impl PageCache {
         let size = self.files[at.file.0 as usize].size;
         let end = at.call.offset.saturating_add(at.call.bytes).min(size);
         self.copy(at, self.resident.pages().slot(place), end, Way::ToCall);
-        self.stats.hits += u64::from(!core::mem::take(&mut at.is_miss));
+        // A page that the call itself had read is no hit, though it was there when the call got to it.
+        let is_miss = core::mem::take(&mut at.is_miss) || at.pos < at.missed;
+        *if is_miss { &mut self.stats.misses } else { &mut self.stats.hits } += 1;
         at.pos += 1;
         (at.read_alone, at.starved) = (false, None);
     }

@@ -44,7 +44,7 @@ impl Cause {
             CallKind::Write => Self::Write,
             CallKind::Fsync
             | CallKind::Fdatasync
-            | CallKind::SyncRange
+            | CallKind::SyncRange(_)
             | CallKind::Fadvise(_)
             | CallKind::Truncate
             | CallKind::DropCaches

@@ -1,19 +1,58 @@
 //! Waiting for writes: fsync, sync_file_range, truncation.
 
-use super::{Call, CallKind, FileId, Origin, PAGE_SIZE, PageCache, PageFlags, Phase, Progress, Source, Status, Step};
+use super::{
+    Call, CallKind, FileId, Origin, PAGE_SIZE, PageCache, PageFlags, Phase, Progress, RangeSync, Source, Status, Step,
+};
 use crate::cache::pages::Tag;
 use crate::op::{Flags, Op};
 
 impl PageCache {
     /// Tags what is dirty now: pages that become dirty later are not this call's, so that it ends however busy writers are.
     pub(super) fn begin_sync(&mut self, at: &mut Progress) {
-        let Call { offset, bytes, .. } = at.call;
-        let end = if bytes == 0 { u64::MAX } else { offset.saturating_add(bytes) };
-        (at.first, at.end, at.phase) = (offset / PAGE_SIZE, end.div_ceil(PAGE_SIZE), Phase::Write);
-        at.pos = at.first;
+        Self::begin_range(at, Phase::Write);
         if at.first < at.end {
             self.resident.pages_mut().tag_to_write(at.file, at.first, at.end - 1);
         }
+    }
+
+    /// The pages that the call's range touches; no bytes: to the end.
+    const fn begin_range(at: &mut Progress, phase: Phase) {
+        let Call { offset, bytes, .. } = at.call;
+        let end = if bytes == 0 { u64::MAX } else { offset.saturating_add(bytes) };
+        (at.first, at.end, at.phase) = (offset / PAGE_SIZE, end.div_ceil(PAGE_SIZE), phase);
+        at.pos = at.first;
+    }
+
+    /// Less than a whole sync of a range.
+    pub(super) fn step_sync_range(&mut self, at: &mut Progress, how: RangeSync) -> Step {
+        if at.phase == Phase::Start {
+            Self::begin_range(at, if how.wait_before { Phase::Pages } else { Phase::Write });
+        }
+        if at.phase == Phase::Pages {
+            if let Some(step) = self.wait_for_writes(at) {
+                return step;
+            }
+            at.phase = Phase::Write;
+        }
+        if at.phase == Phase::Write {
+            if how.write {
+                self.write_range(&at.call, at.file, at.first, at.end);
+            }
+            (at.pos, at.phase) = (at.first, Phase::Wait);
+        }
+        match self.wait_for_writes(at).filter(|_| how.wait_after) {
+            Some(step) => step,
+            None if how.wait_before || how.wait_after => Step::Done(self.take_error(at)),
+            None => Step::Done(Status::Ok),
+        }
+    }
+
+    /// Sleeps for the next page of the range that is being written, each once: what is written again later is not this call's.
+    fn wait_for_writes(&self, at: &mut Progress) -> Option<Step> {
+        let next = self.resident.pages().next_tagged(at.file, at.pos, Tag::Writeback);
+        let (index, slot) = next.filter(|&(index, _)| index < at.end)?;
+        at.pos = index + 1;
+        Some(Step::Page(slot))
     }
 
     pub(super) fn step_sync(&mut self, at: &mut Progress) -> Step {
@@ -26,11 +65,8 @@ impl PageCache {
             return step;
         }
         if at.phase == Phase::Wait {
-            let next = self.resident.pages().next_tagged(at.file, at.pos, Tag::Writeback);
-            if let Some((index, slot)) = next.filter(|&(index, _)| index < at.end) {
-                // Once is enough: what is written again later is not this call's.
-                at.pos = index + 1;
-                return Step::Page(slot);
+            if let Some(step) = self.wait_for_writes(at) {
+                return step;
             }
             let error = self.take_error(at);
             if !error.is_ok() || !matches!(at.call.kind, CallKind::Fsync | CallKind::Fdatasync) {
@@ -102,7 +138,7 @@ impl PageCache {
 
     /// A write error is told once to each that has the file open.
     fn take_error(&mut self, at: &Progress) -> Status {
-        let file = self.files[at.file.0 as usize];
+        let file = &self.files[at.file.0 as usize];
         let open = &mut self.opens[at.call.open.0 as usize];
         if core::mem::replace(&mut open.errors_seen, file.errors) == file.errors { Status::Ok } else { file.error }
     }
@@ -110,9 +146,7 @@ impl PageCache {
     /// Pages of the range go, whoever maps them: what is dirty is written, what is being read or written is waited for.
     pub(super) fn step_invalidate(&mut self, at: &mut Progress) -> Step {
         if at.phase == Phase::Start {
-            let Call { offset, bytes, .. } = at.call;
-            let end = if bytes == 0 { u64::MAX } else { offset.saturating_add(bytes) };
-            (at.pos, at.end, at.phase) = (offset / PAGE_SIZE, end.div_ceil(PAGE_SIZE), Phase::Pages);
+            Self::begin_range(at, Phase::Pages);
         }
         while let Some((index, slot)) = self.resident.pages().next(at.file, at.pos).filter(|&(n, _)| n < at.end) {
             at.pos = index;

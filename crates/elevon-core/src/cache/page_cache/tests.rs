@@ -4,6 +4,7 @@ use alloc::vec;
 
 mod memory;
 mod oracle;
+mod paths;
 
 const MIB: u64 = 1 << 20;
 const PAGE: u64 = PAGE_SIZE;

@@ -56,7 +56,7 @@ impl PageCache {
             let (_, bytes, _) = Self::part(&at.call, at.pos, end);
             let is_partial = u64::from(bytes) < PAGE_SIZE;
             let is_new = at.pos * PAGE_SIZE >= self.files[at.file.0 as usize].size;
-            if is_partial && !is_new {
+            if is_partial && !is_new && !self.is_unwritten(at.file, at.pos) {
                 let step = self.wait_readable(at, slot);
                 return Some(step.unwrap_or(Step::Page(slot)));
             }
@@ -89,6 +89,10 @@ impl PageCache {
             self.flusher.on_dirtied(file, now);
             self.domain.on_dirtied(1);
             self.stats.dirtied += 1;
+            if let Some(bits) = &mut self.files[file.0 as usize].written {
+                let (_, index) = self.resident.pages().key(slot);
+                bits[(index / 64) as usize] |= 1 << (index % 64);
+            }
         }
         if self.writers.len() <= task.index() {
             self.writers.resize(task.index() + 1, Writer::default());

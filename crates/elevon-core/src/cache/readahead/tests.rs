@@ -1,10 +1,11 @@
 use super::*;
 use crate::kernel::Kernel;
-use alloc::vec::Vec;
+use alloc::{vec, vec::Vec};
 extern crate alloc;
 
 const OLD: Rules = Kernel::V6_1.rules();
 const NEW: Rules = Kernel::V6_12.rules();
+const FOLIO: Rules = Kernel::V6_18.rules();
 
 /// A reader over a cache that forgets nothing: as the facade drives it, with pages and markers only.
 struct Reader {
@@ -104,9 +105,34 @@ fn later_kernels_ramp_from_the_marker_only() {
     }
 }
 
+/// The windows of the measured `buffered-seqread-ext4.ftrace` (reads of 128 KiB, windows of at most 2560 KiB), in pages; the bios
+/// themselves are compared in `crates/elevon/tests/kernel_parity.rs`.
+#[test]
+fn windows_of_6_18_end_where_folios_do() {
+    let m = Some;
+    let mut expected = vec![(0, 64, m(32)), (64, 128, m(64)), (192, 256, m(192)), (448, 512, m(448)), (960, 576, m(960))];
+    expected.extend((0..3).map(|n| (1536 + n * 640, 640, m(1536 + n * 640))));
+    assert_eq!(sequential(640, 128, 32, 88, &FOLIO), expected);
+    // Before, the fifth was a whole one.
+    assert_eq!(sequential(640, 128, 32, 44, &NEW)[4], (960, 640, m(960)));
+    // 128 KiB windows come to lie on multiples of 128 KiB too, by way of smaller ones.
+    let small = [(0, 4, m(1)), (4, 8, m(4)), (12, 4, m(12)), (16, 8, m(16)), (24, 8, m(24)), (32, 16, m(32)), (48, 16, m(48))];
+    let windows = sequential(32, 128, 1, 128, &FOLIO);
+    assert_eq!(windows[..7], small);
+    assert_eq!(windows[7..], [(64, 32, m(64)), (96, 32, m(96)), (128, 32, m(128))]);
+}
+
+#[test]
+fn windows_of_8_mib_grow_fourfold_first() {
+    for rules in [&OLD, &NEW] {
+        let sizes: Vec<u32> = sequential(2048, 128, 1, 1900, rules).iter().map(|&(_, size, _)| size).collect();
+        assert_eq!(sizes[..7], [4, 16, 64, 256, 512, 1024, 2048]);
+    }
+}
+
 #[test]
 fn g50_a_lone_read_then_its_neighbour() {
-    for rules in [&OLD, &NEW] {
+    for rules in [&OLD, &NEW, &FOLIO] {
         let mut reader = Reader::new(32, 128, 4096);
         reader.read(1000, 1, rules);
         assert_eq!(reader.windows, [(1000, 1, None)]);
@@ -165,8 +191,8 @@ fn g57_advice() {
 
 #[test]
 fn a_reader_in_order_never_waits_for_a_page_behind_a_window() {
-    // Any request size, either rule: windows follow one another without a hole, and never pass the limit.
-    for rules in [&OLD, &NEW] {
+    // Any request size, any rule: windows follow one another without a hole, and never pass the limit.
+    for rules in [&OLD, &NEW, &FOLIO] {
         for pages in 1..=40 {
             let windows = sequential(32, 32, pages, 3000 / pages, rules);
             let mut end = 0;

@@ -103,7 +103,11 @@ impl World {
             7..=11 => CallKind::Write,
             12..=15 => CallKind::Fault { write: self.random.below(3) == 0 },
             16 => CallKind::Fsync,
-            17 => CallKind::SyncRange,
+            17 => {
+                let bits = self.random.below(8);
+                let [wait_before, write, wait_after] = [1, 2, 4].map(|bit| bits & bit > 0);
+                CallKind::SyncRange(RangeSync { wait_before, write, wait_after })
+            }
             18 => CallKind::Fadvise(Advice::DontNeed),
             _ if self.random.below(4) == 0 => CallKind::DropCaches,
             _ if self.random.below(2) == 0 => CallKind::Invalidate,
