@@ -442,14 +442,14 @@ fn a_size_below_the_logical_block_suggests_the_missing_k() {
     // The job of seed 003 says bs=64 where 64 KiB is meant.
     let parsed = parsed("[global]\ndirect=1\n[write]\nrw=write\n  bs=64\n").unwrap();
     assert_eq!(parsed.jobs[0].block_sizes[1], fixed(64));
-    let found = parsed.unaligned(512);
+    let found = parsed.unaligned(512, false);
     assert_eq!(
         found.iter().map(ToString::to_string).collect::<Vec<_>>(),
         ["job.fio:5:6: bs: 64 bytes is no multiple of the device's logical block of 512; did you mean 64k?"]
     );
     let parsed = common::parsed("[a]\nbs=5000\n").unwrap();
-    assert!(parsed.unaligned(512)[0].message.ends_with("use 5120"));
-    assert_eq!(common::parsed("[a]\nbssplit=4k/50:8k/50\n").unwrap().unaligned(4096), []);
+    assert!(parsed.unaligned(512, false)[0].message.ends_with("use 5120"));
+    assert_eq!(common::parsed("[a]\nbssplit=4k/50:8k/50\n").unwrap().unaligned(4096, false), []);
 }
 
 #[test]

@@ -26,7 +26,8 @@ use std::collections::VecDeque;
 
 use elevon_core::activity::{Origin, Submitter};
 use elevon_core::cache::page_cache::{
-    ByteCopy, CacheConfig, CacheIo, Call, CallDone, CallKind, Called, OpenId, PageCache, Reading, Way, WriteMode,
+    ByteCopy, CacheConfig, CacheIo, Call, CallDone, CallKind, Called, OpenId, PageCache, RangeSync, Reading, Way,
+    WriteMode,
 };
 use elevon_core::cache::pages::Flags as PageFlags;
 use elevon_core::cache::readahead::Advice;
@@ -37,7 +38,7 @@ use elevon_core::stack::{Done, Io, Stack};
 use elevon_core::stats::CacheUse;
 use elevon_core::status::Status;
 use elevon_core::units::{Bytes, Instant, LayoutId, Nanos, PAGE_SIZE, Sector, TaskId, TenantId};
-use elevon_formats::fio::spec::{Fadvise, JobSpec};
+use elevon_formats::fio::spec::{Fadvise, JobSpec, SyncFileRange};
 
 use crate::cache_series::CacheSeries;
 use crate::chance::split_mix;
@@ -76,6 +77,8 @@ enum Step {
     Forget,
     /// Syncs the file `open`.
     Sync,
+    /// Syncs what was written of the file `open` since its last sync (sync_file_range).
+    SyncRange,
     /// Direct I/O: cached pages are written first,
     Clean,
     /// and dropped where it writes,
@@ -128,6 +131,8 @@ struct Opened {
     start: u64,
     /// The part that the process uses.
     region: Region,
+    /// What was written since its last sync, from first to last byte: `sync_file_range` is about that.
+    written: Option<(u64, u64)>,
 }
 
 /// How far a process is with what comes before its I/O.
@@ -149,6 +154,7 @@ struct User {
     submits_in_line: bool,
     may_block: bool,
     sync_writes: bool,
+    range_sync: Option<RangeSync>,
     submitter: Submitter,
     tenant: TenantId,
     operations: Vec<Operation>,
@@ -351,6 +357,7 @@ impl Cached {
                 let submit = if user.is_mapped { Nanos::ZERO } else { cost.call };
                 process.set_cpu(CpuCost { submit, complete: Nanos::ZERO });
                 process.cache_use();
+                process.enable_range_sync();
             }
             cached.users.push(user);
         }
@@ -457,9 +464,22 @@ impl Cached {
                 }
             }
         }
-        for file in &self.files {
-            self.cache.add_file(Sector::new(file.place.start / 512), file.place.len, file.place.len);
+        for index in 0..self.files.len() {
+            let File { place, .. } = self.files[index];
+            let file = self.cache.add_file(Sector::new(place.start / 512), place.len, place.len);
+            if Self::is_unwritten(jobs, &self.files[index]) {
+                self.cache.set_unwritten(file);
+            }
         }
+    }
+
+    /// Whether nothing is in a file when the jobs begin: fio allocates a file that is only written, and lays out any other. What goes
+    /// past the cache would not be seen to be written.
+    fn is_unwritten(jobs: &Jobs, file: &File) -> bool {
+        let has_it = |member: &&Member| member.extent.files.iter().any(|known| is_same(known, file));
+        let mut users = jobs.members.iter().filter(has_it).map(|member| &jobs.specs[member.spec]);
+        let only_writes = |spec: &JobSpec| !spec.rw.read && !spec.rw.trim && !spec.overwrite && !spec.pre_read;
+        !file.is_device && users.all(|spec| spec.is_buffered() && only_writes(spec))
     }
 
     fn user(&mut self, spec: &JobSpec, member: &Member, process: &Process) -> User {
@@ -474,6 +494,7 @@ impl Cached {
                     file,
                     start: self.files[at].place.start,
                     region: *region,
+                    written: None,
                 });
             }
         }
@@ -495,6 +516,11 @@ impl Cached {
             submits_in_line: spec.engine.asynchronous && spec.engine.submission_blocks,
             may_block: spec.engine.submission_blocks || !spec.engine.asynchronous,
             sync_writes: spec.sync != elevon_formats::fio::spec::SyncMode::None,
+            range_sync: spec.sync_file_range.map(|SyncFileRange { wait_before, write, wait_after, .. }| RangeSync {
+                wait_before,
+                write,
+                wait_after,
+            }),
             submitter: Submitter::of_task(spec.ioprio, CpuPolicy::Normal, 0),
             tenant: process.tenant(),
             operations: vec![NOTHING; process.depth() + 1],
@@ -595,12 +621,12 @@ impl Cached {
         if user.opens.is_empty() {
             return Route::Stack;
         }
-        let offset = io.sector.byte_offset();
+        let (offset, bytes) = process.range(io.token);
         let holds = |opened: &Opened| opened.region.start <= offset && offset - opened.region.start < opened.region.len;
         let open = Some(process.file(io.token)).filter(|&at| user.opens.get(at).is_some_and(holds));
         let open = open.or_else(|| user.opens.iter().position(holds)).unwrap_or(0);
         let Opened { start, file, .. } = user.opens[open];
-        let (offset, bytes) = (offset.saturating_sub(start), io.bytes.get());
+        let offset = offset.saturating_sub(start);
         let goes_direct = !user.is_buffered || io.op == Op::Discard;
         if goes_direct {
             let is_cached = match io.op {
@@ -617,13 +643,14 @@ impl Cached {
             }
         }
         let step = match io.op {
+            Op::Flush if process.is_range_sync(io.token) => Step::SyncRange,
             Op::Flush => Step::Sync,
             _ if goes_direct => Step::Clean,
             _ if user.is_mapped => Step::Touch,
             Op::Read => Step::Read,
             _ => Step::Write,
         };
-        let open = if step == Step::Sync { 0 } else { open };
+        let open = if matches!(step, Step::Sync | Step::SyncRange) { 0 } else { open };
         let (is_write, status, cost) = (io.op != Op::Read, Status::Ok, Nanos::ZERO);
         let io = goes_direct.then_some(io);
         let sleeps = user.submits_in_line || goes_direct;
@@ -692,7 +719,8 @@ impl Cached {
                     }
                     return;
                 }
-                Step::Read => (CallKind::Read, offset, bytes),
+                // What a short read left.
+                Step::Read => (CallKind::Read, operation.at, offset + bytes - operation.at),
                 Step::Write => (CallKind::Write, offset, bytes),
                 Step::Durable => (CallKind::Fdatasync, offset, bytes),
                 Step::Touch => {
@@ -700,14 +728,21 @@ impl Cached {
                     (CallKind::Fault { write }, operation.at, offset + bytes - operation.at)
                 }
                 Step::Sync => self.sync_of(task, operation.open),
+                Step::SyncRange => match self.range_sync_of(task, operation.open) {
+                    Some(call) => call,
+                    None => {
+                        self.next_file(task, token);
+                        continue;
+                    }
+                },
                 Step::Settle | Step::Forget => {
                     open = operation.at as usize;
                     let Opened { start, region, .. } = self.users[task].opens[open];
                     let is_first = operation.step == Step::Settle;
-                    let kind = if is_first { CallKind::SyncRange } else { CallKind::Invalidate };
+                    let kind = if is_first { CallKind::SyncRange(RangeSync::ALL) } else { CallKind::Invalidate };
                     (kind, region.start - start, region.len)
                 }
-                Step::Through | Step::Clean => (CallKind::SyncRange, offset, bytes),
+                Step::Through | Step::Clean => (CallKind::SyncRange(RangeSync::ALL), offset, bytes),
                 Step::Drop | Step::DropAgain => (CallKind::Invalidate, offset, bytes),
             };
             let call = self.call_of(task, token.into(), open, kind, offset, bytes);
@@ -731,6 +766,23 @@ impl Cached {
         if self.has_bytes { (CallKind::Fsync, region.start - start, region.len) } else { (CallKind::Fsync, 0, 0) }
     }
 
+    /// What a sync_file_range of a process is of one of its files; `None` where nothing was written.
+    fn range_sync_of(&mut self, task: usize, open: usize) -> Option<(CallKind, u64, u64)> {
+        let user = &mut self.users[task];
+        let (first, end) = user.opens[open].written.take()?;
+        Some((CallKind::SyncRange(user.range_sync?), first, end - first))
+    }
+
+    /// The sync goes on with the next file.
+    fn next_file(&mut self, task: usize, token: u32) {
+        let user = &mut self.users[task];
+        let operation = &mut user.operations[token as usize];
+        operation.open += 1;
+        if operation.open == user.opens.len() {
+            operation.step = Step::Over;
+        }
+    }
+
     /// Takes over what the cache's last entry wants moved, while the I/Os still are where they were in it.
     #[inline]
     fn take_copies(&mut self) {
@@ -741,8 +793,8 @@ impl Cached {
                     continue;
                 }
                 let Operation { step, at, offset, .. } = user.operations[copy.token as usize];
-                if step == Step::Touch {
-                    copy.call_offset = at - offset;
+                if matches!(step, Step::Touch | Step::Read) {
+                    copy.call_offset += at - offset;
                 }
             }
             self.copies.push_back(copy);
@@ -811,7 +863,7 @@ impl Cached {
             Step::Read => (read, of_all),
             Step::Write => (write, of_all),
             Step::Touch => (fault, self.cost.fault + self.cost.hit),
-            Step::Sync | Step::Durable | Step::Through | Step::Clean => (fsync, Nanos::ZERO),
+            Step::Sync | Step::SyncRange | Step::Durable | Step::Through | Step::Clean => (fsync, Nanos::ZERO),
             Step::Settle | Step::Forget | Step::Drop | Step::DropAgain | Step::Device | Step::Alone | Step::Over => {
                 return self.advance(task, token, done, Nanos::ZERO);
             }
@@ -831,7 +883,17 @@ impl Cached {
             operation.step = Step::Over;
             return;
         }
+        if user.range_sync.is_some() && operation.is_write && matches!(operation.step, Step::Write | Step::Touch) {
+            let (first, end) = (operation.offset, operation.offset + operation.bytes);
+            let written = &mut user.opens[operation.open].written;
+            *written = Some(written.map_or((first, end), |(from, to)| (from.min(first), to.max(end))));
+        }
         operation.step = match operation.step {
+            // A page that cannot be read ends a read early, and fails what is left of it; so does the file's end.
+            Step::Read if done.bytes > 0 && operation.at + done.bytes < operation.offset + operation.bytes => {
+                operation.at += done.bytes;
+                Step::Read
+            }
             Step::Write if user.sync_writes => Step::Durable,
             Step::Touch => {
                 operation.at = (operation.at / PAGE_SIZE + 1) * PAGE_SIZE;
@@ -851,9 +913,12 @@ impl Cached {
                     operation.then
                 }
             }
-            Step::Sync => {
+            step @ (Step::Sync | Step::SyncRange) => {
+                if step == Step::Sync {
+                    user.opens[operation.open].written = None;
+                }
                 operation.open += 1;
-                if operation.open < user.opens.len() { Step::Sync } else { Step::Over }
+                if operation.open < user.opens.len() { step } else { Step::Over }
             }
             Step::Clean if operation.is_write => Step::Drop,
             Step::Clean | Step::Drop => Step::Device,
@@ -934,10 +999,12 @@ impl Cached {
         Some((io, ends_plug))
     }
 
-    /// A bio is about to be submitted: whether its task begins a batch with it.
-    pub(crate) fn begins_batch(&mut self, task: TaskId, ends_plug: bool) -> bool {
-        let plug = &mut self.plugs[task.index()];
-        let begins = !plug.is_open && !ends_plug;
+    /// A bio is about to be submitted: whether its task begins a batch with it. Windows and writes are plugged whatever they are, so
+    /// that the parts of a bio that is cut are too; a page that is read alone is not.
+    pub(crate) fn begins_batch(&mut self, io: &Io, ends_plug: bool) -> bool {
+        let plug = &mut self.plugs[io.task.index()];
+        let is_plugged = io.op == Op::Write || io.flags.contains(Flags::RAHEAD);
+        let begins = !plug.is_open && (is_plugged || !ends_plug);
         plug.is_open |= begins;
         begins
     }

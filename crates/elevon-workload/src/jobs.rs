@@ -19,6 +19,8 @@ pub struct JobsOptions {
     pub device_bytes: u64,
     /// Its logical block size.
     pub logical_block: u64,
+    /// There is a page cache: buffered jobs may begin and end at any byte.
+    pub cached: bool,
     /// Its name on the command line, where it is a path; see [`crate::region`].
     pub device_path: Option<String>,
     /// Seed of the run.
@@ -33,6 +35,7 @@ impl JobsOptions {
         Self {
             device_bytes: stack.size.bytes().get(),
             logical_block: stack.limits.logical_block_size.into(),
+            cached: false,
             device_path: None,
             seed: 1,
             cpu: CpuCost::default(),
@@ -95,7 +98,8 @@ impl Jobs {
         options: &JobsOptions,
         layouts: &mut dyn FnMut(TaskId, u32, u64) -> LayoutId,
     ) -> Result<Self, WorkloadError> {
-        let mut placement = Placement::new(options.device_bytes, options.device_path.clone(), options.logical_block);
+        let mut placement = Placement::new(options.device_bytes, options.device_path.clone(), options.logical_block)
+            .with_cache(options.cached);
         let (mut members, mut processes) = (Vec::new(), Vec::new());
         let tenants = tenants(specs);
         let (mut group, mut stage) = (0, 0);

@@ -92,6 +92,8 @@ enum Kind {
     /// A read that checks what was written: generation, if this run wrote it.
     Check(Option<u32>),
     Sync,
+    /// A sync of what was written since the last (sync_file_range).
+    SyncRange,
 }
 
 /// An I/O's place; its index is the token.
@@ -138,6 +140,8 @@ struct Options {
     trim_then_write: bool,
     serialize_overlap: bool,
     sync_every: [u64; 2],
+    /// Only through a page cache: elsewhere there is nothing to write early.
+    sync_range_every: u64,
     gaps_end: bool,
     end_sync: bool,
     number_ios: u64,
@@ -189,8 +193,9 @@ pub struct Process {
     budget: Budget,
     refill_at_low: bool,
     writes: u64,
-    /// A flush is due before the next I/O.
+    /// A flush is due before the next I/O, or a sync of what was written.
     sync_due: bool,
+    sync_is_of_range: bool,
     /// The flush that the process sleeps for.
     syncing: Option<u32>,
     wrote: bool,
@@ -244,6 +249,7 @@ impl Process {
             refill_at_low: false,
             writes: 0,
             sync_due: false,
+            sync_is_of_range: false,
             syncing: None,
             wrote: false,
             busy_until: Instant::ZERO,
@@ -436,7 +442,7 @@ impl Process {
             Kind::Data(Direction::Read) | Kind::Check(_) => Flags::NONE,
             Kind::Data(Direction::Write) => self.options.write_flags,
             Kind::Data(Direction::Trim) => Flags::SYNC,
-            Kind::Sync => Flags::PREFLUSH.with(Flags::SYNC),
+            Kind::Sync | Kind::SyncRange => Flags::PREFLUSH.with(Flags::SYNC),
         };
         Some(Io {
             task: self.identity.task,
@@ -525,7 +531,7 @@ impl Process {
             Kind::Data(Direction::Read) | Kind::Check(_) => Op::Read,
             Kind::Data(Direction::Write) => Op::Write,
             Kind::Data(Direction::Trim) => Op::Discard,
-            Kind::Sync => Op::Flush,
+            Kind::Sync | Kind::SyncRange => Op::Flush,
         };
         (op, slot.len)
     }
@@ -545,6 +551,22 @@ impl Process {
     /// The file of an I/O that is not over: its place among the regions of the process.
     pub(crate) fn file(&self, token: u64) -> usize {
         self.slots[token as usize].file as usize
+    }
+
+    /// Where an I/O that is not over lies, in bytes of the device: first and count.
+    pub(crate) fn range(&self, token: u64) -> (u64, u64) {
+        let Slot { offset, len, .. } = self.slots[token as usize];
+        (offset, len)
+    }
+
+    /// Whether it is a sync of what was written since the last.
+    pub(crate) fn is_range_sync(&self, token: u64) -> bool {
+        self.slots[token as usize].kind == Kind::SyncRange
+    }
+
+    /// Its files are cached: `sync_file_range` has something to do.
+    pub(crate) fn enable_range_sync(&mut self) {
+        self.options.sync_range_every = self.spec.sync_file_range.map_or(u64::MAX, |sync| sync.every.into());
     }
 
     /// What its I/O costs it.
@@ -641,6 +663,7 @@ impl Options {
             serialize_overlap: spec.serialize_overlap,
             max_latency: spec.max_latency.map(|span| if span.is_zero() { Nanos::new(u64::MAX) } else { span }),
             sync_every: [every(spec.fsync), every(spec.fdatasync)],
+            sync_range_every: u64::MAX,
             gaps_end: has_gaps && spec.io_size.is_none() && !endless,
             end_sync: (spec.end_fsync || spec.fsync_on_close) && writes,
             number_ios: spec.number_ios.filter(|&n| n > 0).unwrap_or(u64::MAX),

@@ -54,6 +54,7 @@ pub struct Placement {
     device_bytes: u64,
     device_path: Option<String>,
     logical_block: u64,
+    cached: bool,
     next: u64,
     files: Vec<(String, Region)>,
 }
@@ -111,7 +112,13 @@ fn of(amount: Amount, whole: u64) -> u64 {
 impl Placement {
     /// For a device of this size. `device_path` is the name it has on the command line, where it has one.
     pub fn new(device_bytes: u64, device_path: Option<String>, logical_block: u64) -> Self {
-        Self { device_bytes, device_path, logical_block, next: 0, files: Vec::new() }
+        Self { device_bytes, device_path, logical_block, cached: false, next: 0, files: Vec::new() }
+    }
+
+    /// Buffered jobs go through a page cache (`cached`), and may begin and end at any byte.
+    #[must_use]
+    pub fn with_cache(self, cached: bool) -> Self {
+        Self { cached, ..self }
     }
 
     fn is_device(&self, name: &str) -> bool {
@@ -213,7 +220,8 @@ impl Placement {
         }
         let start = file.start + skip;
         for (key, value) in [("offset", start), ("bs", block), ("ba", align_used(spec))] {
-            if value % self.logical_block != 0 {
+            let in_bytes = self.cached && spec.goes_in_bytes();
+            if value % self.logical_block != 0 && !in_bytes {
                 let message =
                     format!("{value} is not a multiple of the device's logical block, {}", self.logical_block);
                 return Err(WorkloadError::new(&spec.origin, key, message));

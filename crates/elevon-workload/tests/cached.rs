@@ -10,11 +10,11 @@ use elevon_core::op::{Flags, Op};
 use elevon_core::stack::{Stack, StackConfig};
 use elevon_core::stats::{CacheUse, Window};
 use elevon_core::units::{Bytes, LayoutId, Nanos, Sectors, TaskId};
-use elevon_formats::fio::spec::{Amount, Fadvise, JobSpec, Rw, SyncMode};
+use elevon_formats::fio::spec::{Amount, BlockSizes, Fadvise, JobSpec, Rw, SyncFileRange, SyncMode};
 use elevon_workload::cached::{CacheCost, Cached, Control};
 use elevon_workload::jobs::{Jobs, JobsOptions};
 use elevon_workload::process::CpuCost;
-use elevon_workload::run::{NoObserver, Outcome, run, run_cached};
+use elevon_workload::run::{JobOutcome, NoObserver, Outcome, run, run_cached};
 
 use fixed::Fixed;
 
@@ -76,7 +76,7 @@ fn stack(depth: u32) -> (Stack, JobsOptions) {
         ..QueueLimits::default()
     };
     let config = StackConfig::new(limits, Bytes::new(256 * MIB).sectors_floor(), 1, depth);
-    let options = JobsOptions { cpu: CPU, ..JobsOptions::new(&config) };
+    let options = JobsOptions { cpu: CPU, cached: true, ..JobsOptions::new(&config) };
     (Stack::new(config).expect("a valid stack"), options)
 }
 
@@ -171,6 +171,7 @@ fn a_mapped_writer_makes_pages_dirty_and_syncs_them() {
     let ran = go(&[job("m", |s| {
         engine(s, "mmap", true);
         writes(s);
+        s.overwrite = true;
         s.end_fsync = true;
     })]);
     assert_eq!((ran.bytes(Op::Read), ran.bytes(Op::Write)), (MIB, MIB), "a page is read before it is stored to");
@@ -456,4 +457,160 @@ fn what_is_read_under_a_direct_write_is_not_kept() {
     let ran = go(&[writer, reader, again]);
     let began: Vec<_> = ran.device.commands.iter().map(|(at, command)| (command.op, *at < LATENCY)).collect();
     assert_eq!(began, [(Op::Write, true), (Op::Read, true), (Op::Read, false)]);
+}
+
+fn of_size(spec: &mut JobSpec, bytes: u64) {
+    spec.block_sizes =
+        [BlockSizes::Range(bytes, bytes), BlockSizes::Range(bytes, bytes), BlockSizes::Range(bytes, bytes)];
+}
+
+#[test]
+fn a_log_of_odd_sizes_reads_nothing_where_nothing_was() {
+    let log = job("log", |s| {
+        writes(s);
+        of_size(s, 1000);
+        s.size = Some(Amount::Bytes(1_000_000));
+        s.fdatasync = 8;
+    });
+    let ran = go(std::slice::from_ref(&log));
+    assert_eq!((ran.bytes(Op::Read), ran.cached.cache().stats().dirtied > 245), (0, true));
+    // 1000 writes, 124 syncs between them: each writes two or three pages, those that it fills in part twice.
+    let fsync = &ran.cache_use(0).fsync;
+    assert_eq!((fsync.calls, ran.commands(Op::Flush)), (124, 124));
+    let pages = ran.bytes(Op::Write) / 4096;
+    assert!((124 * 2..124 * 3).contains(&pages), "{pages} pages");
+
+    // A file that is there already: the page that a write fills in part is read, ahead or alone, and once.
+    let over = JobSpec { overwrite: true, ..log.clone() };
+    let ran = go(&[over]);
+    assert_eq!((ran.bytes(Op::Read), ran.commands(Op::Read)), (245 * 4096, 245));
+    // So is a file that another job reads.
+    let reader = job("reader", |s| s.stonewall = true);
+    let ran = go(&[log, reader]);
+    assert!(ran.bytes(Op::Read) >= 245 * 4096);
+}
+
+#[test]
+fn a_mapped_file_that_is_only_written_is_not_read() {
+    let writer = job("w", |s| {
+        writes(s);
+        engine(s, "mmap", false);
+    });
+    let ran = go(std::slice::from_ref(&writer));
+    assert_eq!((ran.bytes(Op::Read), ran.cache_use(0).fault.calls), (0, 256));
+    assert_eq!(ran.cache_use(0).fault.iowait.count, 0);
+}
+
+#[test]
+fn ranges_are_synced_every_so_many_writes() {
+    let every = |wait_before, write, wait_after| {
+        job("w", |s| {
+            writes(s);
+            s.sync_file_range = Some(SyncFileRange { wait_before, write, wait_after, every: 16 });
+        })
+    };
+    // 256 writes of a page: after every sixteenth, but not after the last. Nobody waits, and nothing is flushed.
+    let begun = go(&[every(false, true, false)]);
+    assert_eq!((begun.bytes(Op::Write), begun.commands(Op::Write), begun.commands(Op::Flush)), (15 * 65536, 15, 0));
+    assert!(begun.device.commands.iter().all(|(_, command)| !command.flags.contains(Flags::SYNC)));
+    let fsync = &begun.cache_use(0).fsync;
+    assert_eq!((fsync.calls, fsync.iowait.count, begun.outcome.jobs[0].stats.sync.count), (15, 0, 15));
+    assert_eq!(begun.cached.cache().resident().pages().dirty(), 16);
+    // All of it waits: for the device's time, each.
+    let waited = go(&[every(true, true, true)]);
+    let fsync = &waited.cache_use(0).fsync;
+    assert_eq!((fsync.calls, fsync.iowait.count), (15, 15));
+    assert!(waited.nanos(0) > begun.nanos(0) + 15 * LATENCY);
+    // The wait before is for what the last sync began.
+    let behind = go(&[every(true, true, false)]);
+    let fsync = &behind.cache_use(0).fsync;
+    assert_eq!((fsync.calls, fsync.iowait.count), (15, 0), "each range is another, and nothing of it is being written");
+    // fsync= goes first where both are due, and is about the whole file.
+    let both = job("w", |s| {
+        writes(s);
+        s.fsync = 32;
+        s.sync_file_range = Some(SyncFileRange { wait_before: false, write: true, wait_after: false, every: 16 });
+    });
+    let ran = go(&[both]);
+    assert_eq!((ran.commands(Op::Flush), ran.outcome.jobs[0].stats.sync.count), (7, 15));
+    // Past the cache there is nothing to write early.
+    let direct = JobSpec { direct: true, ..every(true, true, true) };
+    let ran = go(&[direct]);
+    assert_eq!((ran.outcome.jobs[0].stats.sync.count, ran.commands(Op::Write)), (0, 256));
+}
+
+#[test]
+fn a_direct_write_leaves_no_page_that_a_reader_could_find() {
+    // Both at once over the same file, of which nothing is dirty: what the reader has cached goes before and after each write.
+    let reader = job("reader", |s| {
+        s.rw.random = true;
+        s.time_based = true;
+        s.runtime = Nanos::from_millis(40);
+    });
+    let over = job("over", |s| {
+        writes(s);
+        s.direct = true;
+        s.loops = 1;
+    });
+    let ran = go(&[reader, over]);
+    let writes = ran.device.commands.iter().filter(|(_, command)| command.op == Op::Write);
+    // Each page that was written is read again afterwards if it is read at all: no read of it may be older than the write and
+    // serve a reader after it. The cache holds only what was read after the last write of it.
+    let mut last_write = std::collections::BTreeMap::new();
+    for (at, command) in writes {
+        last_write.insert(command.sector.get(), *at);
+    }
+    let mut last_read = std::collections::BTreeMap::new();
+    for (at, command) in ran.device.commands.iter().filter(|(_, command)| command.op == Op::Read) {
+        for page in 0..command.bytes.get() / 4096 {
+            last_read.insert(command.sector.get() + page * 8, *at);
+        }
+    }
+    let cached = ran.cached.cache().resident().pages();
+    let mut at = 0;
+    let mut found = 0;
+    while let Some((index, _)) = cached.next(elevon_core::cache::FileId(0), at) {
+        let sector = index * 8;
+        assert!(
+            last_read[&sector] >= last_write[&sector] + LATENCY,
+            "page {index} is older than the device: {} {}",
+            last_read[&sector],
+            last_write[&sector]
+        );
+        (at, found) = (index + 1, found + 1);
+    }
+    assert!(found > 50, "{found} pages");
+}
+
+/// Writers at the dirty limit keep the device busy all the time, however many they are, and what they made dirty is on the device or
+/// still dirty.
+#[test]
+fn writers_are_as_fast_as_the_device() {
+    for jobs in [1, 4] {
+        let writer = job("w", |s| {
+            writes(s);
+            s.rw.random = true;
+            s.filenames = Vec::new();
+            s.numjobs = jobs;
+            s.size = Some(Amount::Bytes(32 * MIB));
+            s.time_based = true;
+            s.runtime = Nanos::from_secs(3);
+        });
+        // One command at a time.
+        let ran = go_with(&[writer], config(64 * MIB), 1);
+        let cache = ran.cached.cache();
+        let dirty = cache.resident().pages().dirty();
+        // What is in neither has a bio that waits for its tag.
+        let waits = cache.stats().dirtied - ran.bytes(Op::Write) / 4096 - dirty;
+        assert!(waits <= cache.resident().pages().writeback(), "{waits} pages are lost");
+        let busy = ran.commands(Op::Write) as u64 * LATENCY;
+        assert!(busy > ran.nanos(0) * 9 / 10, "busy for {busy} of {}", ran.nanos(0));
+        let resident = cache.resident();
+        let dirtyable = resident.free().saturating_sub(cache.watermarks().high) + resident.pages().used();
+        let limits = cache.dirty_domain().limits(dirtyable);
+        assert!(dirty > limits.background / 2 && dirty <= limits.thresh, "{dirty} dirty, {limits:?}");
+        let paused = |job: &JobOutcome| job.stats.cache.as_ref().map_or(0, |c| c.write.paused.sum / 1_000_000);
+        let paused: u128 = ran.outcome.jobs.iter().map(paused).sum();
+        assert!(paused > 2000 * u128::from(jobs), "{jobs} jobs were held for {paused} ms");
+    }
 }

@@ -107,7 +107,7 @@ fn bytes_needed(plan: &Plan) -> u64 {
 }
 
 fn refuse_unaligned(plan: &Plan, block: u64) -> Result<(), Failure> {
-    let mut lines: Vec<String> = plan.jobs.unaligned(block).iter().map(ToString::to_string).collect();
+    let mut lines: Vec<String> = plan.jobs.unaligned(block, plan.cache.is_some()).iter().map(ToString::to_string).collect();
     lines.dedup();
     if lines.is_empty() { Ok(()) } else { Err(Failure::Input(lines)) }
 }
@@ -123,14 +123,15 @@ fn go<B: Backend>(
 ) -> Result<(RunResult, Outcome), Failure> {
     let config = plan.stack_config(device)?;
     // What goes through the page cache comes in bytes; the device sees whole pages.
-    let in_bytes = plan.cache.is_some() && plan.jobs.jobs.iter().all(|job| job.is_buffered() && !job.rw.trim);
-    let block = if in_bytes { 512 } else { config.limits.logical_block_size.into() };
+    let cached = plan.cache.is_some();
+    let block = config.limits.logical_block_size.into();
     refuse_unaligned(plan, block)?;
     let mut stack = Stack::new(config).map_err(Failure::input)?;
     let real = matches!(plan.target, Target::Real(_));
     let options = JobsOptions {
         device_bytes: device.size.bytes().get(),
         logical_block: block,
+        cached,
         device_path: real.then(|| device.name.clone()),
         seed: plan.seed,
         cpu,

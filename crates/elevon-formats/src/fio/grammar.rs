@@ -3,7 +3,7 @@
 use super::draft::Draft;
 use super::engine::{Behaviour, find_engine};
 use super::number::{Scan, Unit, by_direction, decimal};
-use super::spec::{FileService, Rw, VerifyMethod};
+use super::spec::{FileService, Rw, SyncFileRange, VerifyMethod};
 use elevon_core::nearest::nearest;
 use elevon_core::units::Nanos;
 
@@ -161,6 +161,24 @@ pub(super) fn filesize(draft: &mut Draft, scan: &mut Scan, text: &str) -> Result
 pub(super) fn startdelay(draft: &mut Draft, scan: &mut Scan, text: &str) -> Result<(), String> {
     let (low, high) = scan.range_or_one(text, Unit::Time(1_000_000))?;
     draft.spec.start_delay = (nanos(low)?, nanos(high)?);
+    Ok(())
+}
+
+/// `wait_before,write,wait_after:N`, some of the words; without a number after every write.
+pub(super) fn sync_file_range(draft: &mut Draft, scan: &mut Scan, text: &str) -> Result<(), String> {
+    let (words, every) = text.rsplit_once(':').map_or((text, None), |(words, every)| (words, Some(every)));
+    let every = every.map_or(Ok(1), |every| scan.unsigned(every, Unit::Plain))?;
+    let every = u32::try_from(every).ok().filter(|&every| every > 0).ok_or("must be after 1 to 4294967295 writes")?;
+    let mut sync = SyncFileRange { wait_before: false, write: false, wait_after: false, every };
+    for word in words.split(',').map(str::trim) {
+        match word {
+            "wait_before" => sync.wait_before = true,
+            "write" => sync.write = true,
+            "wait_after" => sync.wait_after = true,
+            _ => return Err(format!("`{word}` is none of wait_before, write and wait_after")),
+        }
+    }
+    draft.spec.sync_file_range = Some(sync);
     Ok(())
 }
 

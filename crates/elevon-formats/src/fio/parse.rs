@@ -39,10 +39,11 @@ impl ParsedJobs {
     }
 
     /// Complaints about sizes and offsets of direct I/O that a device with such logical blocks (bytes) cannot do. Empty
-    /// where all is well. Sizes just below a multiple of 1024 of the block are taken for a forgotten `k`.
-    pub fn unaligned(&self, logical_block: u64) -> Vec<Diagnostic> {
+    /// where all is well. `cached`: buffered jobs go through a page cache, and may have any size. Sizes just below a multiple of 1024 of the block are taken for a forgotten `k`.
+    pub fn unaligned(&self, logical_block: u64, cached: bool) -> Vec<Diagnostic> {
         let mut found = Vec::new();
-        for (index, job) in self.jobs.iter().enumerate() {
+        let is_in_blocks = |job: &JobSpec| !cached || !job.goes_in_bytes();
+        for (index, job) in self.jobs.iter().enumerate().filter(|(_, job)| is_in_blocks(job)) {
             let occurs = [job.rw.read, job.rw.write, job.rw.trim];
             let sizes = job.block_sizes.iter().zip(occurs).filter(|&(_, occurs)| occurs);
             let Some(bytes) = sizes.flat_map(|(sizes, _)| each(sizes)).find(|bytes| bytes % logical_block != 0) else {

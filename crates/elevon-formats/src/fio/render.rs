@@ -226,6 +226,11 @@ fn order_and_priority(job: &JobSpec, page: &mut Page) {
 fn durability_and_chance(job: &JobSpec, page: &mut Page) {
     page.unless("fsync", job.fsync, 0);
     page.unless("fdatasync", job.fdatasync, 0);
+    if let Some(sync) = job.sync_file_range {
+        let words = [("wait_before", sync.wait_before), ("write", sync.write), ("wait_after", sync.wait_after)];
+        let words: Vec<&str> = words.into_iter().filter(|&(_, on)| on).map(|(word, _)| word).collect();
+        page.line("sync_file_range", format!("{}:{}", words.join(","), sync.every));
+    }
     page.flag("end_fsync", job.end_fsync);
     page.flag("fsync_on_close", job.fsync_on_close);
     match job.sync {

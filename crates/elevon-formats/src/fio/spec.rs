@@ -45,6 +45,8 @@ pub struct JobSpec {
     pub invalidate: bool,
     /// `pre_read`: before its I/O the job's files are read into the page cache.
     pub pre_read: bool,
+    /// `overwrite`: its files were written before, so that a part of a page is read before it is written.
+    pub overwrite: bool,
     /// `fadvise_hint`.
     pub fadvise: Fadvise,
     /// `filename`, split at colons; empty where the job gives none.
@@ -113,6 +115,8 @@ pub struct JobSpec {
     pub fsync: u32,
     /// `fdatasync`: likewise.
     pub fdatasync: u32,
+    /// `sync_file_range`: after so many writes of a buffered job, what was written since the last is synced so far.
+    pub sync_file_range: Option<SyncFileRange>,
     /// `end_fsync`.
     pub end_fsync: bool,
     /// `fsync_on_close`.
@@ -244,6 +248,19 @@ pub enum Fadvise {
     Random,
     /// Sequential.
     Sequential,
+}
+
+/// `sync_file_range`: what is done of a sync, and how often.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SyncFileRange {
+    /// `wait_before`: for pages that are being written.
+    pub wait_before: bool,
+    /// `write`: dirty pages are submitted.
+    pub write: bool,
+    /// `wait_after`: until they are written.
+    pub wait_after: bool,
+    /// After this many writes, at least 1.
+    pub every: u32,
 }
 
 /// Bytes, or a share of what there is.
@@ -379,6 +396,11 @@ impl JobSpec {
         !self.direct || self.engine.is_mapped()
     }
 
+    /// Whether its I/O may begin and end at any byte where there is a page cache.
+    pub fn goes_in_bytes(&self) -> bool {
+        self.is_buffered() && !self.rw.trim
+    }
+
     /// A job with fio's defaults: sequential 4 KiB reads by a synchronous engine over the whole device.
     pub fn default_job(name: &str) -> Self {
         const NO_BYTES: Amount = Amount::Bytes(0);
@@ -403,6 +425,7 @@ impl JobSpec {
             direct: false,
             invalidate: true,
             pre_read: false,
+            overwrite: false,
             fadvise: Fadvise::ByWorkload,
             filenames: Vec::new(),
             directory: None,
@@ -437,6 +460,7 @@ impl JobSpec {
             command_prio: [None; 2],
             fsync: 0,
             fdatasync: 0,
+            sync_file_range: None,
             end_fsync: false,
             fsync_on_close: false,
             sync: SyncMode::None,

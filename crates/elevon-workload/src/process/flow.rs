@@ -399,7 +399,8 @@ impl Process {
         }
         self.sync_due = false;
         self.syncing = self.options.may_block.then_some(token);
-        (Kind::Sync, Access { direction, file, offset: 0, len: 0 }, 0)
+        let is_of_range = std::mem::take(&mut self.sync_is_of_range) && self.phase == Phase::Run;
+        (if is_of_range { Kind::SyncRange } else { Kind::Sync }, Access { direction, file, offset: 0, len: 0 }, 0)
     }
 
     /// Counts an access of the run itself; returns what it becomes.
@@ -414,6 +415,9 @@ impl Process {
                 self.wrote = true;
                 self.writes += 1;
                 self.sync_due = self.options.sync_every.iter().any(|every| self.writes.is_multiple_of(*every));
+                if !self.sync_due && self.writes.is_multiple_of(self.options.sync_range_every) {
+                    (self.sync_due, self.sync_is_of_range) = (true, true);
+                }
                 (Kind::Data(Direction::Write), self.verifier.as_mut().map_or(0, |v| v.on_write(offset, len)))
             }
             Direction::Trim => {
@@ -433,7 +437,7 @@ impl Process {
         let d = match kind {
             Kind::Data(Direction::Read) | Kind::Check(_) => 0,
             Kind::Data(Direction::Write) => 1,
-            Kind::Data(Direction::Trim) | Kind::Sync => return self.options.ioprio,
+            Kind::Data(Direction::Trim) | Kind::Sync | Kind::SyncRange => return self.options.ioprio,
         };
         match self.options.command_prio[d] {
             Some((percent, prio)) if self.priority.percent(percent) => prio,
@@ -450,7 +454,7 @@ impl Process {
         self.measure.stats.cpu_ns += span;
         self.busy_until = now.saturating_add(Nanos::new(span));
         self.measure.on_batch(self.staged.len());
-        let is_data = |token: &&u32| self.slots[**token as usize].kind != Kind::Sync;
+        let is_data = |token: &&u32| !matches!(self.slots[**token as usize].kind, Kind::Sync | Kind::SyncRange);
         self.measure.on_submit(self.in_use(), self.staged.iter().filter(is_data).count() as u64);
     }
 
@@ -473,7 +477,7 @@ impl Process {
     fn on_over(&mut self, end: Instant, token: u32, status: Status) {
         let slot = self.slots[token as usize];
         let direction = match slot.kind {
-            Kind::Sync => return self.on_sync_over(end, &slot, status),
+            Kind::Sync | Kind::SyncRange => return self.on_sync_over(end, &slot, status),
             Kind::Data(direction) => direction,
             Kind::Check(_) => Direction::Read,
         };

@@ -95,7 +95,7 @@ impl<B: Backend> Runner<'_, B> {
             && let Some((io, ends_plug)) = cached.next_io(now, self.stack)
         {
             let task = io.task;
-            if cached.begins_batch(task, ends_plug) {
+            if cached.begins_batch(&io, ends_plug) {
                 self.stack.begin_batch(now, task);
             }
             if cached.has_bytes() {

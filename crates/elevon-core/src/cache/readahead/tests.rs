@@ -110,13 +110,15 @@ fn later_kernels_ramp_from_the_marker_only() {
 #[test]
 fn windows_of_6_18_end_where_folios_do() {
     let m = Some;
-    let mut expected = vec![(0, 64, m(32)), (64, 128, m(64)), (192, 256, m(192)), (448, 512, m(448)), (960, 576, m(960))];
+    let mut expected =
+        vec![(0, 64, m(32)), (64, 128, m(64)), (192, 256, m(192)), (448, 512, m(448)), (960, 576, m(960))];
     expected.extend((0..3).map(|n| (1536 + n * 640, 640, m(1536 + n * 640))));
     assert_eq!(sequential(640, 128, 32, 88, &FOLIO), expected);
     // Before, the fifth was a whole one.
     assert_eq!(sequential(640, 128, 32, 44, &NEW)[4], (960, 640, m(960)));
     // 128 KiB windows come to lie on multiples of 128 KiB too, by way of smaller ones.
-    let small = [(0, 4, m(1)), (4, 8, m(4)), (12, 4, m(12)), (16, 8, m(16)), (24, 8, m(24)), (32, 16, m(32)), (48, 16, m(48))];
+    let small =
+        [(0, 4, m(1)), (4, 8, m(4)), (12, 4, m(12)), (16, 8, m(16)), (24, 8, m(24)), (32, 16, m(32)), (48, 16, m(48))];
     let windows = sequential(32, 128, 1, 128, &FOLIO);
     assert_eq!(windows[..7], small);
     assert_eq!(windows[7..], [(64, 32, m(64)), (96, 32, m(96)), (128, 32, m(128))]);

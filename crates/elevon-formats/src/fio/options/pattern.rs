@@ -59,7 +59,7 @@ pub(super) const ROWS: &[Row] = &[
     row("fill_device", BOOL, "", "0", "write until the device is full")
         .alias(&["fill_fs"])
         .refused("the end of a device is known; use size=100%"),
-    row("overwrite", BOOL, "", "0", "lay files out before writing them").no_effect("files are laid out as needed"),
+    row("overwrite", Kind::Bool(|d, on| d.spec.overwrite = on), "", "0", "lay files out before writing them"),
     row("zero_buffers", Kind::Flag(|d, on| d.spec.zero_buffers = on), "", "", "buffers of zeroes"),
     row("refill_buffers", Kind::Flag(|d, on| d.spec.refill_buffers = on), "", "", "new content for every write"),
     row("scramble_buffers", BOOL, "", "1", "change buffers a little between writes")

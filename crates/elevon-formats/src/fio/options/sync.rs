@@ -1,11 +1,19 @@
 //! What is durable when.
 
+use super::super::grammar;
 use super::super::spec::SyncMode;
 use super::{ANY, COUNT, Kind, Row, row};
 
 pub(super) const ROWS: &[Row] = &[
     row("fsync", Kind::Int(0, ANY, |d, n| d.spec.fsync = n as u32), "writes", "0", "sync after this many writes"),
     row("fdatasync", Kind::Int(0, ANY, |d, n| d.spec.fdatasync = n as u32), "writes", "0", "likewise, data only"),
+    row(
+        "sync_file_range",
+        Kind::Text(grammar::sync_file_range),
+        "writes",
+        "",
+        "sync what was written, in part: wait_before,write,wait_after:N",
+    ),
     row("end_fsync", Kind::Bool(|d, on| d.spec.end_fsync = on), "", "0", "sync at the end of the job"),
     row("fsync_on_close", Kind::Bool(|d, on| d.spec.fsync_on_close = on), "", "0", "sync when a file is closed"),
     row(

@@ -6,7 +6,6 @@ use super::{ANY, BOOL, COUNT, Kind, LONG, Row, TEXT, row};
 
 const CREATION: &str = "files and devices are taken as they are; a simulated device has none to create";
 const UNCACHED: &str = "what it reads and writes stays in the page cache";
-const RANGES: &str = "ranges are not written early; use fsync= or fdatasync=";
 const ZONES: &str = "it belongs to zonemode, and zoned devices are not supported";
 
 pub(super) const ROWS: &[Row] = &[
@@ -128,7 +127,6 @@ pub(super) const ROWS: &[Row] = &[
         .no_effect("the file engines are not supported")
         .of(&["filecreate", "filestat", "filedelete", "dircreate", "dirstat", "dirdelete"]),
     row("thp", COUNT, "", "", "huge pages for mmap").no_effect("mapped pages are 4 KiB").of(&["mmap"]),
-    row("sync_file_range", TEXT, "", "", "flush ranges of the page cache").no_effect(RANGES),
 ];
 
 const COUNT64: Kind = Kind::Int(0, LONG, |_, _| ());

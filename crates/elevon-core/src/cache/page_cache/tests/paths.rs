@@ -46,10 +46,10 @@ fn a_gap_in_a_window_ends_a_bio() {
     assert_eq!(window.iter().map(|&(_, first, pages)| (first, pages)).collect::<Vec<_>>(), [(0, 5), (6, 26)]);
     // All of a window carries RAHEAD, what the call waits for too; the task's plug ends with the last.
     assert!(window.iter().all(|(io, ..)| io.flags == Flags::RAHEAD && io.task == TaskId(0)));
-    assert_eq!(window.iter().map(|(io, ..)| (io.origin, io.ends_plug)).collect::<Vec<_>>(), [
-        (Origin::Read, false),
-        (Origin::Read, true)
-    ]);
+    assert_eq!(
+        window.iter().map(|(io, ..)| (io.origin, io.ends_plug)).collect::<Vec<_>>(),
+        [(Origin::Read, false), (Origin::Read, true)]
+    );
 }
 
 /// G50 to G53 and G57 as the device sees them.
@@ -69,9 +69,9 @@ fn g50_g51_g52_g53_g57_reads_of_the_device() {
         run(&mut cache, T0, read(4000));
         assert_eq!(run(&mut cache, T0, read(index)).1, [(Op::Read, index, size)]);
         let pages = cache.resident().pages();
-        let markers = (0..4096).filter(|&page| {
-            matches!(pages.entry(FileId(0), page), Entry::Page(slot) if pages.has(slot, PageFlags::READAHEAD))
-        });
+        let markers = (0..4096).filter(
+            |&page| matches!(pages.entry(FileId(0), page), Entry::Page(slot) if pages.has(slot, PageFlags::READAHEAD)),
+        );
         assert_eq!(markers.collect::<Vec<_>>(), [marker]);
     }
     // G53: the marker of one open file is hit by another.
@@ -155,7 +155,10 @@ fn what_a_call_has_read_itself_is_no_hit() {
 #[test]
 fn a_fault_that_waits_for_another_s_read_is_major_and_maps_around() {
     let (mut cache, open) = cache_of(64, 4096);
-    let fault = |task: u32, page: u64| Call { task: TaskId(task), ..call(open, CallKind::Fault { write: false }, page * PAGE, 1) };
+    let fault = |task: u32, page: u64| Call {
+        task: TaskId(task),
+        ..call(open, CallKind::Fault { write: false }, page * PAGE, 1)
+    };
     assert_eq!(cache.call(T0, fault(0, 100)), Called::Wait);
     assert_eq!(cache.call(T0, fault(1, 101)), Called::Wait);
     let window = bios(&mut cache, T0);
