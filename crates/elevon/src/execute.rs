@@ -107,7 +107,8 @@ fn bytes_needed(plan: &Plan) -> u64 {
 }
 
 fn refuse_unaligned(plan: &Plan, block: u64) -> Result<(), Failure> {
-    let mut lines: Vec<String> = plan.jobs.unaligned(block, plan.cache.is_some()).iter().map(ToString::to_string).collect();
+    let mut lines: Vec<String> =
+        plan.jobs.unaligned(block, plan.cache.is_some()).iter().map(ToString::to_string).collect();
     lines.dedup();
     if lines.is_empty() { Ok(()) } else { Err(Failure::Input(lines)) }
 }

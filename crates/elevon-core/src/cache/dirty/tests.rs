@@ -122,6 +122,55 @@ fn longest_pause_and_target() {
 }
 
 #[test]
+fn above_the_limit_every_writer_looks_each_eight_pages() {
+    let mut domain = Domain { base_rate: 6_400, ..Domain::new(HZ, DirtyRatios::default()) };
+    let at = |dirty| Counts { dirty, writeback: 0, dirtyable: D };
+    let other = Writer { dirtied: 8, allowance: 150, paused_until: None };
+    assert!(!domain.is_due(&other));
+    let mut writer = Writer { dirtied: 150, allowance: 150, paused_until: Some(Instant::new(1)) };
+    domain.balance(Instant::new(1), &mut writer, &at(199_952), false);
+    assert!(domain.is_due(&other) && !domain.is_due(&Writer { dirtied: 7, ..other }));
+    domain.balance(Instant::new(2), &mut writer, &at(100_000), false);
+    assert!(!domain.is_due(&other));
+}
+
+#[test]
+fn the_limit_rises_at_once_and_falls_slowly() {
+    let mut domain = Domain::new(HZ, DirtyRatios::default());
+    let mut look = |ms: u64, dirtyable: u64, dirty| {
+        let mut writer = Writer { dirtied: 1, allowance: 1, paused_until: None };
+        domain.balance(Instant::new(ms * 1_000_000), &mut writer, &Counts { dirty, writeback: 0, dirtyable }, false);
+        domain.limit()
+    };
+    assert_eq!(look(200, 500_000, 90_000), 99_975);
+    assert_eq!(look(210, D, 180_000), 199_951, "not only every 200 ms");
+    // Less memory: a 32nd of the gap every 200 ms, and not below what is dirty.
+    let first = 199_951 - (199_951 - 99_975) / 32;
+    assert_eq!(look(400, 500_000, 90_000), first);
+    assert_eq!(look(500, 500_000, 90_000), first);
+    assert_eq!(look(600, 500_000, 90_000), first - (first - 99_975) / 32);
+    assert_eq!(look(800, 500_000, 250_000), first - (first - 99_975) / 32);
+}
+
+#[test]
+fn bandwidth_is_averaged_over_three_seconds_and_not_over_a_pause() {
+    let mut domain = Domain::new(HZ, DirtyRatios::default());
+    let counts = Counts { dirty: 174_926, writeback: 0, dirtyable: D };
+    let mut look = |ms: u64, written| {
+        let mut writer = Writer { dirtied: 1, allowance: 1, paused_until: None };
+        domain.on_written(written);
+        domain.balance(Instant::new(ms * 1_000_000), &mut writer, &counts, false);
+        domain.bandwidth()
+    };
+    // 51,200 pages a second for 200 ms beside 25,600 for the rest of 3 s.
+    assert_eq!(look(200, 10_240), (51_200 * 200 + 25_600 * 2_800) / 3_000);
+    assert_eq!(look(300, 99_999), 27_306, "too soon");
+    // More than a second: whatever was written tells nothing.
+    assert_eq!(look(1_400, 1), 27_306);
+    assert_eq!(look(1_600, 0), 27_306 * 2_800 / 3_000);
+}
+
+#[test]
 fn g62_background() {
     let domain = Domain::new(HZ, DirtyRatios::default());
     let at = |dirty| Counts { dirty, writeback: 500_000, dirtyable: D };

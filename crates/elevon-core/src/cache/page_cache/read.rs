@@ -112,7 +112,15 @@ impl PageCache {
             let wanted = if marker { at.pos..at.pos } else { at.pos..at.end };
             let is_fault = matches!(at.call.kind, CallKind::Fault { .. });
             let context = if is_fault { self.fault_context(at) } else { Context::Readahead };
-            self.read_window(now, at, window, wanted, context);
+            self.read_window(now, at, window, wanted.clone(), context);
+            // Without readahead all of a large call is asked for at once, in pieces.
+            let mut piece = window;
+            while ra.advice() == Advice::Random && piece.end() < at.end {
+                let size = (at.end - piece.end()).min(FORCED_PIECE_PAGES.into()) as u32;
+                piece = Window { start: piece.end(), size, async_size: 0 };
+                self.read_window(now, at, piece, wanted.clone(), context);
+                at.missed = piece.end();
+            }
         }
     }
 

@@ -100,9 +100,9 @@ impl PageCache {
         None
     }
 
-    /// Submits what is dirty in `[first, end)` and not being written, and waits for nothing.
+    /// Submits what is dirty in `[first, end)` and not being written. Nobody waits for it as such.
     pub(super) fn write_range(&mut self, call: &Call, file: FileId, first: u64, end: u64) {
-        let source = Source { flags: Flags::NONE, ..self.writes_for(call) };
+        let source = Source { flags: Flags::NONE, origin: Origin::Writeback, ..self.writes_for(call) };
         let mut at = first;
         while let Some((index, slot)) = self.resident.pages().next_tagged(file, at, Tag::Dirty) {
             if index >= end {

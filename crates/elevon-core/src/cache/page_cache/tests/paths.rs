@@ -91,6 +91,10 @@ fn g50_g51_g52_g53_g57_reads_of_the_device() {
     run(&mut cache, T0, call(open, CallKind::Fadvise(Advice::Random), 0, 0));
     assert_eq!(run(&mut cache, T0, read(7)).1, [(Op::Read, 7, 1)]);
     assert_eq!(run(&mut cache, T0, read(8)).1, [(Op::Read, 8, 1)]);
+    assert_eq!(cache.call(T0, call(open, CallKind::Read, 100 * PAGE, 1100 * PAGE)), Called::Wait);
+    let pieces = bios(&mut cache, T0);
+    let pieces: Vec<_> = pieces.iter().map(|&(io, first, pages)| (first, pages, io.ends_plug)).collect();
+    assert_eq!(pieces, [(100, 512, false), (612, 512, false), (1124, 76, true)], "2 MiB each, all at once");
 }
 
 #[test]
