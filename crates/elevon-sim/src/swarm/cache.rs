@@ -7,7 +7,7 @@
 use elevon_core::activity::{Activity, Origin};
 use elevon_core::cache::FileId;
 use elevon_core::cache::dirty::{max_pause, pause_target};
-use elevon_core::cache::page_cache::{CacheConfig, Call, CallDone, CallKind, OpenId};
+use elevon_core::cache::page_cache::{CacheConfig, Call, CallDone, CallKind, OpenId, RangeSync};
 use elevon_core::cache::readahead::Advice;
 use elevon_core::cache::replace::POLICIES;
 use elevon_core::ioprio::{IoPrio, PrioClass};
@@ -276,7 +276,7 @@ impl Strangers {
             5..=8 => CallKind::Write,
             9..=11 => CallKind::Fault { write: dice.percent(50) },
             12 | 13 => *dice.pick(&[CallKind::Fsync, CallKind::Fdatasync]),
-            14 | 15 => CallKind::SyncRange,
+            14 | 15 => CallKind::SyncRange(RangeSync::ALL),
             16 if is_own && self.drawn.truncates && !self.busy.contains(&Some(CallKind::Truncate)) => {
                 CallKind::Truncate
             }
@@ -314,13 +314,13 @@ impl Strangers {
         let place = Region { start: base + call.offset, len: call.bytes };
         let op = match call.kind {
             CallKind::Write | CallKind::Fault { write: true } => Op::Write,
-            CallKind::Fsync | CallKind::Fdatasync | CallKind::SyncRange => Op::Flush,
+            CallKind::Fsync | CallKind::Fdatasync | CallKind::SyncRange(_) => Op::Flush,
             _ => Op::Read,
         };
         shadow.begin(call.task, call.token, op, place, None);
         match call.kind {
             CallKind::Fault { .. } => shadow.mapped(call.task, call.token),
-            CallKind::SyncRange => shadow.promise(call.task, call.token, &[place], false),
+            CallKind::SyncRange(RangeSync::ALL) => shadow.promise(call.task, call.token, &[place], false),
             CallKind::Truncate => {
                 let end = STRANGERS_FILE + STRANGERS_BYTES;
                 shadow.truncate(Some(((base + call.offset) / 512, end / 512)));
