@@ -464,6 +464,14 @@ impl Cached {
         Call { task: TaskId(task as u32), token, submitter, tenant, open: opens[index].open, kind, offset, bytes }
     }
 
+    /// A process is over: its mappings go.
+    pub(crate) fn on_process_over(&mut self, task: usize) {
+        let user = &self.users[task];
+        if user.is_mapped && user.prologue != Prologue::Due {
+            user.opens.iter().for_each(|opened| self.cache.unmap(opened.open));
+        }
+    }
+
     /// An I/O of a process; `process` has just given it.
     #[inline]
     pub(crate) fn begin(&mut self, now: Instant, process: &mut Process, io: Io) -> Route {

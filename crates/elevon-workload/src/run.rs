@@ -398,6 +398,9 @@ impl<'a, B: Backend> Runner<'a, B> {
                 Poll::Done => {
                     self.set_context(task, now);
                     self.wakeups.set(task, Instant::MAX);
+                    if let Some(cached) = &mut self.cached {
+                        cached.on_process_over(task);
+                    }
                     self.on_over(task, now);
                     return;
                 }

@@ -319,6 +319,8 @@ struct File {
     /// The last write error, and how many there were.
     error: Status,
     errors: u32,
+    /// Open files through which it is mapped.
+    mappings: u32,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -455,7 +457,7 @@ impl PageCache {
     /// A file of `size` bytes from sector `first` on, which may grow to `capacity`. Numbers are dense from 0.
     pub fn add_file(&mut self, first: Sector, size: u64, capacity: u64) -> FileId {
         assert!(size <= capacity, "a file of {size} bytes in a place of {capacity}");
-        self.files.push(File { first, size, capacity, written: None, error: Status::Ok, errors: 0 });
+        self.files.push(File { first, size, capacity, written: None, error: Status::Ok, errors: 0, mappings: 0 });
         FileId((self.files.len() - 1) as u32)
     }
 

@@ -107,6 +107,9 @@ impl Cached {
     /// What comes before a process's I/O; true when it is over, else an event will tell.
     pub(crate) fn prepare(&mut self, now: Instant, task: usize) -> bool {
         if self.users[task].prologue == Prologue::Due {
+            if self.users[task].is_mapped {
+                self.users[task].opens.iter().for_each(|opened| self.cache.map(opened.open));
+            }
             if self.users[task].pre_reads > 0 {
                 self.users[task].prologue = Prologue::Reading(0, 0);
                 self.pre_read(now, task);

@@ -1,12 +1,48 @@
 //! Touches of memory through a mapping: page faults.
 
 use super::{
-    ByteCopy, Call, CallDone, Entry, Instant, PAGE_SIZE, PageCache, PageFlags, Phase, Progress, Slot, Status, Step, Way,
+    ByteCopy, Call, CallDone, Entry, Instant, Open, OpenId, PAGE_SIZE, PageCache, PageFlags, Phase, Progress, Slot,
+    Status, Step, Way,
 };
 use crate::cache::Context;
 use crate::cache::fault::{fault_around, hints_active, on_hit, on_miss};
 
 impl PageCache {
+    /// An open file is mapped: its [`CallKind::Fault`]s begin.
+    ///
+    /// [`CallKind::Fault`]: super::CallKind::Fault
+    pub fn map(&mut self, open: OpenId) {
+        let file = self.opens.as_slice()[open.0 as usize].file;
+        self.files[file.0 as usize].mappings += 1;
+    }
+
+    /// A mapping of [`Self::map`] ends. With a file's last one, no page table maps its pages any more, so an invalidation takes them;
+    /// those whose accessed bit was set count one use, unless the mapping was marked sequential or random. Costs a walk of the file's
+    /// pages.
+    ///
+    /// # Panics
+    /// Where there was no mapping.
+    pub fn unmap(&mut self, open: OpenId) {
+        let Open { file, ra, .. } = self.opens.as_slice()[open.0 as usize];
+        let mappings = &mut self.files[file.0 as usize].mappings;
+        *mappings = mappings.checked_sub(1).expect("a file that is not mapped is unmapped");
+        if *mappings > 0 {
+            return;
+        }
+        let mut next = 0;
+        while let Some((index, slot)) = self.resident.pages().next(file, next) {
+            next = index + 1;
+            let pages = self.resident.pages_mut();
+            if pages.maps(slot) == 0 {
+                continue;
+            }
+            pages.unmap(slot);
+            if pages.take_accessed(slot) && hints_active(ra.advice()) {
+                self.resident.access(slot, Context::Read);
+            }
+        }
+    }
+
     pub(super) fn step_fault(&mut self, now: Instant, at: &mut Progress, write: bool) -> Step {
         if at.phase == Phase::Wait {
             // The store is done, and so is its pause, unless it was stopped altogether.

@@ -277,6 +277,28 @@ fn dont_need_writes_and_drops() {
 }
 
 #[test]
+fn with_its_last_mapping_a_file_can_be_dropped() {
+    let (mut cache, open) = cache(64, 32, |_| {});
+    let other = cache.open(FileId(0));
+    cache.map(open);
+    cache.map(other);
+    run(&mut cache, T0, call(open, CallKind::Fault { write: false }, 3 * PAGE, 1));
+    assert_eq!((cache.resident().pages().used(), cache.resident().pages().mapped()), (32, 16));
+    let drop = |cache: &mut PageCache| {
+        run(cache, T0, call(open, CallKind::Fadvise(Advice::DontNeed), 0, 0));
+        cache.resident().pages().used()
+    };
+    cache.unmap(open);
+    assert_eq!((cache.resident().pages().mapped(), drop(&mut cache)), (16, 16), "the other maps it yet");
+    cache.unmap(other);
+    let pages = cache.resident.pages_mut();
+    let mut is_used = |index| pages.find(FileId(0), index).is_some_and(|slot| pages.has(slot, PageFlags::REFERENCED));
+    let used: Vec<u64> = (0..16).filter(|&index| is_used(index)).collect();
+    assert_eq!(used, [3], "the page that was touched");
+    assert_eq!((cache.resident().pages().mapped(), drop(&mut cache)), (0, 0));
+}
+
+#[test]
 fn a_blocked_task_submits_nothing() {
     let (mut cache, open) = cache(64, 512, |_| {});
     let advice = call(open, CallKind::Fadvise(Advice::WillNeed), 0, 0);
