@@ -473,7 +473,17 @@ impl Stack {
         self.queues[queue.index()].waiters.push_back(Waiter { io: *io, submission, bio });
         self.run_queue(now, queue, driver);
         self.wake_waiters(now, queue, driver);
-        if self.task_mut(task).blocked { Submitted::Blocked } else { Submitted::Accepted }
+        if self.task_mut(task).blocked {
+            return Submitted::Blocked;
+        }
+        // It woke before anybody was told that it slept, so nobody is to be told that it wakes: the word would be taken for the end of
+        // its next sleep.
+        if io.may_block
+            && let Some(at) = self.unblocked.iter().rposition(|&other| other == task)
+        {
+            self.unblocked.remove(at);
+        }
+        Submitted::Accepted
     }
 
     /// The task sleeps from here on, or a worker in its place: gives back how its submission goes on.

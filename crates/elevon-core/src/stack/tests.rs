@@ -528,6 +528,27 @@ fn a_task_without_a_tag_sleeps_and_goes_on_in_order() {
     assert_eq!(rig.stack.counters().tag_waits, 2);
 }
 
+/// Its plug goes away as it falls asleep; where a request of that merges into another, its tag is the one that was missing. Nobody
+/// was told of the sleep, so nobody is told of its end.
+#[test]
+fn a_task_that_wakes_as_it_falls_asleep_has_not_slept() {
+    let mut config = with_scheduler(Kernel::V6_18);
+    config.set("nr_requests", "4").expect("a setting");
+    let mut rig = Rig::new(config);
+    rig.driver.room = Some(0);
+    rig.stack.begin_batch(rig.now, TaskId(0));
+    rig.submit(Op::Write, Flags::NONE, 8, 8);
+    // The first is refused by the driver, and merges with nothing any more.
+    for sector in [5000, 0, 1000] {
+        let io = Io { task: TaskId(1), ..rig.io(Op::Write, Flags::NONE, sector, 8) };
+        assert_eq!(rig.stack.submit(rig.now, io, &mut rig.driver), Submitted::Accepted);
+    }
+    assert_eq!(rig.submit(Op::Write, Flags::NONE, 3000, 8), Submitted::Accepted);
+    assert_eq!((rig.stack.counters().tag_waits, rig.stack.poll_unblocked()), (1, None));
+    assert_eq!(rig.submit(Op::Write, Flags::NONE, 4000, 8), Submitted::Blocked);
+    assert_eq!(rig.stack.poll_unblocked(), None);
+}
+
 #[test]
 fn io_uring_waits_in_a_worker() {
     let mut config = config(Kernel::V6_18);
@@ -717,10 +738,12 @@ fn random_walks_end_every_call_once() {
         let mut rig = Rig::new(config);
         let mut random = Walk(seed);
         let (mut asked, mut ended) = (BTreeMap::new(), BTreeMap::new());
+        // As a caller knows it: from the answer to a submission to the word that the task goes on.
+        let (mut asleep, mut in_batch) = ([false; 3], [false; 3]);
         for _ in 0..400 {
             rig.now = rig.now + Nanos::new(random.below(100_000));
             let task = TaskId(random.below(3) as u32);
-            if random.below(10) < 6 && !rig.stack.task_mut(task).blocked {
+            if random.below(10) < 6 && !asleep[task.index()] {
                 let (op, flags) = match random.below(8) {
                     0 => (Op::Flush, Flags::NONE),
                     1 => (Op::Write, Flags::SYNC | Flags::FUA),
@@ -733,7 +756,13 @@ fn random_walks_end_every_call_once() {
                 let io =
                     Io { task, may_block: random.below(2) == 0, ..rig.io(op, flags, 8 * random.below(4000), sectors) };
                 asked.insert(io.token, (op, sectors));
-                rig.stack.submit(rig.now, io, &mut rig.driver);
+                if random.below(3) == 0 && !std::mem::replace(&mut in_batch[task.index()], true) {
+                    rig.stack.begin_batch(rig.now, task);
+                }
+                asleep[task.index()] = rig.stack.submit(rig.now, io, &mut rig.driver) == Submitted::Blocked;
+                if !asleep[task.index()] && random.below(3) == 0 && std::mem::take(&mut in_batch[task.index()]) {
+                    rig.stack.end_batch(rig.now, task, &mut rig.driver);
+                }
             } else if !rig.driver.issued.is_empty() {
                 let command = rig.driver.issued[random.below(rig.driver.issued.len() as u64) as usize];
                 match random.below(12) {
@@ -750,12 +779,24 @@ fn random_walks_end_every_call_once() {
                 rig.stack.handle_timers(rig.now, &mut rig.driver);
             }
             rig.stack.self_check();
+            while let Some(task) = rig.stack.poll_unblocked() {
+                assert!(std::mem::take(&mut asleep[task.index()]), "seed {seed}: {task:?} wakes and did not sleep");
+            }
+            for task in (0..3).map(TaskId) {
+                assert_eq!(rig.stack.task_mut(task).blocked, asleep[task.index()], "seed {seed}: {task:?}");
+            }
             for (token, status) in rig.done() {
                 assert!(ended.insert(token, status).is_none(), "seed {seed}: call {token} ended twice");
             }
         }
         rig.driver.room = None;
         for _ in 0..100_000 {
+            while let Some(task) = rig.stack.poll_unblocked() {
+                asleep[task.index()] = false;
+            }
+            for task in (0..3).filter(|&task| !asleep[task] && std::mem::take(&mut in_batch[task])) {
+                rig.stack.end_batch(rig.now, TaskId(task as u32), &mut rig.driver);
+            }
             if rig.stack.ios_in_flight() == 0 {
                 break;
             }
