@@ -69,6 +69,7 @@ impl DrawnCache {
         set(30, "dirty_expire_centisecs", &["0", "1", "100"]);
         set(30, "dirty_writeback_centisecs", &["0", "1", "20"]);
         set(20, "extra_free_kbytes", &["16", "64"]);
+        set(10, "wait_window_ms", &["1", "100"]);
         Self {
             memory_kib,
             reserved_kib: memory_kib * *dice.pick(&[0, 0, 0, 1, 2]) / 4,

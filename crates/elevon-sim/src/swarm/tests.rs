@@ -241,7 +241,8 @@ fn page_caches_of_every_kind_are_drawn() {
     let drawn = || plans.iter().filter_map(|plan| plan.cache.as_ref());
     let settings: BTreeSet<&str> =
         drawn().flat_map(|cache| cache.settings.iter().flat_map(|(key, value)| [*key, value.as_str()])).collect();
-    let keys = ["activity", "cache", "cache_mode", "min_ttl_ms", "read_ahead_kb", "extra_free_kbytes"];
+    let keys =
+        ["activity", "cache", "cache_mode", "min_ttl_ms", "read_ahead_kb", "extra_free_kbytes", "wait_window_ms"];
     let dirty = ["dirty_ratio", "dirty_background_ratio", "dirty_expire_centisecs", "dirty_writeback_centisecs"];
     for key in keys.into_iter().chain(dirty) {
         assert!(settings.contains(key), "{key} is never drawn");
