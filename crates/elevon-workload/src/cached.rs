@@ -110,6 +110,14 @@ struct Operation {
     io: Option<Io>,
 }
 
+impl Operation {
+    /// What a sync does after one of its process's files: the same of the next.
+    fn next_file(&mut self, files: usize) -> Step {
+        self.open += 1;
+        if self.open < files { self.step } else { Step::Over }
+    }
+}
+
 const NOTHING: Operation = Operation {
     step: Step::Over,
     open: 0,
@@ -224,6 +232,13 @@ pub struct Traffic {
     pub sources: [SourceTraffic; Origin::ALL.len()],
 }
 
+impl Traffic {
+    /// Bios that an experiment's control made RT.
+    fn controlled(&self) -> u64 {
+        self.sources.iter().map(|source| source.controlled).sum()
+    }
+}
+
 /// Bios of one origin, as they were submitted: whatever decided their class.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SourceTraffic {
@@ -292,7 +307,6 @@ pub struct Cached {
     plugs: Vec<Plug>,
     device_end: Sector,
     control: Option<Control>,
-    promoted: u64,
     /// When the run began.
     started: Instant,
     wait_window: Nanos,
@@ -344,7 +358,6 @@ impl Cached {
             plugs: vec![Plug::default(); flusher.index() + 1],
             device_end: Sector::ZERO + stack.config().size,
             control: None,
-            promoted: 0,
             started: Instant::ZERO,
             wait_window,
             series: CacheSeries::new(Instant::ZERO),
@@ -371,8 +384,8 @@ impl Cached {
     }
 
     /// Bios that became RT by the control.
-    pub const fn promoted(&self) -> u64 {
-        self.promoted
+    pub fn promoted(&self) -> u64 {
+        self.traffic.controlled()
     }
 
     /// The cache, for its statistics.
@@ -403,13 +416,13 @@ impl Cached {
     /// Time has come to `now`, where nothing has happened yet.
     #[inline]
     pub(crate) fn on_time(&mut self, now: Instant) {
-        let Self { cache, traffic, promoted, series, .. } = self;
-        series.advance(now, || reading(cache, traffic, *promoted));
+        let Self { cache, traffic, series, .. } = self;
+        series.advance(now, || reading(cache, traffic));
     }
 
     /// The jobs are over.
     pub(crate) fn on_end(&mut self, now: Instant) {
-        self.series.finish(now, reading(&self.cache, &self.traffic, self.promoted));
+        self.series.finish(now, reading(&self.cache, &self.traffic));
     }
 
     /// The task in whose name the flusher writes.
@@ -590,7 +603,9 @@ impl Cached {
                 Step::SyncRange => match self.range_sync_of(task, operation.open) {
                     Some(call) => call,
                     None => {
-                        self.next_file(task, token);
+                        let user = &mut self.users[task];
+                        let operation = &mut user.operations[token as usize];
+                        operation.step = operation.next_file(user.opens.len());
                         continue;
                     }
                 },
@@ -630,16 +645,6 @@ impl Cached {
         let user = &mut self.users[task];
         let (first, end) = user.opens[open].written.take()?;
         Some((CallKind::SyncRange(user.range_sync?), first, end - first))
-    }
-
-    /// The sync goes on with the next file.
-    fn next_file(&mut self, task: usize, token: u32) {
-        let user = &mut self.users[task];
-        let operation = &mut user.operations[token as usize];
-        operation.open += 1;
-        if operation.open == user.opens.len() {
-            operation.step = Step::Over;
-        }
     }
 
     /// Takes over what the cache's last entry wants moved, while the I/Os still are where they were in it.
@@ -776,8 +781,7 @@ impl Cached {
                 if step == Step::Sync {
                     user.opens[operation.open].written = None;
                 }
-                operation.open += 1;
-                if operation.open < user.opens.len() { step } else { Step::Over }
+                operation.next_file(user.opens.len())
             }
             Step::Clean if operation.is_write => Step::Drop,
             Step::Clean | Step::Drop => Step::Device,
@@ -827,7 +831,6 @@ impl Cached {
             && ioprio.class() != PrioClass::Rt
         {
             ioprio = ioprio.with_class(PrioClass::Rt);
-            self.promoted += 1;
             self.traffic.sources[io.origin as usize].controlled += 1;
         }
         let pages = bytes.get() / PAGE_SIZE;
@@ -978,7 +981,7 @@ const fn is_same(one: &File, other: &File) -> bool {
 }
 
 /// What the cache says, and what only this layer counts.
-fn reading(cache: &PageCache, traffic: &Traffic, promoted: u64) -> Reading {
+fn reading(cache: &PageCache, traffic: &Traffic) -> Reading {
     let of_cache = cache.reading();
-    Reading { bios: traffic.bios, promoted: of_cache.promoted + promoted, ..of_cache }
+    Reading { bios: traffic.bios, promoted: of_cache.promoted + traffic.controlled(), ..of_cache }
 }

@@ -109,28 +109,18 @@ impl Lab {
 
     /// Runs a job with these variables in its environment, on the stack that the options describe.
     pub(super) fn run(&self, job: Job, variables: &[(&str, &str)], options: &str) -> Result<RunResult, Failure> {
-        self.go(job, variables, options, &mut NoObserver)
+        self.watch(job, variables, options, &mut NoObserver)
     }
 
     /// The same, with every event.
     pub(super) fn trace(&self, job: Job, options: &str) -> Result<(RunResult, Vec<Event>), Failure> {
         let mut tape = Tape::default();
-        let result = self.go(job, &[], options, &mut tape)?;
+        let result = self.watch(job, &[], options, &mut tape)?;
         Ok((result, tape.0))
     }
 
     /// The same, watched.
     pub(super) fn watch(
-        &self,
-        job: Job,
-        variables: &[(&str, &str)],
-        options: &str,
-        watch: &mut dyn Watch,
-    ) -> Result<RunResult, Failure> {
-        self.go(job, variables, options, watch)
-    }
-
-    fn go(
         &self,
         job: Job,
         variables: &[(&str, &str)],
