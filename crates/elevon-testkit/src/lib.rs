@@ -1,0 +1,5 @@
+//! What the tests of several crates share. No production crate may depend on this one.
+#![forbid(unsafe_code)]
+
+mod tools;
+pub use tools::{REQUIRE_TOOLS, skip, tool};

@@ -1,0 +1,41 @@
+//! External programs and facilities that let more tests run: fio, blkparse, strace, loop devices.
+//!
+//! On a developer's machine a test that lacks one of them says so and passes. `.ci/run` installs
+//! them all and sets [`REQUIRE_TOOLS`]: there the same test fails, so that CI cannot pass because
+//! it ran less than it should.
+
+use std::env;
+use std::process::{Command, Stdio};
+
+/// The environment variable that turns a skipped test into a failed one, if its value is `1`.
+pub const REQUIRE_TOOLS: &str = "ELEVON_REQUIRE_TOOLS";
+
+/// A command that runs the program `name`, or `None` if it is not installed.
+///
+/// # Panics
+///
+/// If the program is not installed and [`REQUIRE_TOOLS`] is `1`.
+pub fn tool(name: &str) -> Option<Command> {
+    // Whether a program can be started does not depend on what it thinks of its arguments.
+    let mut probe = Command::new(name);
+    probe.arg("--version").stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    match probe.status() {
+        Ok(_) => Some(Command::new(name)),
+        Err(error) => {
+            skip(&format!("{name} cannot be run: {error}"));
+            None
+        }
+    }
+}
+
+/// Says on stdout that the rest of a test is skipped, and why. The caller then returns.
+///
+/// # Panics
+///
+/// If [`REQUIRE_TOOLS`] is `1`.
+#[track_caller]
+pub fn skip(reason: &str) {
+    let required = env::var_os(REQUIRE_TOOLS).is_some_and(|value| value == "1");
+    assert!(!required, "{REQUIRE_TOOLS}=1 and the test would be skipped: {reason}");
+    println!("skipped: {reason}");
+}
