@@ -82,3 +82,31 @@ fn the_core_is_no_std_and_knows_no_clock() {
         }
     }
 }
+
+/// Compares versions such as `1.90` and `1.90.0` by their numbers.
+fn version(text: &str) -> (u64, u64, u64) {
+    let mut numbers = text.split('.').map(|number| number.parse::<u64>().unwrap_or(0));
+    let mut next = || numbers.next().unwrap_or(0);
+    (next(), next(), next())
+}
+
+#[test]
+fn minimum_rust_version_is_enough_for_every_dependency() {
+    let cargo = std::env::var_os("CARGO").expect("cargo runs this test");
+    let output = std::process::Command::new(cargo)
+        .args(["metadata", "--format-version", "1", "--locked", "--offline"])
+        .arg("--filter-platform=x86_64-unknown-linux-gnu")
+        .current_dir(root())
+        .output()
+        .expect("cargo metadata");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let metadata: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let packages = metadata["packages"].as_array().expect("packages");
+    let ours = packages.iter().find(|package| package["name"] == "elevon").expect("elevon");
+    let minimum = version(ours["rust_version"].as_str().expect("a rust-version"));
+    assert!(packages.len() > 20, "dependencies are listed");
+    for package in packages {
+        let needed = package["rust_version"].as_str().unwrap_or("0");
+        assert!(version(needed) <= minimum, "{} {} needs Rust {needed}", package["name"], package["version"]);
+    }
+}
