@@ -10,7 +10,7 @@ use std::fmt::Write as _;
 
 use crate::compare::{Row, Variant, cache_rows, device_rows, heads, letters, sections, total_rows};
 use crate::fairness;
-use crate::number::{bytes_decimal, date, span};
+use crate::number::{bytes_decimal, date, grouped, span};
 use crate::plot::{self, escape};
 use crate::result::RunResult;
 
@@ -194,6 +194,9 @@ fn configuration(out: &mut String, letter: char, variant: &Variant<'_>) {
     );
     for warning in &run.warnings {
         let _ = write!(out, "<p><span class=\"badge\">warning</span> {}</p>", escape(warning));
+    }
+    for fault in &run.faults {
+        let _ = write!(out, "<p>fault <code>{}</code> fired {} times</p>", escape(&fault.rule), grouped(fault.fired));
     }
     out.push_str("<details><summary>Every setting</summary><table class=\"rows\"><tbody>");
     for (key, value) in run.scheduler.tunables.iter().chain(&run.config) {

@@ -51,10 +51,21 @@ pub struct RunResult {
     pub cache: Option<CacheResult>,
     /// The run over time, where it was recorded.
     pub series: Option<Series>,
+    /// Faults that the device was given, in the order in which they were given.
+    pub faults: Vec<FaultResult>,
     /// Trace events that had to be dropped.
     pub events_lost: u64,
     /// Things the user should know, a sentence each.
     pub warnings: Vec<String>,
+}
+
+/// A fault that a simulated device was given.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FaultResult {
+    /// The rule as it was given, such as `error:sectors=1000-2000`.
+    pub rule: String,
+    /// How many times it fired; what one time is depends on the kind of fault.
+    pub fired: u64,
 }
 
 /// The device under the run.

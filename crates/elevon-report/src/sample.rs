@@ -179,6 +179,7 @@ pub(crate) fn empty_run() -> RunResult {
             counters: StackCounters::default(),
         },
         series: None,
+        faults: Vec::new(),
         events_lost: 0,
         warnings: vec![],
     }

@@ -30,6 +30,8 @@ pub(crate) enum Command {
     Reproduce(ReproduceArgs),
     /// List the simulated devices, or show one: parameters, sources, predictions beside what the model does
     Devices(NameArgs),
+    /// List the faults that a simulated device can be given, or show one: keys, units, defaults
+    Faults(NameArgs),
     /// List the I/O schedulers and queue settings, or show one scheduler with its tunables
     Schedulers(NameArgs),
 }
@@ -111,7 +113,8 @@ pub(crate) struct StackArgs {
     /// after a sync. docs/cache.md has the whole table
     #[arg(long, value_name = "SIZE")]
     pub(crate) cache: Option<String>,
-    /// Fault of a simulated device, such as error:sectors=1000-2000,status=medium (repeatable)
+    /// Fault of a simulated device, such as error:sectors=1000-2000,status=medium; `elevon faults`
+    /// lists kinds, keys and defaults (repeatable)
     #[arg(long, value_name = "FAULT")]
     pub(crate) fault: Vec<String>,
     /// Limits, weights and priority classes of tenants (the cgroups that jobs name with cgroup=), and changes of them during the

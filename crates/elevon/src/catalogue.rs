@@ -3,9 +3,11 @@
 use std::fmt::Write;
 
 use elevon_core::limits::SYSFS;
+use elevon_core::nearest::did_you_mean;
 use elevon_core::sched::{SCHEDULERS, SchedulerInfo};
 use elevon_core::stack::config::SETTINGS;
 use elevon_report::text::{Figure, figures};
+use elevon_sim::device::fault::kinds::{self, KINDS, Kind};
 use elevon_sim::profiles::{self, PROFILES, Profile};
 
 use crate::failure::{Failure, Outcome, emit};
@@ -52,7 +54,7 @@ fn list_devices() -> String {
     }
     let _ = write!(
         text,
-        "\nModels with parameters of your own:\n\n  {SLOTS}\n      N servers behind one FIFO; a request holds a server for latency + bytes/bandwidth\n  null:size=100GiB,latency=0\n      completes after the latency, at once with 0\n\nA profile takes parameters too: --device ufs-4.0:read_command_cost=41us\nA path of a file or block device is really read and written: --device ./disk.img\n",
+        "\nModels with parameters of your own:\n\n  {SLOTS}\n      N servers behind one FIFO; a request holds a server for latency + bytes/bandwidth\n  null:size=100GiB,latency=0\n      completes after the latency, at once with 0\n\nA profile takes parameters too: --device ufs-4.0:read_command_cost=41us\nEach takes faults: --fault error:ppm=100 (elevon faults lists the kinds)\nA path of a file or block device is really read and written: --device ./disk.img\n",
     );
     text
 }
@@ -123,6 +125,47 @@ fn predictions(profile: &Profile) -> Result<String, Failure> {
     Ok(text)
 }
 
+/// `elevon faults`: every kind of fault in a line, or one with its keys.
+pub(crate) fn faults(name: Option<&str>) -> Result<Outcome, Failure> {
+    let text = match name {
+        None => list_faults(),
+        Some(name) => match kinds::kind(name) {
+            Some(kind) => show_fault(kind),
+            None => {
+                let known = || KINDS.iter().map(|kind| kind.name);
+                let meant = did_you_mean(name, known());
+                let all: Vec<&str> = known().collect();
+                return Err(Failure::input(format!("faults: no fault {name}{meant}; there are {}", all.join(", "))));
+            }
+        },
+    };
+    emit(&text)?;
+    Ok(Outcome::Done)
+}
+
+fn list_faults() -> String {
+    let mut text = String::from(
+        "Faults of simulated devices (--fault KIND[:key=value,...], as often as wanted; elevon faults KIND shows the keys):\n\n",
+    );
+    for kind in KINDS {
+        let _ = writeln!(text, "  {:<14} {}", kind.name, kind.effect);
+    }
+    text.push_str("\nThe report counts how often each fired. docs/faults.md has the whole table.\n");
+    text
+}
+
+fn show_fault(kind: &Kind) -> String {
+    let mut text = format!("{}: {}\nThe report counts: {}.\n\n", kind.name, kind.effect, kind.counts);
+    let width = kind.keys.iter().map(|key| key.takes.len()).max().unwrap_or(0);
+    let _ = writeln!(text, "  {:<8} {:<width$}  {:>8}  meaning", "key", "takes", "default");
+    for key in kind.keys {
+        let default = key.default.unwrap_or("none");
+        let _ = writeln!(text, "  {:<8} {:<width$}  {default:>8}  {}", key.name, key.takes, key.meaning);
+    }
+    let _ = writeln!(text, "\nExample: --fault {}", kind.example);
+    text
+}
+
 pub(crate) fn schedulers(name: Option<&str>) -> Result<Outcome, Failure> {
     let text = match name {
         None => list_schedulers(),
@@ -130,7 +173,9 @@ pub(crate) fn schedulers(name: Option<&str>) -> Result<Outcome, Failure> {
             Some(info) => show_scheduler(info),
             None => {
                 let known: Vec<&str> = SCHEDULERS.iter().map(|info| info.name).collect();
-                return Err(Failure::input(format!("schedulers: no scheduler {name}; there are {}", known.join(", "))));
+                let meant = did_you_mean(name, known.iter().copied());
+                let known = known.join(", ");
+                return Err(Failure::input(format!("schedulers: no scheduler {name}{meant}; there are {known}")));
             }
         },
     };

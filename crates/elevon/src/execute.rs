@@ -4,7 +4,7 @@ use elevon_core::stack::Stack;
 use elevon_core::units::{Bytes, PAGE_SIZE};
 use elevon_host::interrupt::Interrupt;
 use elevon_host::{Host, HostFile, OpenOptions};
-use elevon_report::result::RunResult;
+use elevon_report::result::{FaultResult, RunResult};
 use elevon_sim::device::{Description, Device};
 use elevon_sim::memory::{Memory, MemoryModel};
 use elevon_sim::simulation::Simulation;
@@ -52,7 +52,10 @@ pub(crate) fn execute(
                 let interrupt = interrupt.clone();
                 move || interrupt.is_set()
             });
-            go(plan, &description, &mut simulation, plan.cpu, &plan.memory, watch, Vec::new())
+            let (mut result, outcome) =
+                go(plan, &description, &mut simulation, plan.cpu, &plan.memory, watch, Vec::new())?;
+            count_faults(plan, simulation.device().fired_by_rule(), &mut result);
+            Ok((result, outcome))
         }
         Target::Real(path) => {
             // No device has smaller blocks: what is wrong everywhere is said before a file is made.
@@ -84,6 +87,16 @@ pub(crate) fn execute(
             let warnings = host.warnings().to_vec();
             go(plan, &description, &mut host, CpuCost::default(), &MemoryModel::Contiguous, watch, warnings)
         }
+    }
+}
+
+/// Puts into the result how often each fault fired, and warns of those that never did.
+fn count_faults(plan: &Plan, fired: &[u64], result: &mut RunResult) {
+    for (rule, &fired) in plan.faults.iter().zip(fired) {
+        if fired == 0 {
+            result.warnings.push(format!("--fault {rule}: never fired in this run"));
+        }
+        result.faults.push(FaultResult { rule: rule.clone(), fired });
     }
 }
 

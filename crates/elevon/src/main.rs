@@ -45,6 +45,7 @@ fn dispatch(cli: Cli) -> Result<Outcome, Failure> {
         Command::Calibrate(args) => calibrate::calibrate(&args),
         Command::Reproduce(args) => reproduce::reproduce(&args),
         Command::Devices(args) => catalogue::devices(args.name.as_deref()),
+        Command::Faults(args) => catalogue::faults(args.name.as_deref()),
         Command::Schedulers(args) => catalogue::schedulers(args.name.as_deref()),
     }
 }

@@ -76,6 +76,7 @@ pub(crate) fn of(facts: &Facts<'_>, outcome: Outcome) -> RunResult {
         disk: disk(facts, &outcome),
         cache: plan.cache.as_ref().zip(*cached).map(|(plan, cached)| cache::of(plan, cached)),
         series: Some(series(&outcome)),
+        faults: Vec::new(),
         events_lost: 0,
         warnings: warnings.clone(),
     }

@@ -48,6 +48,9 @@ pub(super) fn value(run: &RunResult, options: JsonOptions) -> Value {
         "events_lost": run.events_lost,
         "warnings": run.warnings,
     });
+    if !run.faults.is_empty() {
+        out["faults"] = run.faults.iter().map(|f| json!({ "rule": f.rule, "fired": f.fired })).collect();
+    }
     if let Some(found) = fairness::fairness(run) {
         out["fairness"] = fairness_value(run, &found);
     }

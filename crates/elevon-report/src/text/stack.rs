@@ -54,6 +54,11 @@ pub(super) fn details(out: &mut String, run: &RunResult, delta: &DiskDelta) {
         let rows: Vec<_> = run.scheduler.counters.iter().map(|(k, v)| (k.clone(), v.to_string())).collect();
         let _ = writeln!(out, "Scheduler counters: {}", join(&rows));
     }
+    if !run.faults.is_empty() {
+        let counts: Vec<_> =
+            run.faults.iter().map(|f| format!("{} fired {} times", f.rule, grouped(f.fired))).collect();
+        let _ = writeln!(out, "Faults: {}", counts.join("; "));
+    }
     if run.events_lost > 0 {
         let _ = writeln!(out, "Trace: {} events lost; the trace is not whole", grouped(run.events_lost));
     }

@@ -10,6 +10,7 @@
 
 mod clock;
 pub mod content;
+pub mod kinds;
 pub mod oracle;
 pub mod plan;
 #[cfg(test)]
@@ -90,7 +91,8 @@ pub struct Fault<D> {
     submissions: u64,
     tries: u64,
     log: Vec<Fired>,
-    fired: u64,
+    /// How many times each rule has fired.
+    fired: Vec<u64>,
     content: Option<Content>,
 }
 
@@ -110,6 +112,7 @@ impl<D: Device> Fault<D> {
         });
         Self {
             bad: bad.collect(),
+            fired: vec![0; rules.len()],
             clock: Clock::new(&rules),
             inner,
             seed,
@@ -119,14 +122,18 @@ impl<D: Device> Fault<D> {
             submissions: 0,
             tries: 0,
             log: Vec::new(),
-            fired: 0,
             content: None,
         }
     }
 
     /// Wraps a device with rules in their text form, as `error:sectors=1000-2000,status=medium`.
+    ///
+    /// # Errors
+    /// A rule that cannot be read, or that names sectors beyond the device.
     pub fn parse(inner: D, seed: u64, rules: &[impl AsRef<str>]) -> Result<Self, TextError> {
-        let rules = rules.iter().map(|rule| Rule::parse(rule.as_ref())).collect::<Result<_, _>>()?;
+        let rules = rules.iter().map(|rule| Rule::parse(rule.as_ref())).collect::<Result<Vec<_>, _>>()?;
+        let size = inner.description().size.get();
+        rules.iter().try_for_each(|rule| rule.check_size(size))?;
         Ok(Self::new(inner, seed, rules))
     }
 
@@ -148,9 +155,15 @@ impl<D: Device> Fault<D> {
         &self.log
     }
 
-    /// How many times a rule has fired.
+    /// How many times rules have fired, all together.
     pub fn fired(&self) -> u64 {
-        self.fired
+        self.fired.iter().sum()
+    }
+
+    /// How many times each rule has fired, in the order in which they were given. What one time is
+    /// stands in [`kinds::KINDS`].
+    pub fn fired_by_rule(&self) -> &[u64] {
+        &self.fired
     }
 
     /// Cuts the power: everything in flight is gone without a completion. What each block that was ever written holds
@@ -170,7 +183,7 @@ impl<D: Device> Fault<D> {
     }
 
     fn note(&mut self, at: Instant, sequence: u64, rule: usize) {
-        self.fired += 1;
+        self.fired[rule] += 1;
         if self.log.len() < LOG_MAX {
             self.log.push(Fired { at, sequence, rule: self.rules[rule].name() });
         }
@@ -255,7 +268,9 @@ impl<D: Device> Fault<D> {
             }
             Rule::Transport { ppm } => hits(ppm) && verdict.fail(Status::Transport, Bytes::ZERO, Nanos::ZERO),
             Rule::Dead { after } => now >= after && verdict.fail(Status::Offline, Bytes::ZERO, Nanos::ZERO),
-            Rule::NoCompletion { .. } | Rule::Late { .. } | Rule::Busy { .. } | Rule::Slow { .. } => false,
+            // Its effect is the clock's; here it is only counted.
+            Rule::Slow { from, lasting, .. } => now >= from && now < from.saturating_add(lasting),
+            Rule::NoCompletion { .. } | Rule::Late { .. } | Rule::Busy { .. } => false,
         }
     }
 
@@ -266,8 +281,12 @@ impl<D: Device> Fault<D> {
         if verdict.lost {
             return;
         }
-        let died = self.rules.iter().any(|rule| matches!(*rule, Rule::Dead { after } if at >= after));
-        if died {
+        let died = self.rules.iter().position(|rule| matches!(*rule, Rule::Dead { after } if at >= after));
+        if let Some(rule) = died {
+            // One that was refused at its start is counted already.
+            if verdict.status != Status::Offline {
+                self.note(at, command.sequence, rule);
+            }
             (completion.status, completion.bytes) = (Status::Offline, Bytes::ZERO);
         } else if !verdict.status.is_ok() && completion.status.is_ok() {
             (completion.status, completion.bytes) = (verdict.status, verdict.good);

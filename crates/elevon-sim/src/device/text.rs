@@ -25,7 +25,7 @@ pub enum TextError {
         /// The key.
         key: String,
         /// The keys there are.
-        known: &'static [&'static str],
+        known: Vec<&'static str>,
     },
     /// The key is there twice.
     Twice {
@@ -95,19 +95,19 @@ pub(crate) fn quantity(text: &str, units: &[(&str, u64)]) -> Option<u64> {
 /// The pairs of one text form.
 #[derive(Debug)]
 pub struct Fields<'a> {
-    scope: &'a str,
+    scope: String,
     pairs: Vec<(&'a str, &'a str)>,
 }
 
 impl<'a> Fields<'a> {
     /// Cuts `text` at commas and `=`. `scope` stands in front of every error; `known` are the keys there are.
-    pub fn parse(scope: &'a str, text: &'a str, known: &'static [&'static str]) -> Result<Self, TextError> {
-        let mut fields = Self { scope, pairs: Vec::new() };
+    pub fn parse(scope: &str, text: &'a str, known: &[&'static str]) -> Result<Self, TextError> {
+        let mut fields = Self { scope: scope.into(), pairs: Vec::new() };
         for pair in text.split(',').filter(|pair| !pair.is_empty()) {
             let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
             let (key, value) = (key.trim(), value.trim());
             if !known.contains(&key) {
-                return Err(TextError::UnknownKey { scope: scope.into(), key: key.into(), known });
+                return Err(TextError::UnknownKey { scope: scope.into(), key: key.into(), known: known.to_vec() });
             }
             if fields.raw(key).is_some() {
                 return Err(TextError::Twice { scope: scope.into(), key: key.into() });
@@ -125,7 +125,7 @@ impl<'a> Fields<'a> {
     /// The error that says what would have been right for `key`.
     pub fn bad(&self, key: &str, expected: impl Into<String>) -> TextError {
         TextError::BadValue {
-            scope: self.scope.into(),
+            scope: self.scope.clone(),
             key: key.into(),
             value: self.raw(key).unwrap_or("").into(),
             expected: expected.into(),

@@ -30,7 +30,7 @@ fn seeds_differ_and_reach_everything() {
     for profile in crate::profiles::PROFILES {
         assert!(any(&|plan| plan.device.starts_with(profile.name)), "{} is never drawn", profile.name);
     }
-    for fault in crate::device::fault::plan::NAMES.split(", ") {
+    for fault in crate::device::fault::kinds::KINDS.iter().map(|kind| kind.name) {
         assert!(any(&|plan| plan.faults.iter().any(|f| f.starts_with(fault))), "{fault} is never drawn");
     }
     assert!(any(&|plan| plan.power_cut.is_some()) && any(&|plan| plan.limits.len() > 2));

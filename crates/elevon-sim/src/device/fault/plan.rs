@@ -1,10 +1,13 @@
 //! What goes wrong and when: rules, each with its text form.
 
+use core::ops::RangeInclusive;
+
 use elevon_core::op::Op;
 use elevon_core::status::Status;
 use elevon_core::units::{Instant, Nanos, Sector};
 
-use crate::device::text::{Fields, TextError};
+use super::kinds::{KINDS, Kind, kind};
+use crate::device::text::{Fields, SPANS, TextError, quantity};
 
 /// A range of sectors, both ends included.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -125,9 +128,6 @@ pub enum Rule {
     },
 }
 
-/// What there is, for help and for errors.
-pub const NAMES: &str = "error, latent, stall, slow, no_completion, late, busy, flush_error, readonly, dead, transport";
-
 const STATUSES: &[(&str, Status)] = &[
     ("medium", Status::Medium),
     ("io", Status::IoError),
@@ -157,98 +157,155 @@ impl Rule {
         }
     }
 
-    /// From the text form, `error:sectors=1000-2000,status=medium`.
+    /// From the text form, `error:sectors=1000-2000,status=medium`. Names, keys and defaults are those
+    /// of [`KINDS`].
+    ///
+    /// # Errors
+    /// An unknown kind or key, a value out of its range, or a rule by which nothing could ever happen.
     pub fn parse(text: &str) -> Result<Self, TextError> {
         let (name, rest) = text.split_once(':').unwrap_or((text, ""));
-        let scope = format!("fault {name}");
-        let fields = |known| Fields::parse(&scope, rest, known);
-        match name {
+        let Some(kind) = kind(name) else {
+            let known: Vec<_> = KINDS.iter().map(|kind| kind.name).collect();
+            return Err(TextError::UnknownName { name: name.into(), known: known.join(", ") });
+        };
+        let given = Given::new(kind, rest)?;
+        match kind.name {
             "error" => {
-                let fields = fields(&["sectors", "ppm", "status", "op", "retry"])?;
-                let sectors = sectors(&fields)?;
-                if sectors.is_none() && fields.raw("ppm").is_none() {
-                    return Err(fields.bad("ppm", "where or how often: sectors=FIRST-LAST, or ppm=1..1000000, or both"));
-                }
+                let sectors = given.sectors()?;
+                given.needs_place_or_share(sectors)?;
                 Ok(Self::Error {
                     sectors: sectors.unwrap_or(SectorRange::ALL),
-                    which: which(&fields)?,
-                    ppm: fields.count("ppm", 1_000_000, 0..=1_000_000)?,
-                    status: status(&fields, Status::Medium)?,
-                    retry: fields.span("retry", Nanos::ZERO)?,
+                    which: given.which()?,
+                    ppm: given.count("ppm", 1..=1_000_000)?,
+                    status: given.status()?,
+                    retry: given.span("retry")?,
                 })
             }
             "latent" => {
-                let fields = fields(&["ppm", "run", "sectors", "retry"])?;
-                Ok(Self::Latent {
-                    ppm: fields.count("ppm", 0, 0..=1_000_000)?,
-                    run: fields.count("run", 64, 1..=1 << 20)?,
-                    sectors: sectors(&fields)?,
-                    retry: fields.span("retry", Nanos::ZERO)?,
-                })
+                let sectors = given.sectors()?;
+                given.needs_place_or_share(sectors)?;
+                let ppm = given.count("ppm", 0..=1_000_000)?;
+                Ok(Self::Latent { ppm, run: given.count("run", 1..=1 << 20)?, sectors, retry: given.span("retry")? })
             }
-            "stall" => {
-                let fields = fields(&["every", "for"])?;
-                let every = fields.count("every", 1000, 1..=u64::MAX)?;
-                Ok(Self::Stall { every, lasting: fields.span("for", Nanos::from_millis(200))? })
-            }
-            "slow" => {
-                let fields = fields(&["from", "for", "factor"])?;
-                Ok(Self::Slow {
-                    from: Instant::default() + fields.span("from", Nanos::ZERO)?,
-                    lasting: fields.span("for", Nanos::from_secs(3600))?,
-                    factor: fields.count("factor", 2, 2..=1_000_000)?,
-                })
-            }
-            "no_completion" => Ok(Self::NoCompletion { ppm: ppm(&fields(&["ppm"])?)? }),
-            "late" => {
-                let fields = fields(&["ppm", "by"])?;
-                Ok(Self::Late { ppm: ppm(&fields)?, by: fields.span("by", Nanos::from_secs(31))? })
-            }
-            "busy" => Ok(Self::Busy { ppm: fields(&["ppm"])?.count("ppm", 50_000, 1..=999_999)? }),
-            "flush_error" => {
-                let fields = fields(&["ppm", "status"])?;
-                Ok(Self::FlushError { ppm: ppm(&fields)?, status: status(&fields, Status::IoError)? })
-            }
-            "readonly" => Ok(Self::ReadOnly { after: after(&fields(&["after"])?)? }),
-            "dead" => Ok(Self::Dead { after: after(&fields(&["after"])?)? }),
-            "transport" => Ok(Self::Transport { ppm: ppm(&fields(&["ppm"])?)? }),
-            _ => Err(TextError::UnknownName { name: name.into(), known: NAMES.into() }),
+            "stall" => Ok(Self::Stall { every: given.count("every", 1..=u64::MAX)?, lasting: given.span("for")? }),
+            "slow" => Ok(Self::Slow {
+                from: given.instant("from")?,
+                lasting: given.span("for")?,
+                factor: given.count("factor", 2..=1_000_000)?,
+            }),
+            "no_completion" => Ok(Self::NoCompletion { ppm: given.ppm()? }),
+            "late" => Ok(Self::Late { ppm: given.ppm()?, by: given.span("by")? }),
+            "busy" => Ok(Self::Busy { ppm: given.count("ppm", 1..=999_999)? }),
+            "flush_error" => Ok(Self::FlushError { ppm: given.ppm()?, status: given.status()? }),
+            "readonly" => Ok(Self::ReadOnly { after: given.instant("after")? }),
+            "dead" => Ok(Self::Dead { after: given.instant("after")? }),
+            "transport" => Ok(Self::Transport { ppm: given.ppm()? }),
+            _ => unreachable!("`{name}` has a row in KINDS and no rule"),
+        }
+    }
+
+    /// The sectors that the rule names, if it names any.
+    pub const fn sectors(&self) -> Option<SectorRange> {
+        match *self {
+            Self::Error { sectors, .. } if sectors.last.get() != Sector::MAX.get() => Some(sectors),
+            Self::Latent { sectors, .. } => sectors,
+            _ => None,
+        }
+    }
+
+    /// Refuses a rule that names sectors beyond a device of `size` sectors.
+    ///
+    /// # Errors
+    /// The range ends past the last sector.
+    pub fn check_size(&self, size: u64) -> Result<(), TextError> {
+        match self.sectors() {
+            Some(SectorRange { first, last }) if last.get() >= size => Err(TextError::BadValue {
+                scope: format!("fault {}", self.name()),
+                key: "sectors".into(),
+                value: format!("{}-{}", first.get(), last.get()),
+                expected: format!("sectors of the device, 0 to {}", size.saturating_sub(1)),
+            }),
+            _ => Ok(()),
         }
     }
 }
 
-fn ppm(fields: &Fields<'_>) -> Result<u64, TextError> {
-    fields.count("ppm", 1_000_000, 1..=1_000_000)
+/// The keys that a text gives, with the defaults of the kind's table for the others.
+struct Given<'a> {
+    kind: &'static Kind,
+    scope: String,
+    fields: Fields<'a>,
 }
 
-fn after(fields: &Fields<'_>) -> Result<Instant, TextError> {
-    Ok(Instant::default() + fields.span("after", Nanos::ZERO)?)
-}
+impl<'a> Given<'a> {
+    fn new(kind: &'static Kind, text: &'a str) -> Result<Self, TextError> {
+        let scope = format!("fault {}", kind.name);
+        let known: Vec<_> = kind.keys.iter().map(|key| key.name).collect();
+        Ok(Self { kind, fields: Fields::parse(&scope, text, &known)?, scope })
+    }
 
-fn sectors(fields: &Fields<'_>) -> Result<Option<SectorRange>, TextError> {
-    let Some(text) = fields.raw("sectors") else { return Ok(None) };
-    let (first, last) = text.split_once('-').unwrap_or((text, text));
-    match (first.parse(), last.parse()) {
-        (Ok(first), Ok(last)) if first <= last => {
-            Ok(Some(SectorRange { first: Sector::new(first), last: Sector::new(last) }))
+    /// What stands for a key that is not given.
+    fn default(&self, key: &str) -> Option<&'static str> {
+        let row = self.kind.keys.iter().find(|row| row.name == key);
+        row.unwrap_or_else(|| panic!("{}: `{key}` has no row in KINDS", self.scope)).default
+    }
+
+    fn text(&self, key: &str) -> Option<&str> {
+        self.fields.raw(key).or_else(|| self.default(key))
+    }
+
+    fn span(&self, key: &str) -> Result<Nanos, TextError> {
+        let default = self.default(key).and_then(|text| quantity(text, SPANS)).expect("a default that is a time");
+        self.fields.span(key, Nanos::new(default))
+    }
+
+    fn instant(&self, key: &str) -> Result<Instant, TextError> {
+        Ok(Instant::default() + self.span(key)?)
+    }
+
+    fn count(&self, key: &str, range: RangeInclusive<u64>) -> Result<u64, TextError> {
+        let default = self.default(key).and_then(|text| text.parse().ok()).expect("a default that is a number");
+        self.fields.count(key, default, range)
+    }
+
+    fn ppm(&self) -> Result<u64, TextError> {
+        self.count("ppm", 1..=1_000_000)
+    }
+
+    /// A rule without a place or a share would do nothing, or make every command fail.
+    fn needs_place_or_share(&self, sectors: Option<SectorRange>) -> Result<(), TextError> {
+        let is_zero = self.fields.raw("ppm").is_some_and(|ppm| ppm == "0");
+        if sectors.is_none() && (self.fields.raw("ppm").is_none() || is_zero) {
+            return Err(self.fields.bad("ppm", "where or how often: sectors=FIRST-LAST, or ppm=1..1000000, or both"));
         }
-        _ => Err(fields.bad("sectors", "FIRST-LAST in 512-byte sectors, both included, as in 1000-2000")),
+        Ok(())
     }
-}
 
-fn which(fields: &Fields<'_>) -> Result<Which, TextError> {
-    match fields.raw("op") {
-        None | Some("any") => Ok(Which::Any),
-        Some("read") => Ok(Which::Reads),
-        Some("write") => Ok(Which::Writes),
-        Some(_) => Err(fields.bad("op", "any, read or write")),
+    fn sectors(&self) -> Result<Option<SectorRange>, TextError> {
+        let Some(text) = self.text("sectors") else { return Ok(None) };
+        let (first, last) = text.split_once('-').unwrap_or((text, text));
+        match (first.parse(), last.parse()) {
+            (Ok(first), Ok(last)) if first <= last => {
+                Ok(Some(SectorRange { first: Sector::new(first), last: Sector::new(last) }))
+            }
+            _ => Err(self.fields.bad("sectors", "FIRST-LAST in 512-byte sectors, both included, as in 1000-2000")),
+        }
     }
-}
 
-fn status(fields: &Fields<'_>, default: Status) -> Result<Status, TextError> {
-    let Some(text) = fields.raw("status") else { return Ok(default) };
-    STATUSES.iter().find(|(name, _)| *name == text).map(|&(_, status)| status).ok_or_else(|| {
-        let names: Vec<_> = STATUSES.iter().map(|(name, _)| *name).collect();
-        fields.bad("status", format!("one of {}", names.join(", ")))
-    })
+    fn which(&self) -> Result<Which, TextError> {
+        match self.text("op") {
+            Some("any") => Ok(Which::Any),
+            Some("read") => Ok(Which::Reads),
+            Some("write") => Ok(Which::Writes),
+            _ => Err(self.fields.bad("op", "any, read or write")),
+        }
+    }
+
+    fn status(&self) -> Result<Status, TextError> {
+        let text = self.text("status").unwrap_or("");
+        STATUSES.iter().find(|(name, _)| *name == text).map(|&(_, status)| status).ok_or_else(|| {
+            let names: Vec<_> = STATUSES.iter().map(|(name, _)| *name).collect();
+            self.fields.bad("status", format!("one of {}", names.join(", ")))
+        })
+    }
 }

@@ -186,7 +186,9 @@ fn rules_say_what_would_be_right() {
         ("error:", "fault error: `ppm=`: expected where or how often"),
         ("error:sectors=5-1", "fault error: `sectors=5-1`: expected FIRST-LAST in 512-byte sectors"),
         ("error:sectors=1,status=bad", "expected one of medium, io, transport"),
-        ("error:ppm=2000000", "fault error: `ppm=2000000`: expected a number from 0 to 1000000"),
+        ("error:ppm=2000000", "fault error: `ppm=2000000`: expected a number from 1 to 1000000"),
+        ("latent", "fault latent: `ppm=`: expected where or how often"),
+        ("latent:ppm=0", "fault latent: `ppm=0`: expected where or how often"),
         ("error:ppm=1,op=erase", "fault error: `op=erase`: expected any, read or write"),
         ("stall:for=200", "fault stall: `for=200`: expected a time up to 3600s with its unit"),
         ("stall:every=0", "fault stall: `every=0`: expected a number from 1"),
@@ -363,4 +365,48 @@ fn a_device_without_a_cache_loses_only_what_is_in_flight() {
     let left = device.power_cut(Instant::new(1_000_001), PowerCut::DropAll, 0);
     assert_eq!(left, Survivors::from([(0, 1), (1, 1), (2, 0), (3, 0)]));
     assert_eq!(device.next_event(), None);
+}
+
+/// Every row of the table can be given: its example, each of its keys with the default that it states,
+/// and its name is the rule's.
+#[test]
+fn every_kind_and_key_of_the_table_is_read() {
+    for kind in kinds::KINDS {
+        let rule = Rule::parse(kind.example).unwrap_or_else(|error| panic!("{}: {error}", kind.example));
+        assert_eq!(rule.name(), kind.name);
+        let (_, given) = kind.example.split_once(':').unwrap_or((kind.example, ""));
+        for key in kind.keys {
+            let is_given = given.split(',').any(|pair| pair.split('=').next() == Some(key.name));
+            let (Some(default), false) = (key.default, is_given) else { continue };
+            let text = format!("{}:{given},{}={default}", kind.name, key.name);
+            assert_eq!(Rule::parse(&text), Ok(rule), "{text}: the default is not what the table says");
+        }
+        assert!(kind.effect.ends_with('.') && !kind.counts.is_empty(), "{}", kind.name);
+    }
+}
+
+/// Each rule counts for itself, and what is counted is what the table says.
+#[test]
+fn each_rule_counts_its_own() {
+    let rules = ["error:sectors=8-15", "error:sectors=16-23", "slow:from=1s,for=1s,factor=2", "dead:after=2s"];
+    let mut device = faulty(&rules);
+    for (at, sector) in [(0, 8), (1, 8), (2, 16), (3, 0), (1000, 0), (1500, 0), (2500, 0), (2600, 0)] {
+        one(&mut device, at * 1_000_000, &read_command(0, sector, 4096));
+    }
+    assert_eq!(device.fired_by_rule(), [2, 1, 2, 2]);
+    assert_eq!(device.fired(), 7);
+    assert_eq!(faulty(&["busy"]).fired_by_rule(), [0]);
+}
+
+#[test]
+fn sectors_beyond_the_device_are_refused() {
+    // 64 MiB are 131072 sectors.
+    for (rule, is_good) in [("sectors=0-131071", true), ("sectors=131000-131072", false), ("sectors=200000", false)] {
+        for kind in ["error", "latent"] {
+            let got = Fault::parse(device(), 1, &[format!("{kind}:{rule}")]).map(|_| ()).map_err(|e| e.to_string());
+            let expected = "expected sectors of the device, 0 to 131071";
+            assert_eq!(got.is_ok(), is_good, "{kind}:{rule}");
+            assert!(got.err().is_none_or(|error| error.contains(expected)), "{kind}:{rule}");
+        }
+    }
 }

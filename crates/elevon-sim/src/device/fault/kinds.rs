@@ -1,0 +1,169 @@
+//! The kinds of faults as a table: what `--fault` reads, `elevon faults` shows and `docs/faults.md` lists.
+//!
+//! [`Rule::parse`](super::Rule::parse) takes names, keys and defaults from here, so that a kind or a
+//! key without a row cannot be given at all.
+
+use core::fmt::Write;
+
+/// A key of a kind.
+#[derive(Clone, Copy, Debug)]
+pub struct Key {
+    /// Its name in the text form.
+    pub name: &'static str,
+    /// What it takes, with the range.
+    pub takes: &'static str,
+    /// The value where the key is not given, as it would be written; `None` where nothing stands for
+    /// it.
+    pub default: Option<&'static str>,
+    /// What it means.
+    pub meaning: &'static str,
+}
+
+/// A kind of fault.
+#[derive(Clone, Copy, Debug)]
+pub struct Kind {
+    /// Its name in the text form and in reports.
+    pub name: &'static str,
+    /// What goes wrong.
+    pub effect: &'static str,
+    /// What the report counts as one time that the rule fired.
+    pub counts: &'static str,
+    /// Its keys.
+    pub keys: &'static [Key],
+    /// A text that can be given to `--fault`.
+    pub example: &'static str,
+}
+
+const fn key(name: &'static str, takes: &'static str, default: &'static str, meaning: &'static str) -> Key {
+    Key { name, takes, default: Some(default), meaning }
+}
+
+const SECTORS: &str = "FIRST-LAST, sectors of 512 bytes, both included";
+const PPM: &str = "1 to 1000000, parts per million";
+const TIME: &str = "a time up to 3600s (ns, us, ms, s)";
+const STATUS: &str = "medium, io, transport, target, timeout, nospace, protection or offline";
+const RETRY: Key = key("retry", TIME, "0", "time that the device tries before it reports the error");
+const AFTER: Key = key("after", TIME, "0", "time of the run from which on it is so");
+
+const fn often(meaning: &'static str) -> Key {
+    key("ppm", PPM, "1000000", meaning)
+}
+
+/// Every kind of fault, in the order of the lists.
+pub const KINDS: &[Kind] = &[
+    Kind {
+        name: "error",
+        effect: "Commands fail that touch a range of sectors, or a share of all commands, or of those that touch the range. One of `sectors` and `ppm` must be given.",
+        counts: "a command that it made fail",
+        keys: &[
+            Key { name: "sectors", takes: SECTORS, default: None, meaning: "where; the whole device if not given" },
+            often("share of the commands concerned that fail"),
+            key("op", "any, read or write", "any", "which commands; any: all but flushes"),
+            key("status", STATUS, "medium", "what the command ends with"),
+            RETRY,
+        ],
+        example: "error:sectors=1000-2000,status=medium",
+    },
+    Kind {
+        name: "latent",
+        effect: "A read finds a run of sectors unreadable (a medium error), and so does every later read of them until they are written again. One of `ppm` and `sectors` must be given.",
+        counts: "a read that failed because of it",
+        keys: &[
+            key("ppm", "0 to 1000000, parts per million", "0", "share of reads that find a new unreadable run"),
+            key("run", "1 to 1048576 sectors", "64", "longest run; a run has 1 to this many sectors"),
+            Key { name: "sectors", takes: SECTORS, default: None, meaning: "a run that is unreadable from the start" },
+            RETRY,
+        ],
+        example: "latent:ppm=100,run=16,retry=2s",
+    },
+    Kind {
+        name: "stall",
+        effect: "After every so many commands the whole device stands still for a time; nothing is lost.",
+        counts: "a time that the device stood still",
+        keys: &[
+            key("every", "1 and more commands", "1000", "commands from one stall to the next"),
+            key("for", TIME, "200ms", "how long the device stands still"),
+        ],
+        example: "stall:every=5000,for=1s",
+    },
+    Kind {
+        name: "slow",
+        effect: "The whole device runs slower for a time.",
+        counts: "a command that reached the device in this time",
+        keys: &[
+            key("from", TIME, "0", "time of the run at which it begins"),
+            key("for", TIME, "3600s", "how long it lasts"),
+            key("factor", "2 to 1000000", "2", "how many times slower"),
+        ],
+        example: "slow:from=1s,for=2s,factor=10",
+    },
+    Kind {
+        name: "no_completion",
+        effect: "The device never answers a command; when `--set io_timeout` (30 s) has passed the host aborts it and tries again.",
+        counts: "a command that is never answered",
+        keys: &[often("share of commands")],
+        example: "no_completion:ppm=10",
+    },
+    Kind {
+        name: "late",
+        effect: "The answer to a command comes later than it should, and the device refuses an abort meanwhile. The default is longer than the timeout of 30 s.",
+        counts: "a command that was answered late",
+        keys: &[often("share of commands"), key("by", TIME, "31s", "how much later")],
+        example: "late:ppm=100,by=31s",
+    },
+    Kind {
+        name: "busy",
+        effect: "The device refuses a command for lack of resources; the host tries again.",
+        counts: "a refusal",
+        keys: &[key("ppm", "1 to 999999, parts per million", "50000", "share of the tries that are refused")],
+        example: "busy:ppm=50000",
+    },
+    Kind {
+        name: "flush_error",
+        effect: "Flushes of the device's write cache fail.",
+        counts: "a flush that it made fail",
+        keys: &[often("share of flushes"), key("status", STATUS, "io", "what the flush ends with")],
+        example: "flush_error:ppm=100000",
+    },
+    Kind {
+        name: "readonly",
+        effect: "From some time on every write and discard fails with an I/O error.",
+        counts: "a command that it made fail",
+        keys: &[AFTER],
+        example: "readonly:after=2s",
+    },
+    Kind {
+        name: "dead",
+        effect: "From some time on every command fails, as of a device that was pulled out; so do those in flight at that time.",
+        counts: "a command that it made fail",
+        keys: &[AFTER],
+        example: "dead:after=2s",
+    },
+    Kind {
+        name: "transport",
+        effect: "The path to the device fails for a command; a retry may succeed.",
+        counts: "a command that it made fail",
+        keys: &[often("share of commands")],
+        example: "transport:ppm=1000",
+    },
+];
+
+/// The kind of that name.
+pub fn kind(name: &str) -> Option<&'static Kind> {
+    KINDS.iter().find(|kind| kind.name == name)
+}
+
+/// The list of `docs/faults.md`: a section for each kind, with its keys as a table.
+pub fn markdown() -> String {
+    let mut text = String::new();
+    for kind in KINDS {
+        let _ = write!(text, "### {}\n\n{} Counted: {}.\n\n", kind.name, kind.effect, kind.counts);
+        text.push_str("| key | takes | default | meaning |\n|---|---|---|---|\n");
+        for key in kind.keys {
+            let default = key.default.map_or_else(|| "none".to_owned(), |default| format!("`{default}`"));
+            let _ = writeln!(text, "| `{}` | {} | {default} | {} |", key.name, key.takes, key.meaning);
+        }
+        let _ = write!(text, "\nExample: `--fault {}`\n\n", kind.example);
+    }
+    text
+}
