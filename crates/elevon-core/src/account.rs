@@ -9,7 +9,6 @@ extern crate alloc;
 use alloc::vec::Vec;
 
 pub mod io_ticks;
-pub mod iostat;
 #[cfg(test)]
 mod tests;
 

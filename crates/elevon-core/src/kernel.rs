@@ -93,8 +93,6 @@ pub struct Rules {
     pub readahead_async_by_marker: bool,
     /// A window that follows a marker ends where its folios do, whose order grows by two from window to window (measured on 6.18).
     pub readahead_ends_on_folio: bool,
-    /// A request dropped to `Status::Again` where a NOWAIT bio would have to be split (6.2, 6.1.5).
-    pub nowait_is_never_split: bool,
     /// `io.prio.class` has `promote-to-rt`, and `none-to-rt` is another name for it (6.5+).
     pub promote_to_rt: bool,
     /// A throttling slice of a disk that does not rotate, in ms; of one that does it is 100. From 6.10 it was 20, until late
@@ -157,7 +155,6 @@ impl Kernel {
             iomap_reads_are_sync: at_least_6_18,
             readahead_async_by_marker: at_least_6_12,
             readahead_ends_on_folio: at_least_6_18,
-            nowait_is_never_split: true,
             promote_to_rt: at_least_6_6,
             throttle_slice_ms: match self {
                 Self::V6_12 => 20,

@@ -5,7 +5,6 @@
 //! none of it is on the path of an I/O.
 
 mod error;
-mod stacking;
 mod sysfs;
 #[cfg(test)]
 mod tests;
@@ -25,7 +24,7 @@ const DEFAULT_SEGMENT_SIZE: u32 = 65536;
 const DEFAULT_SEGMENTS: u16 = 128;
 /// `seg_boundary_mask` of a driver that sets none.
 const DEFAULT_SEG_BOUNDARY: u64 = 0xffff_ffff;
-/// "No limit" of the kernel's 32-bit fields; what a stacking driver starts from.
+/// "No limit" of the kernel's 32-bit fields.
 const UNLIMITED: Sectors = Sectors::new(u32::MAX as u64);
 
 /// Limits and features of a queue (`/sys/block/X/queue/`). Units are in the names; positions follow the kernel's struct.

@@ -52,7 +52,7 @@ fn split_checked(bio: &Bio, layout: Option<&Layout>, limits: &QueueLimits, rules
     match bio.op {
         Op::Flush => Split::Whole { segments: 0 },
         Op::Read | Op::Write | Op::ZoneAppend if bio.bytes.is_zero() => Split::Whole { segments: 0 },
-        Op::Read | Op::Write => split_data(bio, layout, limits, rules),
+        Op::Read | Op::Write => split_data(bio, layout, limits),
         Op::ZoneAppend => check_zone_append(bio, layout, limits),
         Op::Discard => split_discard(bio, limits, limits.max_discard()),
         Op::SecureErase if rules.secure_erase_has_own_limit => {
@@ -63,7 +63,7 @@ fn split_checked(bio: &Bio, layout: Option<&Layout>, limits: &QueueLimits, rules
     }
 }
 
-fn split_data(bio: &Bio, layout: Option<&Layout>, limits: &QueueLimits, rules: &Rules) -> Split {
+fn split_data(bio: &Bio, layout: Option<&Layout>, limits: &QueueLimits) -> Split {
     let is_atomic = bio.flags.contains(Flags::ATOMIC);
     let (most, chunk) = data_limits(bio.flags, limits);
     let most = Sectors::new(cut_limit(bio.sector, most, chunk, limits));
@@ -80,7 +80,7 @@ fn split_data(bio: &Bio, layout: Option<&Layout>, limits: &QueueLimits, rules: &
     let sectors = Sectors::new(bytes / u64::from(granularity) * (u64::from(granularity) / SECTOR_SIZE));
     if is_atomic || sectors.is_zero() {
         Split::Fail(Status::Invalid)
-    } else if bio.flags.contains(Flags::NOWAIT) && rules.nowait_is_never_split {
+    } else if bio.flags.contains(Flags::NOWAIT) {
         Split::Fail(Status::Again)
     } else {
         Split::Cut { sectors, segments }

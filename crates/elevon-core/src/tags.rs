@@ -113,15 +113,6 @@ pub const fn per_word_limit(async_depth: u32, nr_requests: u32) -> u32 {
     (async_depth as u64 * bits).div_ceil(nr_requests as u64) as u32
 }
 
-/// The share of a shared tag set that each of `users` active queues may hold: at least 4; a depth of 1 is not divided.
-pub const fn fair_share(depth: u32, users: u32) -> u32 {
-    if depth <= 1 || users <= 1 {
-        return depth;
-    }
-    let share = depth.div_ceil(users);
-    if share < 4 { 4 } else { share }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -163,11 +154,6 @@ mod tests {
         assert_eq!(tags, [0, 1, 16, 17, 32, 33, 48, 49]);
         let mut map = TagMap::new(64);
         assert_eq!(core::iter::from_fn(|| map.take_shallow(2, Shallow::WholeMap)).count(), 2);
-    }
-
-    #[test]
-    fn shared_sets_are_divided() {
-        assert_eq!([fair_share(32, 1), fair_share(32, 3), fair_share(32, 16), fair_share(5, 4)], [32, 11, 4, 4]);
     }
 
     #[test]

@@ -260,7 +260,6 @@ impl<'a, B: Backend> Runner<'a, B> {
     fn step(&mut self, now: Instant) -> bool {
         let mut moved = false;
         while let Some(completion) = self.backend.poll_completion() {
-            self.series.on_request(completion.bytes.get());
             self.stack.handle_completion(now, completion, self.backend);
             moved = true;
         }

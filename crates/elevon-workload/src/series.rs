@@ -17,10 +17,6 @@ pub struct Point {
     pub ios: [u64; 3],
     /// Integral of the requests in flight, in request-nanoseconds; over the interval's length it is their mean.
     pub in_flight: u128,
-    /// Requests that the device completed.
-    pub requests: u64,
-    /// Bytes of those requests; over `requests` it is their mean size.
-    pub request_bytes: u64,
 }
 
 impl Point {
@@ -30,8 +26,6 @@ impl Point {
             self.ios[d] += other.ios[d];
         }
         self.in_flight += other.in_flight;
-        self.requests += other.requests;
-        self.request_bytes += other.request_bytes;
     }
 }
 
@@ -44,8 +38,6 @@ pub struct Series {
     /// Where the current point ends; what happens before needs no search.
     point_end: Instant,
     last: Instant,
-    /// Requests by size: bin k counts sizes from 512 * 2^k bytes, bin 0 also the smaller ones.
-    sizes: [u64; 24],
 }
 
 impl Series {
@@ -53,14 +45,7 @@ impl Series {
         let interval = FIRST_INTERVAL;
         let mut points = Vec::with_capacity(MAX_POINTS);
         points.push(Point::default());
-        Self {
-            start,
-            interval,
-            points,
-            point_end: start.saturating_add(Nanos::new(interval)),
-            last: start,
-            sizes: [0; 24],
-        }
+        Self { start, interval, points, point_end: start.saturating_add(Nanos::new(interval)), last: start }
     }
 
     /// Length of a point.
@@ -74,10 +59,6 @@ impl Series {
     /// The points in order, from [`Self::start`] on.
     pub fn points(&self) -> &[Point] {
         &self.points
-    }
-    /// Requests by size: (smallest size of the bin in bytes, requests), bins doubling from 512 bytes; empty bins left out.
-    pub fn request_sizes(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
-        self.sizes.iter().enumerate().filter(|(_, count)| **count > 0).map(|(bin, count)| (512 << bin, *count))
     }
 
     /// Time has moved on with so many requests in flight.
@@ -144,15 +125,6 @@ impl Series {
         point.bytes[d] += bytes;
         point.ios[d] += 1;
     }
-
-    #[inline]
-    pub(crate) fn on_request(&mut self, bytes: u64) {
-        let point = self.current();
-        point.requests += 1;
-        point.request_bytes += bytes;
-        let bin = (bytes / 512).max(1).ilog2() as usize;
-        self.sizes[bin.min(23)] += 1;
-    }
 }
 
 #[cfg(test)]
@@ -171,14 +143,12 @@ mod tests {
             flight += u128::from(step * in_flight);
             series.advance(Instant::new(now), in_flight);
             series.on_done(Op::Write, 4096);
-            series.on_request(8192);
             assert!(series.points().len() <= MAX_POINTS);
         }
         let points = series.points();
         assert_eq!(points.iter().map(|p| p.ios[1]).sum::<u64>(), 50_000);
         assert_eq!(points.iter().map(|p| p.in_flight).sum::<u128>(), flight);
         assert_eq!(points.len() as u64, (now - 7) / series.interval().get() + 1);
-        assert_eq!(series.request_sizes().collect::<Vec<_>>(), [(8192, 50_000)]);
     }
 
     #[test]

@@ -67,7 +67,7 @@ fn one_job_through_the_stack() {
     let points = outcome.series.points();
     assert_eq!(points.iter().map(|p| p.bytes[0]).sum::<u64>(), MIB);
     assert_eq!(points.iter().map(|p| p.in_flight).sum::<u128>(), 256 * 100 * 1000, "one in flight all the time");
-    assert_eq!(outcome.series.request_sizes().collect::<Vec<_>>(), [(4096, 256)]);
+    assert_eq!(outcome.disk_end.groups[0].sectors, MIB / 512, "256 requests of 4 KiB");
 }
 
 #[test]

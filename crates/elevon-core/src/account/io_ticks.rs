@@ -11,10 +11,6 @@ use crate::units::Instant;
 /// What is added when the jiffy has moved on, by kernel version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rule {
-    /// Up to 4.20: the elapsed time if anything was in flight, at a start and at an end.
-    Elapsed,
-    /// 5.0 to 5.6: one jiffy, at a start and at an end; a read adds nothing.
-    One,
     /// 5.7 to 6.9: one jiffy at a start, the elapsed time at an end. Reads count from 5.18 on, which is what this rule
     /// does.
     Sampled,
@@ -69,9 +65,8 @@ impl IoTicks {
             None => 1,
         };
         let add = match (self.rule, moment) {
-            (Rule::One, Moment::Read) => return,
-            (Rule::One, Moment::Start { .. } | Moment::End) | (Rule::Sampled, Moment::Start { .. }) => 1,
-            (Rule::Elapsed | Rule::Precise, Moment::Start { in_flight: 0, .. }) => 0,
+            (Rule::Sampled, Moment::Start { .. }) => 1,
+            (Rule::Precise, Moment::Start { in_flight: 0, .. }) => 0,
             (Rule::Inflight { one_hw_queue }, Moment::Start { tags, .. }) if !one_hw_queue || tags < 2 => 1,
             (_, Moment::Start { .. } | Moment::End | Moment::Read) => elapsed,
         };
@@ -130,14 +125,8 @@ mod tests {
     use super::*;
     use alloc::vec::Vec;
 
-    const RULES: [Rule; 6] = [
-        Rule::Elapsed,
-        Rule::One,
-        Rule::Sampled,
-        Rule::Inflight { one_hw_queue: true },
-        Rule::Inflight { one_hw_queue: false },
-        Rule::Precise,
-    ];
+    const RULES: [Rule; 4] =
+        [Rule::Sampled, Rule::Inflight { one_hw_queue: true }, Rule::Inflight { one_hw_queue: false }, Rule::Precise];
 
     /// Runs (jiffy, is a start) in order; gives the growth at every event.
     fn growth(rule: Rule, events: &[(u64, bool)]) -> Vec<u64> {
@@ -173,8 +162,6 @@ mod tests {
     fn five_overlapping_requests_event_by_event() {
         let events = timeline(&[0, 10, 20, 30, 40], &[50, 60, 70, 80, 90]);
         for (rule, expected) in [
-            (Rule::Elapsed, [0, 10, 10, 10, 10, 10, 10, 10, 10, 10]),
-            (Rule::One, [1; 10]),
             (Rule::Sampled, [1, 1, 1, 1, 1, 10, 10, 10, 10, 10]),
             (Rule::Inflight { one_hw_queue: true }, [1, 10, 10, 10, 10, 10, 10, 10, 10, 10]),
             (Rule::Inflight { one_hw_queue: false }, [1, 1, 1, 1, 1, 10, 10, 10, 10, 10]),
@@ -182,17 +169,17 @@ mod tests {
         ] {
             assert_eq!(growth(rule, &events), expected, "{rule:?}");
         }
-        assert_eq!(totals(&[0, 10, 20, 30, 40], &[50, 60, 70, 80, 90]), [90, 10, 55, 91, 55, 90]);
+        assert_eq!(totals(&[0, 10, 20, 30, 40], &[50, 60, 70, 80, 90]), [55, 91, 55, 90]);
     }
 
     #[test]
     fn starts_and_ends_in_one_jiffy() {
-        assert_eq!(totals(&[0, 0, 3, 7, 8], &[20, 21, 21, 30, 45]), [45, 8, 41, 46, 41, 45]);
+        assert_eq!(totals(&[0, 0, 3, 7, 8], &[20, 21, 21, 30, 45]), [41, 46, 41, 45]);
     }
 
     #[test]
     fn requests_that_do_not_overlap() {
-        assert_eq!(totals(&[0, 10, 20], &[4, 14, 24]), [12, 6, 15, 15, 15, 12]);
+        assert_eq!(totals(&[0, 10, 20], &[4, 14, 24]), [15, 15, 15, 12]);
     }
 
     #[test]
@@ -206,17 +193,17 @@ mod tests {
         let mut events = timeline(&starts, &ends);
         events.sort_by_key(|&(at, start)| (at, !start));
         let totals: Vec<u64> = RULES.iter().map(|&rule| growth(rule, &events).iter().sum()).collect();
-        assert_eq!(totals, [0, 50, 50, 50, 50, 0]);
+        assert_eq!(totals, [50, 50, 50, 0]);
     }
 
-    /// In any history `precise` and `elapsed` are the jiffies between the first and the last event of every busy stretch,
+    /// In any history `precise` is the jiffies between the first and the last event of every busy stretch,
     /// and the seed's form passes them by at most a jiffy per idle-to-busy edge.
     #[test]
     fn precise_counts_whole_jiffies_of_busy_stretches() {
         let mut random = 1u64;
         for _ in 0..500 {
             let (mut now, mut in_flight) = (0u64, 0u64);
-            let (mut precise, mut elapsed) = (IoTicks::new(Rule::Precise), IoTicks::new(Rule::Elapsed));
+            let mut precise = IoTicks::new(Rule::Precise);
             let mut seed = IoTicks::new(Rule::Inflight { one_hw_queue: true });
             let (mut busy, mut since, mut edges) = (0, 0, 0);
             for _ in 0..200 {
@@ -224,7 +211,7 @@ mod tests {
                 now += (random >> 60) / 5;
                 let start = in_flight == 0 || random >> 33 & 1 == 0;
                 let moment = if start { Moment::Start { in_flight, tags: in_flight as u32 + 1 } } else { Moment::End };
-                for ticks in [&mut precise, &mut elapsed, &mut seed] {
+                for ticks in [&mut precise, &mut seed] {
                     ticks.update(now, moment);
                 }
                 if start {
@@ -239,15 +226,14 @@ mod tests {
                 }
                 let so_far = busy + if in_flight > 0 { now - since } else { 0 };
                 assert_eq!(precise.jiffies(), so_far);
-                assert_eq!(elapsed.jiffies(), so_far);
                 assert!((so_far..=so_far + edges).contains(&seed.jiffies()));
             }
         }
     }
 
     #[test]
-    fn reads_move_time_forward_but_not_in_5_0() {
-        for (rule, expected) in [(Rule::Sampled, 8), (Rule::Precise, 7), (Rule::One, 1)] {
+    fn reads_move_time_forward() {
+        for (rule, expected) in [(Rule::Sampled, 8), (Rule::Precise, 7)] {
             let mut ticks = IoTicks::new(rule);
             ticks.update(3, Moment::Start { in_flight: 0, tags: 1 });
             ticks.update(5, Moment::Read);

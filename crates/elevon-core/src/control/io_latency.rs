@@ -145,11 +145,6 @@ impl IoLatency {
         self.known(tenant).and_then(|slot| self.levels[slot].target)
     }
 
-    /// `nr_requests` changed.
-    pub fn set_queue_size(&mut self, queue_size: u32) {
-        self.queue_size = queue_size.max(1);
-    }
-
     /// What is known of a tenant; all zero for one that never did I/O.
     pub fn stat(&self, tenant: TenantId) -> LatencyStat {
         let Some(level) = self.known(tenant).map(|slot| &self.levels[slot]) else { return LatencyStat::default() };

@@ -15,10 +15,6 @@ use core::fmt;
 use crate::tenant::{ROOT, Tenants};
 use crate::units::{Instant, Nanos, TenantId};
 
-mod trigger;
-
-pub use trigger::{Trigger, TriggerError};
-
 /// Time between two folds, in ns.
 const PERIOD: u64 = 2_000_000_000;
 /// One in the averages' fixed point.

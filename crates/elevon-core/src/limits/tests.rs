@@ -1,13 +1,11 @@
-//! Worked examples of limits: derivation, validation, stacking, and every row of the sysfs table.
+//! Worked examples of limits: derivation, validation, and every row of the sysfs table.
 
 extern crate alloc;
 use alloc::string::ToString;
-use alloc::vec::Vec;
 use proptest::prelude::*;
 
 use super::*;
 use crate::kernel::Kernel;
-use crate::units::Sector;
 
 fn valid(limits: QueueLimits, kernel: Kernel) -> QueueLimits {
     let mut limits = limits;
@@ -178,66 +176,6 @@ fn support_follows_the_limits() {
 }
 
 #[test]
-fn alignment_of_a_component() {
-    let drive = QueueLimits { physical_block_size: 4096, ..QueueLimits::default() };
-    assert_eq!(drive.alignment_at(Sector::new(63)), 512);
-    assert_eq!(drive.alignment_at(Sector::new(2048)), 0);
-    let shifted = QueueLimits { alignment_offset: 3584, ..drive };
-    assert_eq!(shifted.alignment_at(Sector::new(7)), 0);
-}
-
-fn stacked<const N: usize>(bottoms: [QueueLimits; N]) -> (QueueLimits, bool) {
-    let mut top = QueueLimits::stacking_default();
-    let misaligned = bottoms.into_iter().fold(false, |_, bottom| top.stack(&bottom, Sector::new(2048)));
-    (top, misaligned)
-}
-
-#[test]
-fn stacking_takes_what_every_component_can() {
-    let part = |io_opt, chunk, zeroes| {
-        let limits = QueueLimits {
-            io_opt,
-            chunk_sectors: Sectors::new(chunk),
-            max_write_zeroes_sectors: Sectors::new(zeroes),
-            ..with_hw(1024)
-        };
-        valid(limits, Kernel::V6_18)
-    };
-    let (mut top, misaligned) = stacked([part(65536, 256, 0), part(98304, 384, 4096)]);
-    top.validate(&Kernel::V6_18.rules()).unwrap();
-    assert!(!misaligned);
-    assert_eq!((top.io_opt, top.chunk_sectors.get(), top.max_write_zeroes_sectors.get()), (196608, 128, 0));
-    assert_eq!((top.max_sectors.get(), top.max_hw_sectors.get(), top.max_segments), (1024, 1024, 128));
-    assert_eq!((top.max_segment_size, top.seg_boundary_mask), (65536, 0xffff_ffff));
-}
-
-#[test]
-fn stacking_notes_what_does_not_line_up() {
-    let drive = QueueLimits { physical_block_size: 4096, io_min: 4096, ..QueueLimits::default() };
-    let mut top = QueueLimits::stacking_default();
-    assert!(!top.stack(&drive, Sector::new(2048)));
-    assert!(top.stack(&drive, Sector::new(63)));
-    assert_eq!(top.read("alignment_offset"), Some(-1));
-    let odd = QueueLimits { io_opt: 1000, ..QueueLimits::default() };
-    let (top, misaligned) = stacked([odd]);
-    assert!(misaligned);
-    assert_eq!(top.io_opt, 0);
-}
-
-#[test]
-fn stacking_joins_features() {
-    let flash = QueueLimits { write_cache: true, poll: true, ..QueueLimits::default() };
-    let disk = QueueLimits { rotational: true, nowait: false, ..QueueLimits::default() };
-    let (top, _) = stacked([flash, disk]);
-    assert_eq!((top.write_cache, top.rotational, top.nowait, top.poll), (true, true, false, false));
-    let discard =
-        QueueLimits { max_hw_discard_sectors: Sectors::new(800), discard_granularity: 4096, ..QueueLimits::default() };
-    let (top, _) = stacked([QueueLimits::default(), discard]);
-    assert_eq!((top.max_discard().get(), top.discard_granularity), (800, 4096));
-    assert!(stacked([QueueLimits::default()]).0.max_discard().is_zero());
-}
-
-#[test]
 fn every_limit_is_reached_by_its_name() {
     let rules = Kernel::V6_18.rules();
     let mut limits = QueueLimits::default();
@@ -344,24 +282,6 @@ proptest! {
         prop_assert!(limits.max_segments > 0 && limits.max_segment_size >= limits.logical_block_size);
         prop_assert!(limits.write_cache || !limits.fua);
         prop_assert!(limits.max_hw_discard_sectors.is_zero() == (limits.discard_granularity == 0));
-    }
-
-    #[test]
-    fn every_stack_of_valid_limits_is_valid(
-        bottoms in prop::collection::vec((any_valid(), 0u64..1 << 50), 1..4),
-        kernel in prop::sample::select(&Kernel::ALL[..]),
-    ) {
-        let mut top = QueueLimits::stacking_default();
-        for ((bottom, _), start) in &bottoms {
-            top.stack(bottom, Sector::new(*start));
-        }
-        let fits = |bottom: &QueueLimits| top.max_hw_sectors <= bottom.max_hw_sectors.max(Sectors::new(8))
-            && top.max_segments <= bottom.max_segments
-            && top.max_segment_size <= bottom.max_segment_size
-            && top.logical_block_size >= bottom.logical_block_size;
-        prop_assert!(bottoms.iter().all(|((bottom, _), _)| fits(bottom)));
-        let refused: Vec<_> = top.validate(&kernel.rules()).err().into_iter().collect();
-        prop_assert!(refused.is_empty(), "{} {:?}", refused[0], top);
     }
 
     #[test]

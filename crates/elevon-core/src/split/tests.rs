@@ -152,8 +152,6 @@ fn what_must_not_be_cut_fails() {
     let nowait = |sectors| Bio { flags: Flags::NOWAIT, ..bio(Op::Read, 0, sectors) };
     assert_eq!(fail(nowait(2056), &limits), Split::Fail(Status::Again));
     assert_eq!(fail(nowait(1024), &limits), Split::Whole { segments: 8 });
-    let early = Rules { nowait_is_never_split: false, ..rules() };
-    assert!(matches!(split(&nowait(2056), None, &limits, &early), Split::Cut { .. }));
 
     limits.atomic_write_max = 64 * 1024;
     let atomic = |sector, sectors| Bio { flags: Flags::ATOMIC, ..bio(Op::Write, sector, sectors) };

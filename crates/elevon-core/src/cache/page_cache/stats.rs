@@ -1,7 +1,6 @@
 //! What is counted: waits by cause, and what reads and writes found. Cost: O(1) a call.
 
 use super::CallKind;
-use crate::histogram::Histogram;
 use crate::units::Nanos;
 
 /// Why a task sleeps.
@@ -64,10 +63,6 @@ pub struct WaitStats {
     pub slept: u64,
     /// Time slept by all. Ends when the I/O ends: a caller that models the scheduler adds what it takes to run again.
     pub iowait: Nanos,
-    /// Of that, the time the device worked on the bios that ended the sleeps; the rest is queueing.
-    pub device: Nanos,
-    /// Sleeps a call, of calls that slept; grown with the first.
-    pub histogram: Option<Histogram>,
 }
 
 /// How often and how long was slept for one cause.
@@ -159,8 +154,6 @@ impl Reading {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CacheStats {
     waits: [WaitStats; Cause::ALL.len()],
-    /// Sleeps ended by bios of each class: NONE, RT, BE, IDLE.
-    pub woken_by: [u64; 4],
     /// Pages that reads found in memory and readable.
     pub hits: u64,
     /// Pages that reads had to wait for or to read.
@@ -198,12 +191,12 @@ impl CacheStats {
     }
 
     #[inline]
-    pub(super) fn call_ended(&mut self, cause: Cause, waited: Nanos, device: Nanos, is_major: bool) {
+    pub(super) fn call_ended(&mut self, cause: Cause, waited: Nanos, is_major: bool) {
         let waits = &mut self.waits[cause as usize];
         waits.count += 1;
         waits.major += u64::from(is_major);
         if !waited.is_zero() {
-            waits.sleep(waited, device);
+            waits.sleep(waited);
         }
     }
 
@@ -217,7 +210,7 @@ impl CacheStats {
     pub(super) fn slept(&mut self, cause: Cause, span: Nanos) {
         let waits = &mut self.waits[cause as usize];
         waits.count += 1;
-        waits.sleep(span, Nanos::ZERO);
+        waits.sleep(span);
     }
 }
 
@@ -227,10 +220,8 @@ impl WaitStats {
         Waits { count, major, slept, iowait }
     }
 
-    fn sleep(&mut self, waited: Nanos, device: Nanos) {
+    fn sleep(&mut self, waited: Nanos) {
         self.slept += 1;
         self.iowait += waited;
-        self.device += device;
-        self.histogram.get_or_insert_default().add(waited.get());
     }
 }

@@ -169,9 +169,6 @@ impl PageCache {
                 self.stats.slept(Cause::Memory, slept);
             }
         }
-        if let Some(class) = class {
-            self.stats.woken_by[class as usize] += 1;
-        }
         self.runnable.push_back(call);
     }
 
