@@ -14,7 +14,8 @@ use crate::units::{Bytes, HwQueue, Instant, RequestId, Sector, Tag, TaskId};
 pub struct Command {
     /// The request; hand it back in the completion.
     pub request: RequestId,
-    /// Grows by one with every command of a stack; breaks ties and names the command in a fault log.
+    /// Grows by one with every command of a stack; hand it back in the completion. Breaks ties and names the command in a
+    /// fault log.
     pub sequence: u64,
     /// Hardware queue it is issued on.
     pub queue: HwQueue,
@@ -63,7 +64,8 @@ pub enum Accept {
 /// What a driver does with a command that has passed its timeout.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TimeoutAction {
-    /// Aborted: the stack completes it with [`Status::Timeout`], and no completion of it will follow.
+    /// Aborted: the stack completes it with [`Status::Timeout`]. A completion that follows all the same is late: the stack
+    /// counts it and ignores it, also if the request carries another command by then.
     Aborted,
     /// Give it another full period.
     ResetTimer,
@@ -74,11 +76,27 @@ pub enum TimeoutAction {
 pub struct Completion {
     /// The request of the [`Command`].
     pub request: RequestId,
+    /// The sequence of the [`Command`]: a request is used again, a sequence never is.
+    pub sequence: u64,
     /// How it ended.
     pub status: Status,
     /// Bytes that were transferred before the end; all of them where the status is OK. A short count with
     /// [`Status::Ok`] is a partial completion: the rest is still in flight and another completion follows.
     pub bytes: Bytes,
+}
+
+impl Completion {
+    /// The report that `command` ended with `status` after `bytes` were transferred.
+    #[inline]
+    pub const fn of(command: &Command, status: Status, bytes: Bytes) -> Self {
+        Self { request: command.request, sequence: command.sequence, status, bytes }
+    }
+
+    /// The report that all of `command` succeeded.
+    #[inline]
+    pub const fn success(command: &Command) -> Self {
+        Self::of(command, Status::Ok, command.bytes)
+    }
 }
 
 /// The pieces of buffers that a command moves, in order. A simulated device never asks for them.

@@ -14,7 +14,7 @@
 //! O(1), and O(log runs) to find the place in a scattered buffer. Nothing is allocated per I/O once tables have grown.
 
 extern crate alloc;
-use alloc::collections::VecDeque;
+use alloc::collections::{BTreeSet, VecDeque};
 use alloc::vec::Vec;
 
 use crate::account::{Accounting, DiskStats};
@@ -124,6 +124,8 @@ pub struct Counters {
     pub retries: u64,
     /// Requests that passed their timeout.
     pub timeouts: u64,
+    /// Answers to commands that had been aborted.
+    pub late_answers: u64,
     /// Device flushes sent.
     pub flushes: u64,
     /// Submissions that had to wait for a tag.
@@ -234,6 +236,8 @@ pub struct Stack {
     events: Vec<Event>,
 
     sequence: u64,
+    /// Sequences of commands that were aborted and have not been answered since.
+    aborted: BTreeSet<u64>,
     /// Earliest `rerun_at` of all queues.
     next_rerun: Option<Instant>,
     /// When requests in flight are looked through for timeouts.
@@ -308,6 +312,7 @@ impl Stack {
             tracing: false,
             events: Vec::new(),
             sequence: 0,
+            aborted: BTreeSet::new(),
             next_rerun: None,
             timeout_scan: None,
             now: Instant::ZERO,

@@ -12,7 +12,6 @@ use elevon_core::limits::QueueLimits;
 use elevon_core::op::{Flags, Op};
 use elevon_core::sched::SchedulerConfig;
 use elevon_core::stack::{Io, Stack, StackConfig, Submitted};
-use elevon_core::status::Status;
 use elevon_core::units::{Bytes, Instant, LayoutId, Nanos, Sector, Sectors, TaskId, TenantId};
 
 const RECORDS: &str = include_str!("../../../tests/data/kernel-truth/schedulers.jsonl");
@@ -157,7 +156,7 @@ impl Run {
                 let command = entry.remove();
                 self.device.free += 1;
                 self.device.serve(next);
-                let completion = Completion { request: command.request, status: Status::Ok, bytes: command.bytes };
+                let completion = Completion::success(&command);
                 self.stack.handle_completion(next, completion, &mut self.device);
             }
             if self.stack.next_timer().is_some_and(|at| at <= next) {

@@ -80,7 +80,7 @@ impl Threads {
         let bytes = if work.status.is_ok() { work.command.bytes } else { Bytes::new(work.moved) };
         work.spans.clear();
         self.spare.push(work.spans);
-        Some(Completion { request: work.command.request, status: work.status, bytes })
+        Some(Completion::of(&work.command, work.status, bytes))
     }
 
     pub(crate) fn wait(&mut self, limit: Option<Duration>) -> bool {

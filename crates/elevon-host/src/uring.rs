@@ -147,7 +147,7 @@ impl Uring {
                 buffers.finish(span, entry.command.op == Op::Read);
             }
             let bytes = if status.is_ok() { entry.command.bytes } else { Bytes::new(entry.moved) };
-            let completion = Completion { request: entry.command.request, status, bytes };
+            let completion = Completion::of(&entry.command, status, bytes);
             self.free.push(key);
             self.in_flight -= 1;
             return Some(completion);

@@ -271,10 +271,10 @@ impl Backend for Drive {
         let done = self.in_flight.swap_remove(at);
         let InFlight { command, fails, .. } = done;
         if fails {
-            return Some(Completion { request: command.request, status: Status::Medium, bytes: Bytes::ZERO });
+            return Some(Completion::of(&command, Status::Medium, Bytes::ZERO));
         }
         self.carry_out(&done);
-        Some(Completion { request: command.request, status: Status::Ok, bytes: command.bytes })
+        Some(Completion::success(&command))
     }
 
     fn wait(&mut self, until: Option<Instant>) -> bool {

@@ -269,6 +269,8 @@ pub struct StackCounters {
     pub retries: u64,
     /// Requests that took longer than the timeout.
     pub timeouts: u64,
+    /// Answers to commands that had been aborted; they ended nothing.
+    pub late_answers: u64,
     /// Requests that are the small last part of a split bio.
     pub tails: u64,
 }

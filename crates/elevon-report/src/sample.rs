@@ -111,7 +111,15 @@ fn disk() -> DiskResult {
             SizeCounts(vec![(4096, 200), (16384, 100), (65536, 700)]),
             SizeCounts(vec![(1_048_576, 10)]),
         ],
-        counters: StackCounters { splits: 12, merges: 150, requeues: 3, retries: 1, timeouts: 0, tails: 6 },
+        counters: StackCounters {
+            splits: 12,
+            merges: 150,
+            requeues: 3,
+            retries: 1,
+            timeouts: 1,
+            late_answers: 1,
+            tails: 6,
+        },
     }
 }
 

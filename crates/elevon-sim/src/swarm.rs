@@ -566,8 +566,7 @@ impl Driver for Border {
     fn queue_command(&mut self, now: Instant, command: &Command, pieces: &dyn Pieces) -> Accept {
         let lies = self.sabotage == Some(Sabotage::LyingFlush) && command.op == Op::Flush;
         let accept = if lies {
-            let Command { request, bytes, .. } = *command;
-            self.invented.push_back(Completion { request, status: Status::Ok, bytes });
+            self.invented.push_back(Completion::success(command));
             Accept::Ok
         } else {
             self.simulation.queue_command(now, command, pieces)
@@ -624,7 +623,8 @@ impl Backend for Border {
             self.oracle.on_complete(&command, completion.status);
         }
         self.checks.borrow_mut().on_completion(&completion);
-        Some(completion)
+        // The stack asserts what `once` checks: after a violation the run is over.
+        (!self.interrupted()).then_some(completion)
     }
 
     fn wait(&mut self, until: Option<Instant>) -> bool {

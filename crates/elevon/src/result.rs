@@ -323,6 +323,7 @@ fn disk(facts: &Facts<'_>, outcome: &Outcome) -> DiskResult {
             requeues: counters.requeues,
             retries: counters.retries,
             timeouts: counters.timeouts,
+            late_answers: counters.late_answers,
             tails: counters.tails,
         },
     }

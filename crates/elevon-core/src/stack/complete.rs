@@ -22,15 +22,30 @@ const NO_RETRY: Flags =
     Flags::FAILFAST_DEV.with(Flags::FAILFAST_TRANSPORT).with(Flags::FAILFAST_DRIVER).with(Flags::RAHEAD);
 
 impl Stack {
-    /// Takes a device's report. A report of a request that is not in flight (it timed out and was aborted) is ignored.
+    /// Takes a device's report. A late report, of a command that timed out and was aborted, is counted and changes nothing
+    /// else, whatever its request does by then.
+    ///
+    /// # Panics
+    ///
+    /// If the command was never issued, or is answered for the second time.
     #[inline]
     pub fn handle_completion<D: Driver>(&mut self, now: Instant, completion: Completion, driver: &mut D) {
         self.advance(now);
-        let Completion { request: id, status, bytes } = completion;
-        if self.requests[id].state != State::InFlight {
+        let Completion { request: id, sequence, status, bytes } = completion;
+        let request = &self.requests[id];
+        if request.state != State::InFlight || request.sequence != sequence {
+            self.note_late(&completion);
             return;
         }
         self.end_in_driver(now, id, status, bytes, driver);
+    }
+
+    /// Counts the answer to a command that was aborted; there can be no other for a command that is not in flight.
+    #[cold]
+    fn note_late(&mut self, completion: &Completion) {
+        let was_aborted = self.aborted.remove(&completion.sequence);
+        assert!(was_aborted, "the answer to a command that is not in flight and was not aborted: {completion:?}");
+        self.counters.late_answers += 1;
     }
 
     /// When [`Self::handle_timers`] wants to be called.

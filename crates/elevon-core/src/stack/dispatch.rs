@@ -319,6 +319,7 @@ impl Stack {
             let command = command_of(id, &self.requests[id]);
             match driver.handle_timeout(now, &command) {
                 crate::driver::TimeoutAction::Aborted => {
+                    self.aborted.insert(command.sequence);
                     self.end_in_driver(now, id, Status::Timeout, crate::units::Bytes::ZERO, driver);
                 }
                 crate::driver::TimeoutAction::ResetTimer => {

@@ -13,6 +13,7 @@ use crate::kernel::Kernel;
 use crate::op::Rwbs;
 use crate::units::Sectors;
 
+mod answers;
 mod dispatch;
 mod events;
 mod flush;
@@ -136,7 +137,7 @@ impl Rig {
 
     fn complete_with(&mut self, command: Command, status: Status, bytes: Bytes) {
         self.driver.issued.retain(|c| c.sequence != command.sequence);
-        let completion = Completion { request: command.request, status, bytes };
+        let completion = Completion::of(&command, status, bytes);
         self.stack.handle_completion(self.now, completion, &mut self.driver);
         self.stack.self_check();
     }
@@ -388,7 +389,7 @@ fn partial_completion_and_error() {
     let command = rig.driver.issued[0];
     let first = Sectors::new(12).bytes();
     rig.driver.issued.clear();
-    let part = |status, bytes| Completion { request: command.request, status, bytes };
+    let part = |status, bytes| Completion::of(&command, status, bytes);
     rig.stack.handle_completion(rig.now, part(Status::Ok, first), &mut rig.driver);
     assert_eq!(rig.done(), [(1, Status::Ok)]);
     rig.stack.handle_completion(rig.now, part(Status::Medium, Bytes::ZERO), &mut rig.driver);
@@ -466,6 +467,7 @@ fn a_lost_command_times_out_after_30_seconds() {
     let late = rig.driver.issued[0];
     rig.complete(late);
     assert!(rig.done().is_empty());
+    assert_eq!(rig.stack.counters().late_answers, 1);
 }
 
 #[test]

@@ -74,6 +74,7 @@ impl Outcome {
 
 struct Device {
     model: Slots,
+    /// Commands that are served: (time of the end, sequence, request, bytes).
     busy: BinaryHeap<Reverse<(Instant, u64, u32, u64)>>,
     waiting: VecDeque<Command>,
 }
@@ -164,7 +165,7 @@ pub(crate) fn run(
         let next = [device.busy.peek().map(|Reverse(c)| c.0), stack.next_timer(), todo.peek().map(|Reverse(t)| t.0)];
         let Some(at) = next.into_iter().flatten().min().filter(|&at| at < end) else { break };
         now = now.max(at);
-        while let Some(&Reverse((at, _, request, bytes))) = device.busy.peek()
+        while let Some(&Reverse((at, sequence, request, bytes))) = device.busy.peek()
             && at <= now
         {
             device.busy.pop();
@@ -172,7 +173,7 @@ pub(crate) fn run(
                 device.begin(now, &command);
             }
             let request = elevon_core::units::RequestId(request);
-            let completion = Completion { request, status: Status::Ok, bytes: Bytes::new(bytes) };
+            let completion = Completion { request, sequence, status: Status::Ok, bytes: Bytes::new(bytes) };
             stack.handle_completion(now, completion, &mut device);
         }
         if stack.next_timer().is_some_and(|at| at <= now) {

@@ -44,6 +44,7 @@ pub(super) fn value(run: &RunResult, options: JsonOptions) -> Value {
             "requeues": counters.requeues,
             "retries": counters.retries,
             "timeouts": counters.timeouts,
+            "late_answers": counters.late_answers,
         },
         "events_lost": run.events_lost,
         "warnings": run.warnings,

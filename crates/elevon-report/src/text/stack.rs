@@ -40,11 +40,15 @@ pub(super) fn details(out: &mut String, run: &RunResult, delta: &DiskDelta) {
     stages(out, run);
     sizes(out, run);
     let c = &run.disk.counters;
-    let _ = writeln!(
+    let _ = write!(
         out,
         "Stack: splits={}, tails={}, merges={}, requeues={}, retries={}, timeouts={}",
         c.splits, c.tails, c.merges, c.requeues, c.retries, c.timeouts
     );
+    if c.late_answers > 0 {
+        let _ = write!(out, ", late answers={}", c.late_answers);
+    }
+    out.push('\n');
     for (title, rows) in [("Scheduler", &run.scheduler.tunables), ("Config", &run.config)] {
         if !rows.is_empty() {
             let _ = writeln!(out, "{title}: {}", join(rows));

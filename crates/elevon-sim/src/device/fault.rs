@@ -278,7 +278,7 @@ impl<D: Device> Fault<D> {
     fn settle(&mut self, at: Instant, mut completion: Completion) {
         let Some(slot) = self.flights.get_mut(completion.request.index()) else { return };
         let Some(Flight { command, verdict }) = *slot else { return };
-        if verdict.lost {
+        if verdict.lost || command.sequence != completion.sequence {
             return;
         }
         let died = self.rules.iter().position(|rule| matches!(*rule, Rule::Dead { after } if at >= after));

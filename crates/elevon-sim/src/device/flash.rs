@@ -461,7 +461,8 @@ impl Device for Flash {
             self.free_slots.push(key);
             if !slot.aborted {
                 self.held[usize::from(slot.queue)] -= 1;
-                return Some(Completion { request: slot.request, status: Status::Ok, bytes: Bytes::new(slot.bytes) });
+                let Slot { request, sequence, bytes, .. } = slot;
+                return Some(Completion { request, sequence, status: Status::Ok, bytes: Bytes::new(bytes) });
             }
         }
         None

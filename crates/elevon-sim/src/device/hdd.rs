@@ -107,10 +107,6 @@ pub struct Hdd {
     completions: EventQueue<Completion>,
 }
 
-const fn done(command: &Command) -> Completion {
-    Completion { request: command.request, status: Status::Ok, bytes: command.bytes }
-}
-
 impl Hdd {
     /// A drive of these parameters, idle, its arm at the outer edge and its platter at angle 0 at the clock's start.
     pub fn new(parameters: &HddParameters) -> Self {
@@ -153,7 +149,7 @@ impl Hdd {
         let (pending, place) = self.pending(command);
         if self.read_ahead.hit(now.get(), pending.span, pending.ahead) {
             let end = self.take_link(now, command.bytes);
-            self.completions.push(end, command.sequence, done(command));
+            self.completions.push(end, command.sequence, Completion::success(command));
             return;
         }
         self.enqueue(now, pending, place);
@@ -191,7 +187,7 @@ impl Hdd {
     fn accept_write(&mut self, now: Instant, command: &Command, place: Place) {
         self.dirty.add(command, place);
         let end = self.take_link(now, command.bytes);
-        self.completions.push(end, command.sequence, done(command));
+        self.completions.push(end, command.sequence, Completion::success(command));
     }
 
     fn flush(&mut self, now: Instant, command: &Command) {
@@ -206,9 +202,9 @@ impl Hdd {
     fn start_flush(&mut self, now: Instant, command: &Command) {
         if self.dirty.is_clean() {
             let end = self.take_link(now, Bytes::ZERO);
-            self.completions.push(end, command.sequence, done(command));
+            self.completions.push(end, command.sequence, Completion::success(command));
         } else {
-            self.dirty.flush(command, done(command));
+            self.dirty.flush(command, Completion::success(command));
         }
     }
 
@@ -276,7 +272,7 @@ impl Hdd {
             let Pending { command, span, ahead, .. } = self.take_pending(index);
             let at = Instant::new(self.read_ahead.attach(now.get(), span, ahead));
             let end = self.take_link(now, command.bytes).max(at);
-            self.completions.push(end, command.sequence, done(&command));
+            self.completions.push(end, command.sequence, Completion::success(&command));
             until = until.max(Some(at));
         }
         until
@@ -371,7 +367,7 @@ impl Hdd {
                     self.read_ahead.start(now.get(), span, ahead);
                 }
                 if !aborted {
-                    self.completions.push(now, command.sequence, done(&command));
+                    self.completions.push(now, command.sequence, Completion::success(&command));
                 }
             }
             Job::Drain { end } => {

@@ -124,6 +124,7 @@ const SLICE: u64 = 0x1a_0002;
 #[derive(Clone, Copy, Debug)]
 struct InFlight {
     request: RequestId,
+    sequence: u64,
     bytes: Bytes,
 }
 
@@ -206,7 +207,7 @@ impl Device for Lun {
         if self.done.len() as u64 >= self.config.queue_depth {
             return Accept::DeviceBusy;
         }
-        let entry = InFlight { request: command.request, bytes: command.bytes };
+        let entry = InFlight { request: command.request, sequence: command.sequence, bytes: command.bytes };
         let base = self.config.base_latency;
         let end = match command.op {
             // Nothing is cached here: there is nothing to do but to answer.
@@ -229,7 +230,7 @@ impl Device for Lun {
 
     fn poll(&mut self, now: Instant) -> Option<Completion> {
         let (_, entry) = self.done.pop_due(now)?;
-        Some(Completion { request: entry.request, status: Status::Ok, bytes: entry.bytes })
+        Some(Completion { request: entry.request, sequence: entry.sequence, status: Status::Ok, bytes: entry.bytes })
     }
 
     fn abort(&mut self, _now: Instant, command: &Command) -> bool {

@@ -115,7 +115,7 @@ impl Device for Null {
         if !in_range(&self.description, command) {
             return Accept::Error(Status::IoError);
         }
-        let completion = Completion { request: command.request, status: Status::Ok, bytes: command.bytes };
+        let completion = Completion::success(command);
         self.in_flight.push_back(InFlight { at: now + self.latency, sequence: command.sequence, completion });
         Accept::Ok
     }

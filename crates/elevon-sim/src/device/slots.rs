@@ -158,7 +158,7 @@ impl Device for Slots {
             return Accept::Error(Status::IoError);
         }
         let service = self.service(command);
-        let completion = Completion { request: command.request, status: Status::Ok, bytes: command.bytes };
+        let completion = Completion::success(command);
         if self.busy.len() < self.parameters.slots as usize {
             self.busy.push(now.saturating_add(service), command.sequence, completion);
         } else {

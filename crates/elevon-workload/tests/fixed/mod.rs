@@ -5,7 +5,6 @@ use std::collections::BinaryHeap;
 
 use elevon_core::driver::{Accept, Command, Completion, Driver, Piece, Pieces};
 use elevon_core::op::Op;
-use elevon_core::status::Status;
 use elevon_core::units::{Instant, TaskId};
 use elevon_workload::backend::Backend;
 
@@ -80,7 +79,7 @@ impl Backend for Fixed {
         }
         self.pending.pop();
         let command = &self.commands[index].1;
-        Some(Completion { request: command.request, status: Status::Ok, bytes: command.bytes })
+        Some(Completion::success(command))
     }
     fn wait(&mut self, until: Option<Instant>) -> bool {
         let done = self.pending.peek().map(|Reverse((at, _))| *at);

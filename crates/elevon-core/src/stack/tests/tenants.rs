@@ -167,13 +167,12 @@ fn random_tenants_lose_nothing_and_every_nanosecond_is_accounted_for() {
                 2..=8 if !rig.driver.issued.is_empty() => {
                     let at = below(rig.driver.issued.len() as u64) as usize;
                     let command = rig.driver.issued.swap_remove(at);
-                    let completion = Completion { request: command.request, status: Status::Ok, bytes: command.bytes };
+                    let completion = Completion::success(&command);
                     rig.stack.handle_completion(rig.now, completion, &mut rig.driver);
                 }
                 _ if ends => {
                     for command in core::mem::take(&mut rig.driver.issued) {
-                        let completion =
-                            Completion { request: command.request, status: Status::Ok, bytes: command.bytes };
+                        let completion = Completion::success(&command);
                         rig.stack.handle_completion(rig.now, completion, &mut rig.driver);
                     }
                 }
