@@ -110,3 +110,28 @@ fn minimum_rust_version_is_enough_for_every_dependency() {
         assert!(version(needed) <= minimum, "{} {} needs Rust {needed}", package["name"], package["version"]);
     }
 }
+
+#[test]
+fn the_glossary_names_what_is_in_the_code() {
+    let glossary = fs::read_to_string(root().join("docs/glossary.md")).expect("the glossary");
+    let sources = sources();
+    let rows: Vec<&str> = glossary.lines().filter(|line| line.starts_with("| ")).skip(1).collect();
+    assert!(rows.len() >= 30, "the table of the glossary was not found");
+    let mut words: Vec<&str> = rows.iter().filter_map(|row| row.split('|').nth(1)).map(str::trim).collect();
+    words.sort_unstable();
+    words.dedup();
+    assert_eq!(words.len(), rows.len(), "each word has one row");
+    for row in rows {
+        let place = row.split('|').nth(3).expect("three columns");
+        for name in place.split('`').skip(1).step_by(2) {
+            let is_there = if name.contains('/') || name.ends_with(".rs") {
+                sources.iter().any(|(path, _)| path.to_string_lossy().contains(name))
+            } else {
+                let name = name.rsplit("::").next().unwrap_or(name);
+                // Command names of the program are no identifiers.
+                name.starts_with("elevon ") || sources.iter().any(|(_, text)| text.contains(name))
+            };
+            assert!(is_there, "{row}: `{name}` is not in the code");
+        }
+    }
+}
