@@ -4,102 +4,25 @@
 
 mod common;
 
-use std::collections::BTreeMap;
 use std::fs::{self, File};
 
+use common::records::{Rate, TOLERANCE, compare_rates, number, records, simulate, text};
 use common::{Bench, kernel_truth};
 use elevon_formats::trace::blktrace::Reader;
 use elevon_formats::trace::steps::{self, Step};
 use serde_json::Value;
 
-/// What FUSE, loop and wake-ups add to an I/O of the real device, beside the latency that its slots have.
-const OVERHEAD_US: u64 = 150;
-/// How far a figure may be off.
-const TOLERANCE: f64 = 0.10;
-
-fn number(value: &Value) -> f64 {
-    value.as_f64().unwrap_or_else(|| panic!("{value} is no number"))
-}
-
-fn text(value: &Value) -> &str {
-    value.as_str().unwrap_or_else(|| panic!("{value} is no text"))
-}
-
-/// The records of a scheduler; repetitions of a run together.
-fn records(scheduler: &str) -> Vec<Vec<Value>> {
-    let all = fs::read_to_string(kernel_truth("schedulers.jsonl")).expect("the records");
-    let mut runs: BTreeMap<String, Vec<Value>> = BTreeMap::new();
-    for line in all.lines() {
-        let record: Value = serde_json::from_str(line).expect("a record");
-        if text(&record["scheduler"]) == scheduler {
-            let key = ["name", "tunables", "device", "job"].map(|key| record[key].to_string()).concat();
-            runs.entry(key).or_default().push(record);
-        }
-    }
-    runs.into_values().collect()
-}
-
-/// The same job on the same device, simulated.
-fn simulate(record: &Value) -> Value {
-    let bench = Bench::new();
-    let job = bench.file("job.fio", text(&record["job"]));
-    let at = |key: &str| record["device"][key].as_u64().expect("a number");
-    let device = format!(
-        "slots:slots={},latency={}us,bandwidth={}MB/s,size={}MiB,rotational={},hw_queues=1,queue_depth=128",
-        at("slots"),
-        at("lat_us") + OVERHEAD_US,
-        at("mbps"),
-        at("size_mb"),
-        record["tunables"]["rot"].as_u64().unwrap_or(0),
-    );
-    let tunables = record["tunables"].as_object().expect("an object").iter();
-    let tunables: Vec<String> = tunables.filter(|(key, _)| *key != "rot").map(|(k, v)| format!("{k}={v}")).collect();
-    let scheduler = [text(&record["scheduler"]).to_owned(), tunables.join(",")].join(":");
-    let scheduler = scheduler.trim_end_matches(':');
-    bench.json(job, &["--device", &device, "--scheduler", scheduler, "--set", "max_sectors_kb=512"])
-}
-
-/// How far `ours` lies outside what the kernel showed, relative to that. A starved job (under 1 % of the total) is right when it
-/// is starved here too, and is measured against a tenth of the total.
-fn error(seen: &[f64], ours: f64, total: f64) -> f64 {
-    let low = seen.iter().copied().fold(f64::INFINITY, f64::min);
-    let high = seen.iter().copied().fold(0.0, f64::max);
-    let scale = if high > 0.01 * total { (low + high) / 2.0 } else { 0.1 * total };
-    (low - ours).max(ours - high).max(0.0) / scale
-}
-
-/// Each job's rate in each direction: what it is, what the kernel showed, and the error.
-fn compare_rates(runs: &[Value], ours: &Value) -> Vec<(String, Vec<f64>, f64, f64)> {
-    let rates = |run: &Value| -> Vec<(String, f64)> {
-        let jobs = run["result"].as_object().expect("jobs").iter();
-        jobs.flat_map(|(job, directions)| {
-            let directions = directions.as_object().expect("directions").iter();
-            directions.map(move |(direction, figures)| (format!("{job}.{direction}"), number(&figures["iops"])))
-        })
-        .collect()
-    };
-    let total =
-        runs.iter().map(|run| rates(run).iter().map(|(_, iops)| iops).sum::<f64>()).sum::<f64>() / runs.len() as f64;
-    let mut rows = Vec::new();
-    for (name, _) in rates(&runs[0]) {
-        let seen: Vec<f64> = runs.iter().flat_map(&rates).filter(|(n, _)| *n == name).map(|(_, iops)| iops).collect();
-        let (job, direction) = name.split_once('.').expect("job and direction");
-        let jobs = ours["jobs"].as_array().expect("jobs").iter();
-        let got: f64 = jobs.filter(|j| j["jobname"] == job).map(|j| number(&j[direction]["iops"])).sum();
-        let off = error(&seen, got, total);
-        rows.push((name, seen, got, off));
-    }
-    rows
-}
-
 /// Holds every record of a scheduler; at least `percent` of the rates, and of the statistics, must be within their tolerance.
 fn holds(scheduler: &str, percent: usize) {
     let (mut rates, mut statistics) = (Tally::default(), Tally::default());
-    for runs in records(scheduler) {
+    for runs in records("schedulers.jsonl") {
+        if text(&runs[0]["scheduler"]) != scheduler {
+            continue;
+        }
         let ours = simulate(&runs[0]);
         let record = text(&runs[0]["name"]);
-        for (name, seen, got, off) in compare_rates(&runs, &ours) {
-            rates.add(off <= TOLERANCE, || format!("{record} {name}: kernel {seen:?}, here {got:.1}"));
+        for Rate { name, seen, ours, off } in compare_rates(&runs, &ours) {
+            rates.add(off <= TOLERANCE, || format!("{record} {name}: kernel {seen:?}, here {ours:.1}"));
         }
         compare_statistics(&runs, &ours, &mut statistics);
     }

@@ -2,6 +2,8 @@
 
 #![allow(dead_code)] // each test file uses its part
 
+pub(crate) mod records;
+
 use std::path::{Path, PathBuf};
 
 use assert_cmd::Command;

@@ -1,0 +1,164 @@
+//! The tables of `docs/parity.md` are what `elevon run` does with the records of real kernels.
+//! `UPDATE_DOCS=1 cargo test -p elevon --test parity_manual` writes them anew.
+//!
+//! A figure that every scheduler would meet proves nothing. So each record is run under `none` and
+//! without tenants, too: a figure that this misses is a *telling* one.
+
+mod common;
+
+use std::fmt::Write;
+
+use common::records::{TOLERANCE, compare_rates, records, simulate, simulate_plain, text, tunables};
+use serde_json::Value;
+
+/// A file of records: its name, what it has, and how many of its telling figures must hold.
+const FILES: [(&str, &str, usize); 5] = [
+    ("schedulers.jsonl", "Linux 6.18, schedulers", 32),
+    ("telling.jsonl", "Linux 6.18, chosen so that a wrong scheduler misses them", 16),
+    ("groups.jsonl", "Linux 6.18, BFQ with cgroup weights", 4),
+    ("cost.jsonl", "Linux 6.12, io.cost and io.max", 11),
+    ("cost-short-period.jsonl", "Linux 6.12, io.cost with a period shorter than a tick", 2),
+];
+
+/// One figure of a record.
+struct Figure {
+    record: String,
+    setting: String,
+    scheduler: String,
+    runs: usize,
+    job: String,
+    seen: Vec<f64>,
+    ours: f64,
+    off: f64,
+    /// Whether `none` without tenants misses it.
+    is_telling: bool,
+}
+
+impl Figure {
+    fn holds(&self) -> bool {
+        self.off <= TOLERANCE
+    }
+}
+
+fn figures(file: &str) -> Vec<Figure> {
+    let mut figures = Vec::new();
+    for runs in records(file) {
+        let first = &runs[0];
+        let plain = compare_rates(&runs, &simulate_plain(first));
+        let turns = first["tunables"]["rot"] == Value::from(1);
+        for (rate, plain) in compare_rates(&runs, &simulate(first)).into_iter().zip(plain) {
+            figures.push(Figure {
+                record: [text(&first["name"]), if turns { ", turning" } else { "" }].concat(),
+                setting: tunables(first).join(", "),
+                scheduler: text(&first["scheduler"]).to_owned(),
+                runs: runs.len(),
+                job: rate.name.replace('.', " "),
+                seen: rate.seen,
+                ours: rate.ours,
+                off: rate.off,
+                is_telling: plain.off > TOLERANCE,
+            });
+        }
+    }
+    figures
+}
+
+/// Three significant digits, as far as they are whole numbers.
+fn rate(value: f64) -> String {
+    if value >= 99.95 { format!("{value:.0}") } else { format!("{value:.1}") }
+}
+
+fn median(figures: &[&Figure]) -> String {
+    let mut off: Vec<f64> = figures.iter().map(|figure| figure.off).collect();
+    off.sort_by(f64::total_cmp);
+    if off.is_empty() { "-".to_owned() } else { format!("{:.1} %", off[off.len() / 2] * 100.0) }
+}
+
+fn held(figures: &[&Figure]) -> String {
+    format!("{} of {}", figures.iter().filter(|figure| figure.holds()).count(), figures.len())
+}
+
+fn headline(files: &[(&str, &str, Vec<Figure>)]) -> String {
+    let mut out = String::from(
+        "\n| records | scheduler | telling figures held | median error of these, 0 inside the range of the kernel | all figures held | of these, `none` meets as well |\n\
+         | --- | --- | ---: | ---: | ---: | ---: |\n",
+    );
+    for (file, what, figures) in files {
+        let mut schedulers: Vec<&str> = figures.iter().map(|figure| figure.scheduler.as_str()).collect();
+        schedulers.sort_unstable();
+        schedulers.dedup();
+        for (index, scheduler) in schedulers.into_iter().enumerate() {
+            let all: Vec<&Figure> = figures.iter().filter(|figure| figure.scheduler == scheduler).collect();
+            let telling: Vec<&Figure> = all.iter().copied().filter(|figure| figure.is_telling).collect();
+            let name = if index == 0 { format!("`{file}`: {what}") } else { String::new() };
+            let _ = writeln!(
+                out,
+                "| {name} | {scheduler} | {} | {} | {} | {} |",
+                held(&telling),
+                median(&telling),
+                held(&all),
+                all.len() - telling.len(),
+            );
+        }
+    }
+    out
+}
+
+fn every_record(files: &[(&str, &str, Vec<Figure>)]) -> String {
+    let mut out = String::new();
+    for (file, what, figures) in files {
+        let _ = write!(
+            out,
+            "\n### `{file}`: {what}\n\n| record | scheduler | kernel runs | job | kernel | here | off | telling |\n\
+             | --- | --- | ---: | --- | ---: | ---: | ---: | --- |\n"
+        );
+        let mut last = String::new();
+        for figure in figures {
+            let key = [figure.record.as_str(), &figure.scheduler, &figure.setting].join(" ");
+            let head = match key == last {
+                true => "|  |  |  ".to_owned(),
+                false => format!(
+                    "| {} | {} | {} ",
+                    figure.record,
+                    format!("{} {}", figure.scheduler, figure.setting).trim_end(),
+                    figure.runs
+                ),
+            };
+            last = key;
+            let low = figure.seen.iter().copied().fold(f64::INFINITY, f64::min);
+            let high = figure.seen.iter().copied().fold(0.0, f64::max);
+            let kernel = if rate(low) == rate(high) { rate(low) } else { format!("{} to {}", rate(low), rate(high)) };
+            let off = format!("{:.1} %", figure.off * 100.0);
+            let off = if figure.holds() { off } else { format!("**{off}**") };
+            let telling = if figure.is_telling { "yes" } else { "" };
+            let _ = writeln!(out, "{head}| {} | {kernel} | {} | {off} | {telling} |", figure.job, rate(figure.ours));
+        }
+    }
+    out
+}
+
+/// The document with what stands between the marks of `part` replaced.
+fn replace(document: &str, part: &str, content: &str) -> String {
+    let (begin, end) = (format!("<!-- {part}: made by parity_manual -->\n"), format!("<!-- {part}: end -->\n"));
+    let (head, rest) = document.split_once(&begin).unwrap_or_else(|| panic!("docs/parity.md has no {begin}"));
+    let (_, tail) = rest.split_once(&end).unwrap_or_else(|| panic!("docs/parity.md has no {end}"));
+    [head, &begin, content, "\n", &end, tail].concat()
+}
+
+#[test]
+fn the_manual_says_what_the_command_does() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/parity.md");
+    let files = FILES.map(|(file, what, _)| (file, what, figures(file)));
+    for ((file, _, floor), (_, _, figures)) in FILES.iter().zip(&files) {
+        let held = figures.iter().filter(|figure| figure.is_telling && figure.holds()).count();
+        assert!(held >= *floor, "{file}: only {held} telling figures hold, there were {floor}");
+    }
+    let text = std::fs::read_to_string(path).expect("docs/parity.md");
+    let expected = replace(&replace(&text, "headline", &headline(&files)), "every record", &every_record(&files));
+    if std::env::var_os("UPDATE_DOCS").is_some() {
+        std::fs::write(path, expected).expect("docs/parity.md is writable");
+        return;
+    }
+    let stale = text.lines().zip(expected.lines()).find(|(is, should)| is != should);
+    assert!(text == expected, "docs/parity.md is stale, run with UPDATE_DOCS=1; first difference: {stale:?}");
+}
