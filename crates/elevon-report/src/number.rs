@@ -69,7 +69,7 @@ pub fn significant(value: f64, digits: usize) -> String {
     }
     // Rounding may carry into one more digit (9.996 is 10.0), so the magnitude is taken after it.
     let rounded: f64 = format!("{value:.*e}", digits.saturating_sub(1)).parse().unwrap_or(value);
-    let magnitude = rounded.abs().log10().floor() as i64;
+    let magnitude = libm::log10(rounded.abs()).floor() as i64;
     let decimals = usize::try_from(digits as i64 - 1 - magnitude).unwrap_or(0);
     format!("{value:.decimals$}")
 }

@@ -135,3 +135,32 @@ fn the_glossary_names_what_is_in_the_code() {
         }
     }
 }
+
+/// The source of a file without its tests, and without comments at the start of a line.
+fn code_lines(text: &str) -> impl Iterator<Item = &str> {
+    let code = text.split("#[cfg(test)]").next().unwrap_or_default();
+    code.lines().filter(|line| !line.trim_start().starts_with("//"))
+}
+
+/// Whether a file is a test, a bench or a helper of tests.
+fn is_test(path: &Path) -> bool {
+    let is_in = |folder: &str| path.components().any(|c| c.as_os_str() == folder);
+    path.file_name().is_some_and(|n| n == "tests.rs" || n == "testing.rs") || is_in("tests") || is_in("benches")
+}
+
+/// These differ between platforms in the last place, and with them what a random seed gives. `libm` has them in Rust.
+#[test]
+fn no_float_function_of_the_platform_is_used() {
+    const FUNCTIONS: [&str; 20] = [
+        "ln", "ln_1p", "log2", "log10", "exp", "exp2", "exp_m1", "powf", "powi", "cbrt", "hypot", "sin", "cos", "tan",
+        "asin", "acos", "atan", "atan2", "sinh", "tanh",
+    ];
+    for (path, text) in sources().into_iter().filter(|(path, _)| !is_test(path)) {
+        for line in code_lines(&text) {
+            let used = FUNCTIONS
+                .iter()
+                .find(|name| line.contains(&format!(".{name}(")) || line.contains(&format!("f64::{name}(")));
+            assert!(used.is_none(), "{}: use libm for {}: {line}", path.display(), used.unwrap_or(&""));
+        }
+    }
+}

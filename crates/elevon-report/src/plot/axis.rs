@@ -68,7 +68,7 @@ impl Unit {
         match self {
             Self::Odds => {
                 // As many digits as the percentile has nines: 99.99, never 100 for less than all.
-                let nines = value.max(1.0).log10().ceil().max(1.0) as usize;
+                let nines = libm::log10(value.max(1.0)).ceil().max(1.0) as usize;
                 let text = format!("{:.*}", nines.saturating_sub(1), 100.0 * (1.0 - 1.0 / value.max(1.0)));
                 format!(
                     "{}%",
@@ -135,7 +135,7 @@ impl Ticks {
             let top = if vertical { end * step * size } else { high };
             let start = first as f64 * step * size;
             let last = if vertical { end as i64 } else { (high / size / step + 1e-9).floor() as i64 };
-            let decimals = usize::try_from(-(step.log10() + 1e-9).floor() as i64).unwrap_or(0);
+            let decimals = usize::try_from(-(libm::log10(step) + 1e-9).floor() as i64).unwrap_or(0);
             let ticks: Vec<(f64, String)> = (first..=last)
                 .map(|k| (k as f64 * step, format!("{:.decimals$}", k as f64 * step)))
                 .map(|(value, label)| ((value * size - start) / (top - start), label))
@@ -152,12 +152,12 @@ impl Ticks {
     /// Powers of ten first, then 2 and 5 between them where there is room.
     fn log(axis: &Axis, low: f64, high: f64, length: f64, room: impl Fn(&str) -> f64) -> Self {
         let high = if high > low { high } else { low * 10.0 };
-        let (first, last) = (low.log10().floor() as i32, high.log10().ceil() as i32);
-        let range = (low.log10(), high.log10());
-        let fraction = |value: f64| (value.log10() - range.0) / (range.1 - range.0);
+        let range = (libm::log10(low), libm::log10(high));
+        let (first, last) = (range.0.floor() as i32, range.1.ceil() as i32);
+        let fraction = |value: f64| (libm::log10(value) - range.0) / (range.1 - range.0);
         let in_range = |value: &f64| (-1e-9..=1.0 + 1e-9).contains(&fraction(*value));
         let candidates = |multiple: f64| -> Vec<f64> {
-            let values = (first..=last).map(|power| multiple * 10f64.powi(power)).filter(in_range);
+            let values = (first..=last).map(|power| multiple * libm::pow(10.0, f64::from(power))).filter(in_range);
             match axis.unit {
                 // Nobody asks for the 80th or 98th percentile, or for the one that all values are above.
                 Unit::Odds => values.filter(|&v| v > 1.5 && (multiple == 1.0 || v < 5.0)).collect(),
@@ -214,7 +214,7 @@ impl Ticks {
     pub(super) fn fraction(&self, value: f64) -> f64 {
         let at = match self.scale {
             Scale::Linear => (value - self.low) / (self.high - self.low),
-            Scale::Log => (value / self.low).ln() / (self.high / self.low).ln(),
+            Scale::Log => libm::log(value / self.low) / libm::log(self.high / self.low),
         };
         if at.is_finite() { at.clamp(0.0, 1.0) } else { 0.0 }
     }
@@ -238,6 +238,6 @@ fn fit(ticks: &[(f64, String)], length: f64, room: &impl Fn(&str) -> f64) -> boo
 
 /// The next number that is 1, 2 or 5 times a power of ten.
 fn round_up(value: f64) -> f64 {
-    let power = 10f64.powf(value.log10().floor());
+    let power = libm::pow(10.0, libm::log10(value).floor());
     [1.0, 2.0, 5.0, 10.0].iter().map(|m| m * power).find(|&round| round >= value * (1.0 - 1e-9)).unwrap_or(10.0 * power)
 }

@@ -73,10 +73,11 @@ impl Service {
 }
 
 /// The mean of each of 4096 equal slices of the exponential distribution of mean 1, so that their mean is exactly 1 too.
-/// The one place where floats are used: once, at the start.
+/// Floats are used here only, once, at the start; the logarithm is `libm`'s, which gives the same
+/// bits on every machine.
 fn exponential_quantiles() -> Vec<u32> {
     // The integral of -ln(1-u) from a to b is [v ln v - v] with v = 1-u, taken from 1-a to 1-b.
-    let primitive = |v: f64| if v <= 0.0 { 0.0 } else { v * v.ln() - v };
+    let primitive = |v: f64| if v <= 0.0 { 0.0 } else { v * libm::log(v) - v };
     let n = QUANTILES as f64;
     let slice = |i: usize| (primitive(1.0 - (i + 1) as f64 / n) - primitive(1.0 - i as f64 / n)) * n;
     (0..QUANTILES).map(|i| (slice(i) * f64::from(1u32 << QUANTILE_BITS)).round() as u32).collect()

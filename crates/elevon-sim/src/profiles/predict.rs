@@ -122,7 +122,7 @@ fn disk_random_read(disk: &HddParameters, depth: u32) -> f64 {
         (true, false) => 0.22,
         (false, _) => 0.0,
     };
-    1e9 / access * f64::from(depth).powf(exponent)
+    1e9 / access * libm::pow(f64::from(depth), exponent)
 }
 
 /// Requests that a profile's queues hold.

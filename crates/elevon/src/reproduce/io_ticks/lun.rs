@@ -49,7 +49,7 @@ impl Rhythm {
     /// What the sampled form shows, in percent, where others start `rate` requests a second: in each stall the time up to the
     /// last start is lost but for a jiffy.
     pub(super) fn sampled(self, rate: f64) -> f64 {
-        let lost = self.stall - (1.0 - (-rate * self.stall).exp()) / rate;
+        let lost = self.stall - (1.0 - libm::exp(-rate * self.stall)) / rate;
         100.0 * (1.0 - lost / self.period)
     }
 
@@ -67,7 +67,7 @@ impl Rhythm {
 /// What the sampled form shows, in percent, where starts and ends are independent Poisson processes: half of the time lies
 /// before an end and is counted, the other half before a start and gives one jiffy.
 pub(super) fn sampled_independent(rate: f64, hz: f64) -> f64 {
-    50.0 + 50.0 * (1.0 - (-2.0 * rate / hz).exp())
+    50.0 + 50.0 * (1.0 - libm::exp(-2.0 * rate / hz))
 }
 
 pub(super) fn measure(lab: &Lab) -> Result<Lun, Failure> {
