@@ -7,7 +7,7 @@ use elevon_core::histogram::{BINS, bin_of};
 use elevon_core::ioprio::{IoPrio, PrioClass};
 use elevon_core::stats::Direction;
 use elevon_core::units::Instant;
-use elevon_formats::fio::spec::Logs;
+use elevon_formats::fio::spec::{Logs, WindowValue};
 
 const MS: u64 = 1_000_000;
 
@@ -46,6 +46,8 @@ pub struct LogEntry {
     pub time_ms: u64,
     /// KiB/s, IOPS or ns.
     pub value: u64,
+    /// The largest latency of the window, ns, if the log has it beside the mean (`log_window_value=both`).
+    pub maximum: Option<u64>,
     /// Read, write or trim.
     pub direction: Direction,
     /// Bytes; 0 in a window.
@@ -118,7 +120,7 @@ pub struct Logger {
     bins: [Option<(u64, Box<[u32; BINS]>)>; 3],
     with_offset: bool,
     with_prio: bool,
-    maximum: bool,
+    window_value: WindowValue,
 }
 
 impl Logger {
@@ -153,7 +155,7 @@ impl Logger {
             bins: [None, None, None],
             with_offset: logs.offset,
             with_prio: logs.prio,
-            maximum: logs.maximum,
+            window_value: logs.window_value,
         })
     }
 
@@ -204,6 +206,7 @@ impl Logger {
                 log.entries.push(LogEntry {
                     time_ms: time / MS,
                     value,
+                    maximum: None,
                     direction: sample.direction,
                     block_size: sample.len,
                     offset: if with_offset { sample.offset } else { 0 },
@@ -221,22 +224,25 @@ impl Logger {
     fn close_windows(&mut self) {
         let time_ms = self.window_end / MS;
         let span_ms = u128::from((self.average / MS).max(1));
-        let maximum = self.maximum;
+        let window_value = self.window_value;
         for log in &mut self.logs {
             for direction in Direction::ALL {
                 let window = std::mem::take(&mut log.windows[direction as usize]);
                 if window.count == 0 {
                     continue;
                 }
+                let is_latency = !matches!(log.kind, LogKind::Bandwidth | LogKind::Iops);
                 let value = match log.kind {
                     LogKind::Bandwidth => window.sum * 1000 / 1024 / span_ms,
                     LogKind::Iops => window.sum * 1000 / span_ms,
-                    _ if maximum => u128::from(window.max),
+                    _ if window_value == WindowValue::Maximum => u128::from(window.max),
                     _ => window.sum / u128::from(window.count),
                 };
                 let value = value as u64;
                 let ioprio = IoPrio::NONE;
-                log.entries.push(LogEntry { time_ms, value, direction, block_size: 0, offset: 0, ioprio });
+                let maximum = (is_latency && window_value == WindowValue::Both).then_some(window.max);
+                let (block_size, offset) = (0, 0);
+                log.entries.push(LogEntry { time_ms, value, maximum, direction, block_size, offset, ioprio });
             }
         }
     }
@@ -259,10 +265,15 @@ impl Logger {
     }
 
     /// Writes one log in fio's format: `time_ms, value, ddir, bs, offset, prio`, the offset only with `log_offset`.
+    /// With `log_window_value=both` a latency log has the largest of the window after the value, its mean.
     pub fn write(&self, log: &Log, out: &mut dyn Write) -> io::Result<()> {
         for e in &log.entries {
             let ddir = e.direction as u8;
-            write!(out, "{}, {}, {ddir}, {}, ", e.time_ms, e.value, e.block_size)?;
+            write!(out, "{}, {}, ", e.time_ms, e.value)?;
+            if let Some(maximum) = e.maximum {
+                write!(out, "{maximum}, ")?;
+            }
+            write!(out, "{ddir}, {}, ", e.block_size)?;
             if self.with_offset {
                 write!(out, "{}, ", e.offset)?;
             }
@@ -325,10 +336,14 @@ mod tests {
 
     #[test]
     fn windows_average_or_take_the_largest() {
-        for (maximum, clat) in [(false, 200), (true, 300)] {
+        for (window_value, clat, second, third) in [
+            (WindowValue::Average, "200", "7", "5"),
+            (WindowValue::Maximum, "300", "7", "5"),
+            (WindowValue::Both, "200, 300", "7, 7", "5, 5"),
+        ] {
             let mut logger = logger(|l| {
                 l.average_ms = 100;
-                l.maximum = maximum;
+                l.window_value = window_value;
                 l.prio = true;
             });
             logger.add(&sample(10, 100, Direction::Read));
@@ -336,7 +351,8 @@ mod tests {
             logger.add(&sample(30, 7, Direction::Write));
             logger.add(&sample(350, 5, Direction::Read));
             logger.finish();
-            let expected = format!("100, {clat}, 0, 0, 0x0000\n100, 7, 1, 0, 0x0000\n400, 5, 0, 0, 0x0000\n");
+            let expected =
+                format!("100, {clat}, 0, 0, 0x0000\n100, {second}, 1, 0, 0x0000\n400, {third}, 0, 0, 0x0000\n");
             assert_eq!(text(&logger, LogKind::CompletionLatency), expected);
             assert_eq!(text(&logger, LogKind::Iops).lines().next(), Some("100, 20, 0, 0, 0x0000"));
             assert_eq!(text(&logger, LogKind::Bandwidth).lines().next(), Some("100, 80, 0, 0, 0x0000"));

@@ -6,7 +6,7 @@
 //!   of it. Several such names in one job (`/dev/sda:/dev/sdb`) are equal, consecutive parts of it.
 //! - Any other file gets a region of its own as large as its jobs need (`filesize`, or `offset` + `size` over the number of
 //!   files), in order of first mention, one after the other from the start, each aligned to 1 MiB. Files of the same name
-//!   are the same region. Without `filename=` every clone has files of its own, as in fio (`job.clone.file`).
+//!   are the same region, so those of two directories (`directory=`) are two. Without `filename=` every clone has files of its own, as in fio (`job.clone.file`).
 //! - A file that no longer fits behind the others starts again at 0: regions then overlap, and all of them still lie on
 //!   the device. A file larger than the device is an error.
 //! - Without any size a job has the whole device, or, with several files, equal parts of it.
@@ -102,6 +102,14 @@ fn align_used(spec: &JobSpec) -> u64 {
     (0..3).filter(|&d| spec.rw.random && directions(spec)[d]).map(|d| spec.block_align[d]).find(|&a| a > 0).unwrap_or(0)
 }
 
+/// The directory of a clone's files: of several with colons between, clones whose files have made-up
+/// names take turns; files that `filename=` names are in the first.
+fn directory_of(spec: &JobSpec, clone: u32) -> Option<&str> {
+    let all: Vec<&str> = spec.directory.as_deref()?.split(':').filter(|one| !one.is_empty()).collect();
+    let at = if spec.filenames.is_empty() { clone as usize % all.len().max(1) } else { 0 };
+    all.get(at).map(|one| one.trim_end_matches('/'))
+}
+
 fn of(amount: Amount, whole: u64) -> u64 {
     match amount {
         Amount::Bytes(bytes) => bytes,
@@ -131,6 +139,10 @@ impl Placement {
         let names: Vec<String> = match spec.filenames.is_empty() {
             false => spec.filenames.clone(),
             true => (0..spec.nrfiles.max(1)).map(|file| format!("{}.{clone}.{file}", spec.name)).collect(),
+        };
+        let names: Vec<String> = match directory_of(spec, clone) {
+            Some(directory) => names.iter().map(|name| format!("{directory}/{name}")).collect(),
+            None => names,
         };
         let count = names.len() as u64;
         let all_device = names.iter().all(|name| self.is_device(name));
@@ -245,6 +257,39 @@ mod tests {
     }
     fn job() -> JobSpec {
         JobSpec::default_job("j")
+    }
+
+    #[test]
+    fn files_of_one_name_in_two_directories_are_two() {
+        let mut placement = Placement::new(1024 * MIB, None, 512);
+        let mut start = |directory: Option<&str>, clone| {
+            let mut spec = job();
+            spec.filenames = vec!["x".to_owned()];
+            spec.directory = directory.map(str::to_owned);
+            spec.size = Some(Amount::Bytes(4 * MIB));
+            placement.place(&spec, clone, 1).expect("fits").regions[0].start
+        };
+        assert_eq!(start(Some("/a"), 0), 0);
+        assert_eq!(start(Some("/b"), 0), 4 * MIB);
+        assert_eq!(start(None, 0), 8 * MIB);
+        assert_eq!(start(Some("/a/"), 0), 0, "a slash at the end is no other directory");
+        assert_eq!(start(Some("/b:/a"), 1), 4 * MIB, "a named file is in the first of several");
+    }
+
+    #[test]
+    fn clones_with_files_of_their_own_take_turns_in_directories() {
+        let mut spec = job();
+        spec.directory = Some("/a:/b".to_owned());
+        let of = |clone| directory_of(&spec, clone);
+        assert_eq!((of(0), of(1), of(2)), (Some("/a"), Some("/b"), Some("/a")));
+    }
+
+    #[test]
+    fn a_device_named_by_directory_and_name_is_the_device() {
+        let mut spec = job();
+        (spec.directory, spec.filenames) = (Some("/dev".to_owned()), vec!["sda".to_owned()]);
+        spec.size = Some(Amount::Bytes(4 * MIB));
+        assert!(extent(&spec, 0).files[0].is_device);
     }
 
     #[test]

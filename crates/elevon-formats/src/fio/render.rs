@@ -1,7 +1,9 @@
 //! A job as a job file: what is not fio's default, in units that need no thought. The text parses to an equal job.
 
 use super::grammar::WRITE_HINTS;
-use super::spec::{Amount, BlockSizes, Distribution, ExitWhat, FileService, JobSpec, SyncMode, Unified, VerifyMethod};
+use super::spec::{
+    Amount, BlockSizes, Distribution, ExitWhat, FileService, JobSpec, SyncMode, Unified, VerifyMethod, WindowValue,
+};
 use elevon_core::ioprio::{IoPrio, PrioClass};
 use elevon_core::units::Nanos;
 use std::fmt::{Display, Write};
@@ -349,5 +351,9 @@ fn content_and_logs(job: &JobSpec, page: &mut Page) {
     page.unless("log_hist_msec", logs.histogram_ms, 0);
     page.flag("log_offset", logs.offset);
     page.flag("log_prio", logs.prio);
-    page.flag("log_max_value", logs.maximum);
+    match logs.window_value {
+        WindowValue::Average => {}
+        WindowValue::Maximum => page.line("log_window_value", "max"),
+        WindowValue::Both => page.line("log_window_value", "both"),
+    }
 }

@@ -386,8 +386,20 @@ pub struct Logs {
     pub offset: bool,
     /// `log_prio`.
     pub prio: bool,
-    /// `log_max_value`: the largest of an interval rather than the mean.
-    pub maximum: bool,
+    /// `log_max_value`, `log_window_value`: what a line of a latency log says of its window.
+    pub window_value: WindowValue,
+}
+
+/// `log_window_value`: which latency a log has for each window of `log_avg_msec`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum WindowValue {
+    /// The mean of the window.
+    #[default]
+    Average,
+    /// The largest latency of the window.
+    Maximum,
+    /// The mean, and in one more column the largest.
+    Both,
 }
 
 impl JobSpec {

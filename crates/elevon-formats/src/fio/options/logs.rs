@@ -1,5 +1,6 @@
 //! Logs of a run.
 
+use super::super::spec::WindowValue;
 use super::{ANY, BOOL, COUNT, Kind, Row, TEXT, row};
 
 const PACKED: &str = "logs are plain text";
@@ -19,13 +20,27 @@ pub(super) const ROWS: &[Row] = &[
     ),
     row("log_hist_msec", Kind::Int(0, ANY, |d, n| d.spec.logs.histogram_ms = n), "ms", "0", "time between histograms"),
     row("log_hist_coarseness", COUNT, "", "0", "halve the bins this often").no_effect("histograms keep all bins"),
-    row("log_max_value", Kind::Bool(|d, on| d.spec.logs.maximum = on), "", "0", "the largest rather than the mean"),
+    row(
+        "log_max_value",
+        Kind::Bool(|d, on| {
+            d.spec.logs.window_value = if on { WindowValue::Maximum } else { WindowValue::Average };
+        }),
+        "",
+        "0",
+        "the largest rather than the mean",
+    ),
     row(
         "log_window_value",
-        Kind::Choice(&["avg", "max", "both"], |d, word| d.spec.logs.maximum = word == "max"),
+        Kind::Choice(&["avg", "max", "both"], |d, word| {
+            d.spec.logs.window_value = match word {
+                "max" => WindowValue::Maximum,
+                "both" => WindowValue::Both,
+                _ => WindowValue::Average,
+            };
+        }),
         "",
         "avg",
-        "mean or largest of a window",
+        "mean or largest latency of a window, or both in two columns",
     )
     .alias(&["log_window"]),
     row("log_offset", Kind::Bool(|d, on| d.spec.logs.offset = on), "", "0", "the offset in each line"),
