@@ -121,6 +121,13 @@ pub(crate) struct StackArgs {
     /// run: TOML, with the kernel's file names or knobs of our own; docs/tenants.md describes it
     #[arg(long, value_name = "FILE")]
     pub(crate) tenants: Option<PathBuf>,
+    /// Folder of the logs that jobs ask for (write_bw_log= and the like), the current one unless given; a job's prefix cannot lead
+    /// out of it
+    #[arg(long, value_name = "DIR")]
+    pub(crate) log_dir: Option<PathBuf>,
+    /// Folder from which job files may include, besides their own
+    #[arg(long, value_name = "DIR")]
+    pub(crate) include_dir: Option<PathBuf>,
 }
 
 #[derive(Args, Debug)]
@@ -263,6 +270,7 @@ impl StackArgs {
             all.cache = new.cache;
         }
         all.tenants = new.tenants.or(all.tenants);
+        all.log_dir = new.log_dir.or(all.log_dir);
         all.set.extend(new.set);
         all.fault.extend(new.fault);
         Ok(all)

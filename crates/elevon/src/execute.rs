@@ -206,8 +206,16 @@ fn go<B: Backend>(
         None => Outcome::Done,
     };
     let facts = Facts { plan, device, stack: &stack, cached: cached.as_ref(), real, warnings };
-    write_logs(&outcome)?;
-    Ok((result::of(&facts, outcome), ended))
+    let logs = plan.log_folder.write(&outcome);
+    let mut result = result::of(&facts, outcome);
+    match logs {
+        Ok(()) => Ok((result, ended)),
+        // The report is not lost with them.
+        Err(line) => {
+            result.warnings.push(line);
+            Ok((result, Outcome::Failed))
+        }
+    }
 }
 
 /// Runs the jobs, through a page cache where the machine has memory for one.
@@ -271,26 +279,6 @@ fn failures(outcome: &run::Outcome) -> Vec<String> {
         }
     }
     lines
-}
-
-/// The logs that jobs asked for, in the directory of the run, under fio's names.
-fn write_logs(outcome: &run::Outcome) -> Result<(), Failure> {
-    for (index, job) in outcome.jobs.iter().enumerate() {
-        let Some(logger) = &job.logs else { continue };
-        for log in &logger.logs {
-            let mut text = Vec::new();
-            logger.write(log, &mut text)?;
-            let name = format!("{}_{}.{}.log", log.prefix, log.kind.suffix(), index + 1);
-            crate::failure::write_file(std::path::Path::new(&name), &text)?;
-        }
-        if let Some(prefix) = &logger.histogram_prefix {
-            let mut text = Vec::new();
-            logger.write_histograms(&mut text)?;
-            let name = format!("{prefix}_clat_hist.{}.log", index + 1);
-            crate::failure::write_file(std::path::Path::new(&name), &text)?;
-        }
-    }
-    Ok(())
 }
 
 /// Trait objects of a subtrait, for a function that takes the supertrait's.

@@ -9,6 +9,7 @@ mod compare;
 mod console;
 mod execute;
 mod failure;
+mod logs;
 mod memory;
 mod output;
 mod plan;

@@ -20,6 +20,7 @@ use elevon_workload::tenants::{BFQ_WEIGHT_MAX, TenantPlan, is_weight};
 
 use crate::args::StackArgs;
 use crate::failure::Failure;
+use crate::logs::LogFolder;
 use crate::memory::{CachePlan, Memory};
 
 /// CPU time of an I/O where nobody says otherwise. Measured with fio 3.33 on Linux 6.18 (2 virtual CPUs of an AMD EPYC): 4 KiB
@@ -55,6 +56,8 @@ pub(crate) struct Plan {
     pub(crate) faults: Vec<String>,
     /// The cgroups of jobs and of `--tenants`, with what is set for each.
     pub(crate) tenants: TenantPlan,
+    /// Where the logs of jobs go.
+    pub(crate) log_folder: LogFolder,
     /// A command line that makes this run again.
     pub(crate) command: String,
     /// What the user should know before it runs.
@@ -66,7 +69,8 @@ impl Plan {
     pub(crate) fn new(jobs: &[PathBuf], args: &StackArgs) -> Result<Self, Failure> {
         let names: Vec<String> = jobs.iter().map(|path| path.display().to_string()).collect();
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
-        let parsed = parse_all(&mut HostSource, &names).map_err(|errors| {
+        let mut source = HostSource { include_folder: args.include_dir.clone() };
+        let parsed = parse_all(&mut source, &names).map_err(|errors| {
             let mut lines: Vec<String> = errors.iter().map(ToString::to_string).collect();
             // What is included twice is wrong twice.
             lines.dedup();
@@ -100,6 +104,7 @@ impl Plan {
         let mut plan = Self {
             warnings: jobs.warnings.iter().map(ToString::to_string).chain(tenants.warnings.iter().cloned()).collect(),
             tenants,
+            log_folder: LogFolder::new(args.log_dir.as_deref(), &jobs)?,
             jobs,
             target,
             kernel,
@@ -324,6 +329,9 @@ fn command(jobs: &str, args: &StackArgs) -> String {
         }
     }
     words.extend(args.tenants.iter().map(|path| format!("--tenants '{}'", path.display())));
+    for (name, folder) in [("--log-dir", &args.log_dir), ("--include-dir", &args.include_dir)] {
+        words.extend(folder.iter().map(|folder| format!("{name} '{}'", folder.display())));
+    }
     words.extend(args.memory.iter().map(|memory| format!("--memory {memory}")));
     words.extend(args.cache.iter().map(|cache| format!("--cache {cache}")));
     words.extend(args.set.iter().map(|set| format!("--set {set}")));

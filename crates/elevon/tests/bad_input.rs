@@ -33,6 +33,14 @@ fn bench() -> Bench {
         ("no-include.fio", "[global]\ninclude other.fio\n[a]\nrw=read\n"),
         ("loop.inc", "include loop.inc\n"),
         ("loops.fio", "[global]\ninclude loop.inc\n[a]\nrw=read\n"),
+        ("absolute-log.fio", "[a]\nrw=read\ndirect=1\nsize=1m\nwrite_bw_log=/tmp/elevon-no-such\n"),
+        ("leaving-log.fio", "[a]\nrw=read\ndirect=1\nsize=1m\nwrite_lat_log=folder/../../elevon-no-such\n"),
+        ("linked-log.fio", "[a]\nrw=read\ndirect=1\nsize=1m\nwrite_hist_log=outside/x\n"),
+        ("named-log.fio", "[../../elevon-no-such]\nrw=read\ndirect=1\nsize=1m\nwrite_iops_log\n"),
+        ("no-log-folder.fio", "[a]\nrw=read\ndirect=1\nsize=1m\nwrite_bw_log=none/x\n"),
+        ("include-passwd.fio", "[a]\ninclude /etc/passwd\nrw=read\n"),
+        ("include-up.fio", "[a]\ninclude folder/../../up.fio\nrw=read\n"),
+        ("include-link.fio", "[a]\ninclude outside/passwd\nrw=read\n"),
         ("refused.fio", "[a]\nrw=read\ndirect=1\nlatency_target=50ms\n"),
         ("wait-for-none.fio", "[a]\nrw=read\ndirect=1\nwait_for=b\n"),
         ("split-sum.fio", "[a]\nrw=randread\ndirect=1\nbssplit=4k/60:8k/70\n"),
@@ -50,6 +58,8 @@ fn bench() -> Bench {
     ] {
         bench.file(name, text);
     }
+    #[cfg(unix)]
+    std::os::unix::fs::symlink("/etc", bench.path("outside")).expect("a link");
     bench.file("binary.toml", [b'[', 255]);
     bench.file("binary.fio", [0, 159, 146, 150, b'\n', 255]);
     bench
@@ -79,6 +89,18 @@ const CASES: &[Case] = &[
     (&["run", "unaligned.fio"], &["unaligned.fio", "1000", "512"]),
     (&["run", "no-include.fio"], &["no-include.fio:2:", "other.fio"]),
     (&["run", "loops.fio"], &["loop.inc:1:", "may not include itself"]),
+    // Paths that a job file names.
+    (&["run", "absolute-log.fio"], &["absolute-log.fio:5:14: write_bw_log", "/tmp/elevon-no-such", "--log-dir"]),
+    (&["run", "leaving-log.fio"], &["leaving-log.fio:5:15: write_lat_log", "leads out", "--log-dir"]),
+    (&["run", "linked-log.fio"], &["linked-log.fio:5:16: write_hist_log", "leads out", "--log-dir"]),
+    (&["run", "named-log.fio"], &["named-log.fio:5:1: write_iops_log", "leads out", "--log-dir"]),
+    (&["run", "no-log-folder.fio"], &["no-log-folder.fio:5:14: write_bw_log", "none", "No such file"]),
+    (&["run", "absolute-log.fio", "--log-dir", "folder"], &["absolute-log.fio:5:14: write_bw_log", "leads out"]),
+    (&["run", "no-log-folder.fio", "--log-dir", "absent"], &["--log-dir absent", "No such file"]),
+    (&["run", "no-log-folder.fio", "--log-dir", "good.fio"], &["--log-dir good.fio", "not a directory"]),
+    (&["run", "include-passwd.fio"], &["include-passwd.fio:2:1: include", "/etc/passwd", "--include-dir"]),
+    (&["run", "include-up.fio"], &["include-up.fio:2:1: include", "not below .", "--include-dir"]),
+    (&["run", "include-link.fio"], &["include-link.fio:2:1: include", "not below .", "--include-dir"]),
     (&["run", "refused.fio"], &["refused.fio:4:", "latency_target", "not supported"]),
     (&["run", "wait-for-none.fio"], &["wait-for-none.fio", "wait_for", "b"]),
     (&["run", "split-sum.fio"], &["split-sum.fio:4:", "bssplit"]),
@@ -209,6 +231,41 @@ fn every_mistake_is_one_clear_line() {
         assert_eq!(bench.names(), before, "{}: something was left", args.join(" "));
     }
     assert!(wrong.is_empty(), "{wrong}");
+}
+
+/// What a job file names is opened only below the folders that the command line allows.
+#[test]
+fn logs_and_includes_are_where_the_command_line_says() {
+    let bench = Bench::new();
+    for folder in ["jobs", "shared", "logs"] {
+        fs::create_dir(bench.path(folder)).expect("a folder");
+    }
+    let job = bench.file("jobs/a.fio", "[a]\nrw=read\ndirect=1\ninclude ../shared/size.fio\nwrite_bw_log=sub/x\n");
+    bench.file("shared/size.fio", "size=1m\n");
+    let refused = bench.elevon(&["run", job]).output().expect("the command ran");
+    let stderr = String::from_utf8_lossy(&refused.stderr);
+    assert_eq!(refused.status.code(), Some(2), "{stderr}");
+    assert!(stderr.contains("jobs/a.fio:4:1: include: cannot read `jobs/../shared/size.fio`"), "{stderr}");
+    fs::create_dir(bench.path("logs/sub")).expect("a folder");
+    bench.stdout(&["run", job, "--include-dir", "shared", "--log-dir", "logs"]);
+    assert!(bench.path("logs/sub/x_bw.1.log").exists());
+    assert_eq!(bench.names(), ["jobs", "logs", "shared"]);
+}
+
+#[test]
+#[cfg(unix)]
+fn a_log_that_is_a_link_out_of_its_folder_is_not_written() {
+    let bench = Bench::new();
+    fs::create_dir(bench.path("logs")).expect("a folder");
+    let job = bench.file("a.fio", "[a]\nrw=read\ndirect=1\nsize=1m\nwrite_bw_log=x\n");
+    bench.file("precious", "kept");
+    std::os::unix::fs::symlink("../precious", bench.path("logs/x_bw.1.log")).expect("a link");
+    let output = bench.elevon(&["run", job, "--log-dir", "logs"]).output().expect("the command ran");
+    assert_eq!(output.status.code(), Some(1));
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(stderr.contains("x_bw.1.log: a symbolic link that leads out"), "{stderr}");
+    assert_eq!(fs::read(bench.path("precious")).expect("the file"), b"kept");
+    assert!(String::from_utf8_lossy(&output.stdout).contains("IOPS="), "the report is there all the same");
 }
 
 #[test]

@@ -41,12 +41,15 @@ pub(crate) struct Reader<'a> {
     pub(crate) source: &'a mut dyn JobSource,
     pub(crate) errors: Vec<Diagnostic>,
     pub(crate) warnings: Vec<Diagnostic>,
+    /// The file that the command line names, which decides what may be included.
+    pub(crate) job_file: String,
 }
 
 impl Reader<'_> {
     /// The sections of a job file and of everything it includes.
     pub(crate) fn sections(&mut self, name: &str) -> Vec<Section> {
         let mut sections = Vec::new();
+        name.clone_into(&mut self.job_file);
         let at = Span { file: name.to_owned(), line: 1, column: 1 };
         match self.source.read(name) {
             Ok(text) => self.text(name, &text, &mut sections, 0),
@@ -149,7 +152,8 @@ impl Reader<'_> {
             Some((directory, _)) if !name.starts_with('/') => format!("{directory}/{name}"),
             _ => name.to_owned(),
         };
-        match self.source.read(&path) {
+        let read = self.source.read_included(&path, &self.job_file);
+        match read {
             Ok(text) => self.text(&path, &text, sections, depth + 1),
             Err(why) => {
                 let message = format!("cannot read `{path}` ({why}); the name is relative to the including file");

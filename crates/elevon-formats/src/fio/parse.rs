@@ -84,7 +84,7 @@ pub fn parse(source: &mut dyn JobSource, name: &str) -> Result<ParsedJobs, Vec<D
 /// # Errors
 /// Everything that is wrong with them, in order.
 pub fn parse_all(source: &mut dyn JobSource, names: &[&str]) -> Result<ParsedJobs, Vec<Diagnostic>> {
-    let mut reader = Reader { source, errors: Vec::new(), warnings: Vec::new() };
+    let mut reader = Reader { source, errors: Vec::new(), warnings: Vec::new(), job_file: String::new() };
     let files: Vec<Vec<Section>> = names.iter().map(|name| reader.sections(name)).collect();
     let mut parser = Parser { errors: reader.errors, warnings: reader.warnings, jobs: Vec::new(), places: Vec::new() };
     for (index, sections) in files.iter().enumerate() {

@@ -2,6 +2,7 @@
 //! server can each give it a world of their own.
 
 use std::collections::BTreeMap;
+use std::path::{Component, Path, PathBuf};
 
 /// Numbers that `$pagesize`, `$mb_memory` and `$ncpus` stand for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,6 +22,12 @@ pub trait JobSource {
     /// # Errors
     /// Why it cannot be read, in a few words ("No such file or directory").
     fn read(&mut self, name: &str) -> Result<String, String>;
+    /// The text of a file that `include` names; `job_file` is the one that the command line names.
+    ///
+    /// # Errors
+    /// Why it cannot be read, in a few words. What lies outside of the folders that may be included
+    /// from is not opened.
+    fn read_included(&mut self, path: &str, job_file: &str) -> Result<String, String>;
     /// The environment variable `name`, for `${name}`; unset ones expand to nothing.
     fn variable(&self, name: &str) -> Option<String>;
     /// The machine, for `$pagesize` and its kin.
@@ -53,6 +60,12 @@ impl JobSource for MemorySource {
     fn read(&mut self, name: &str) -> Result<String, String> {
         self.files.get(name).cloned().ok_or_else(|| "No such file or directory".to_owned())
     }
+    fn read_included(&mut self, path: &str, job_file: &str) -> Result<String, String> {
+        if !is_below(Path::new(path), folder_of(job_file), Path::new("/")) {
+            return Err(outside(folder_of(job_file)));
+        }
+        self.read(path)
+    }
     fn variable(&self, name: &str) -> Option<String> {
         self.variables.get(name).cloned()
     }
@@ -62,16 +75,71 @@ impl JobSource for MemorySource {
 }
 
 /// The real world: files of the host and the environment of the process.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct HostSource;
+#[derive(Clone, Debug, Default)]
+pub struct HostSource {
+    /// The folder from which job files may include, besides their own.
+    pub include_folder: Option<PathBuf>,
+}
+
+/// The folder of a file, `.` for a plain name.
+fn folder_of(file: &str) -> &Path {
+    match Path::new(file).parent() {
+        Some(folder) if folder != Path::new("") => folder,
+        _ => Path::new("."),
+    }
+}
+
+/// Returns true if the text of a path does not lead out of a folder, where both start at `base`
+/// unless they are absolute. Symbolic links are not looked at.
+fn is_below(path: &Path, folder: &Path, base: &Path) -> bool {
+    plain(&base.join(path)).starts_with(plain(&base.join(folder)))
+}
+
+/// An absolute path without `.` and `..`; the folder above the root is the root.
+fn plain(path: &Path) -> PathBuf {
+    let mut out = PathBuf::new();
+    for part in path.components() {
+        match part {
+            Component::CurDir => {}
+            Component::ParentDir => {
+                out.pop();
+            }
+            _ => out.push(part),
+        }
+    }
+    out
+}
+
+fn outside(folder: &Path) -> String {
+    format!("not below {}, the job file's folder; --include-dir names another", folder.display())
+}
+
+fn words(error: &std::io::Error) -> String {
+    match error.kind() {
+        std::io::ErrorKind::NotFound => "No such file or directory".to_owned(),
+        _ => error.to_string(),
+    }
+}
 
 impl JobSource for HostSource {
     fn read(&mut self, name: &str) -> Result<String, String> {
-        let bytes = std::fs::read(name).map_err(|error| match error.kind() {
-            std::io::ErrorKind::NotFound => "No such file or directory".to_owned(),
-            _ => error.to_string(),
-        })?;
+        let bytes = std::fs::read(name).map_err(|error| words(&error))?;
         String::from_utf8(bytes).map_err(|_| "not UTF-8 text".to_owned())
+    }
+    fn read_included(&mut self, path: &str, job_file: &str) -> Result<String, String> {
+        let own = folder_of(job_file);
+        let folders: Vec<&Path> = [Some(own), self.include_folder.as_deref()].into_iter().flatten().collect();
+        let base = std::env::current_dir().map_err(|error| words(&error))?;
+        if !folders.iter().any(|folder| is_below(Path::new(path), folder, &base)) {
+            return Err(outside(own));
+        }
+        // Where a symbolic link leads decides, not its name.
+        let real = std::fs::canonicalize(path).map_err(|error| words(&error))?;
+        let real_folders = folders.iter().filter_map(|folder| std::fs::canonicalize(folder).ok());
+        if !real_folders.into_iter().any(|folder| real.starts_with(folder)) {
+            return Err(outside(own));
+        }
+        self.read(path)
     }
     fn variable(&self, name: &str) -> Option<String> {
         std::env::var(name).ok()
@@ -82,5 +150,36 @@ impl JobSource for HostSource {
         });
         let cpus = std::thread::available_parallelism().map_or(1, |count| count.get() as u64);
         Machine { page_size: 4096, memory_mb: memory_kb.unwrap_or(0u64) / 1024, cpus }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_below_a_folder_does_not_lead_out_of_it() {
+        let below = |path: &str, folder: &str| is_below(Path::new(path), Path::new(folder), Path::new("/home/me"));
+        for (path, folder) in [
+            ("a.fio", "."),
+            ("./sub/../a.fio", "."),
+            ("jobs/a", "./jobs"),
+            ("../x/a", "../x"),
+            ("/a/b", "/a"),
+            ("/home/me/a", "."),
+            ("../../opt/a", "/opt"),
+        ] {
+            assert!(below(path, folder), "{path} in {folder}");
+        }
+        for (path, folder) in [
+            ("../a.fio", "."),
+            ("/etc/passwd", "."),
+            ("jobs/../a", "jobs"),
+            ("sub/../../a", "."),
+            ("../../a", ".."),
+            ("/ab", "/a"),
+        ] {
+            assert!(!below(path, folder), "{path} in {folder}");
+        }
     }
 }

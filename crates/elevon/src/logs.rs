@@ -1,0 +1,121 @@
+//! The logs that jobs ask for (`write_bw_log=` and the like): where they go, and that a job's prefix
+//! cannot lead anywhere else.
+
+use std::io;
+use std::path::{Component, Path, PathBuf};
+
+use elevon_formats::fio::ParsedJobs;
+use elevon_formats::fio::spec::Logs;
+use elevon_workload::run;
+
+use crate::failure::Failure;
+use crate::output::NewFile;
+
+/// The folder below which all logs of a run are written: `--log-dir`, or the current one.
+#[derive(Clone, Debug)]
+pub(crate) struct LogFolder {
+    given: Option<PathBuf>,
+    /// The folder without symbolic links; `None` if no job keeps a log.
+    real: Option<PathBuf>,
+}
+
+impl LogFolder {
+    /// Checks every prefix of every job, before anything runs.
+    pub(crate) fn new(given: Option<&Path>, jobs: &ParsedJobs) -> Result<Self, Failure> {
+        let mut folder = Self { given: given.map(Path::to_owned), real: None };
+        let mut lines = Vec::new();
+        for (index, job) in jobs.jobs.iter().enumerate() {
+            for (key, prefix) in prefixes(&job.logs) {
+                if folder.real.is_none() {
+                    folder.real = Some(folder.open()?);
+                }
+                if let Err(why) = folder.check(prefix) {
+                    lines.push(jobs.diagnostic(index, key, why).to_string());
+                }
+            }
+        }
+        lines.dedup();
+        if lines.is_empty() { Ok(folder) } else { Err(Failure::Input(lines)) }
+    }
+
+    fn open(&self) -> Result<PathBuf, Failure> {
+        let path = self.path();
+        let named = |why: String| Failure::input(format!("--log-dir {}: {why}", path.display()));
+        let real = path.canonicalize().map_err(|error| named(error.to_string()))?;
+        if real.is_dir() { Ok(real) } else { Err(named("is not a directory".to_owned())) }
+    }
+
+    fn path(&self) -> &Path {
+        self.given.as_deref().unwrap_or(Path::new("."))
+    }
+
+    /// Why a prefix cannot be used.
+    fn check(&self, prefix: &str) -> Result<(), String> {
+        let is_plain =
+            Path::new(prefix).components().all(|part| matches!(part, Component::Normal(_) | Component::CurDir));
+        if !is_plain {
+            return Err(format!("`{prefix}` leads out of the folder of the logs; {RIGHT}"));
+        }
+        let name = self.path().join(format!("{prefix}_"));
+        let folder = name.parent().unwrap_or(Path::new("."));
+        let folder = if folder == Path::new("") { Path::new(".") } else { folder };
+        let real = folder.canonicalize().map_err(|error| format!("{}: {error}", folder.display()))?;
+        if self.is_below(&real) {
+            Ok(())
+        } else {
+            Err(format!("`{prefix}` leads out of the folder of the logs; {RIGHT}"))
+        }
+    }
+
+    fn is_below(&self, real: &Path) -> bool {
+        self.real.as_ref().is_some_and(|folder| real.starts_with(folder))
+    }
+
+    /// Writes the logs of all jobs under fio's names. The error is a line that names the file.
+    pub(crate) fn write(&self, outcome: &run::Outcome) -> Result<(), String> {
+        for (index, job) in outcome.jobs.iter().enumerate() {
+            let Some(logger) = &job.logs else { continue };
+            for log in &logger.logs {
+                let name = format!("{}_{}.{}.log", log.prefix, log.kind.suffix(), index + 1);
+                self.file(&name, |out| logger.write(log, out))?;
+            }
+            if let Some(prefix) = &logger.histogram_prefix {
+                let name = format!("{prefix}_clat_hist.{}.log", index + 1);
+                self.file(&name, |out| logger.write_histograms(out))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn file(&self, name: &str, write: impl FnOnce(&mut Vec<u8>) -> io::Result<()>) -> Result<(), String> {
+        let path = self.path().join(name);
+        // A symbolic link of that name is replaced only where it leads to a place in the folder.
+        if path.is_symlink() && !path.canonicalize().is_ok_and(|real| self.is_below(&real)) {
+            return Err(format!("log {}: a symbolic link that leads out of the folder of the logs", path.display()));
+        }
+        let mut text = Vec::new();
+        let said = |error: &dyn std::fmt::Display| format!("log {error}");
+        write(&mut text).map_err(|error| said(&error))?;
+        let file = NewFile::create("", &path).map_err(|error| line_of(&error));
+        file.and_then(|file| file.commit(&text).map_err(|error| line_of(&error))).map_err(|line| said(&line))
+    }
+}
+
+const RIGHT: &str = "must be a name, and --log-dir names the folder";
+
+/// A failure without the program's name before it.
+fn line_of(failure: &Failure) -> String {
+    failure.to_string().trim_end().trim_start_matches("elevon: ").to_owned()
+}
+
+/// The prefixes that a job gives, with the option that gives each.
+fn prefixes(logs: &Logs) -> impl Iterator<Item = (&'static str, &str)> {
+    [
+        ("write_bw_log", &logs.bandwidth),
+        ("write_iops_log", &logs.iops),
+        ("write_lat_log", &logs.latency),
+        ("write_hist_log", &logs.histogram),
+    ]
+    .into_iter()
+    .filter_map(|(key, prefix)| Some((key, prefix.as_deref()?)))
+}
