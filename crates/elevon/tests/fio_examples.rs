@@ -90,13 +90,9 @@ fn logs_are_written_under_fios_names() {
     assert_eq!(text.lines().count(), 32, "a line for each of 32 reads");
 }
 
-/// Whether a tool is there; says so where it is not.
-fn has(tool: &str) -> bool {
-    let found = Command::new(tool).arg("--version").output().is_ok();
-    if !found {
-        eprintln!("{tool} is not installed: what it would say of our files is not known");
-    }
-    found
+/// Whether a tool is there.
+fn has(name: &str) -> bool {
+    elevon_testkit::tool(name).is_some()
 }
 
 #[test]
@@ -132,8 +128,44 @@ fn blkparse_and_btt_read_the_trace() {
     let issues = text.lines().filter(|line| line.split_whitespace().nth(5) == Some("D")).count();
     assert_eq!(issues, 256);
     assert!(text.contains("259,0") && text.contains("[a]"), "device and task are named: {}", &text[..200]);
-    // btt follows requests that carry a whole bio only, in traces of real kernels too: so none is split here.
-    let btt = tool("btt", &["-i", "run.bin"]);
-    let row = btt.lines().find(|line| line.starts_with("D2C")).expect("a row for the time in the device");
-    assert_eq!(row.split_whitespace().last(), Some("256"));
+    assert_eq!(btt_counts(&bench, "run", "D2C"), 256);
+}
+
+/// How many times `btt` found for a row of its table, 0 without the row. `NAME.bin` is there from blkparse.
+fn btt_counts(bench: &Bench, name: &str, row: &str) -> usize {
+    let output = Command::new("btt").args(["-i", &format!("{name}.bin")]).current_dir(bench.path("")).output();
+    let text = String::from_utf8(output.expect("btt ran").stdout).expect("UTF-8");
+    let found = text.lines().find(|line| line.split_whitespace().next() == Some(row));
+    found.map_or(0, |line| line.split_whitespace().last().expect("a count").parse().expect("a number"))
+}
+
+/// How many records of an action `blkparse` finds in `NAME.blktrace.*`, which it also joins into `NAME.bin`.
+fn records(bench: &Bench, name: &str, action: &str) -> usize {
+    let args = ["-q", "-i", name, "-d", &format!("{name}.bin")];
+    let output = Command::new("blkparse").args(args).current_dir(bench.path("")).output().expect("blkparse ran");
+    let text = String::from_utf8(output.stdout).expect("UTF-8");
+    text.lines().filter(|line| line.split_whitespace().nth(5) == Some(action)).count()
+}
+
+/// btt finds a request by the sectors of its bio: of a bio that was split it counts no time in the device, in the trace of a
+/// real kernel neither. This is the limit that README.md tells of.
+#[test]
+fn btt_follows_no_split_bio_of_a_real_kernel_either() {
+    if !has("blkparse") || !has("btt") {
+        return;
+    }
+    let bench = Bench::new();
+    for cpu in ["0", "1"] {
+        let record = common::kernel_truth(&format!("blktrace-6.1/dd-none.blktrace.{cpu}"));
+        std::fs::copy(record, bench.path(&format!("real.blktrace.{cpu}"))).expect("a copy");
+    }
+    // The record has 365 requests of 205 bios; 160 splits cut 19 of the bios into 179 requests.
+    assert_eq!(["Q", "X", "D"].map(|action| records(&bench, "real", action)), [205, 160, 365]);
+    assert_eq!(btt_counts(&bench, "real", "D2C"), 186);
+    let job = bench.file("job.fio", "[a]\nrw=read\nbs=1m\ndirect=1\nsize=16m\n");
+    bench.stdout(&["run", job, "--set", "max_sectors_kb=512", "--trace", "ours.blktrace"]);
+    let [queued, split, issued] = ["Q", "X", "D"].map(|action| records(&bench, "ours", action));
+    assert_eq!(issued, queued + split, "every request is of a split bio or of a whole one");
+    assert!(split >= 16);
+    assert_eq!(btt_counts(&bench, "ours", "D2C"), queued - 16, "whole bios only: each block of 1 MiB is split");
 }

@@ -5,7 +5,8 @@
 //! everything follows from it, the page asked for and what is cached around that page; no clock and no device is asked.
 //!
 //! As in Linux 6.1; [`Rules::readahead_async_by_marker`] selects the decisions of 6.11 and later, [`Rules::readahead_ends_on_folio`]
-//! the ends of windows that 6.18 was measured to have (`crates/elevon-core/tests/readahead_trace.rs`). Cost: O(1) for a reader whose
+//! the ends of windows that 6.18 was measured to have
+//! (`tests/data/kernel-truth/traces/buffered-seqread-ext4.ftrace`, held by `windows_of_6_18_end_where_folios_do`). Cost: O(1) for a reader whose
 //! state matches, else one look at each page of a cached run of at most a window beside the page.
 
 use crate::kernel::Rules;
