@@ -15,7 +15,12 @@ pub(crate) fn job(data: &[u8]) {
             assert!(errors.iter().all(|error| error.line > 0 && error.column > 0 && !error.message.is_empty()));
         }
         Ok(first) => {
-            let plain = |job: &JobSpec| JobSpec { origin: String::new(), options: Vec::new(), ..job.clone() };
+            let plain = |job: &JobSpec| JobSpec {
+                origin: String::new(),
+                global_options: Vec::new(),
+                options: Vec::new(),
+                ..job.clone()
+            };
             let before: Vec<JobSpec> = first.jobs.iter().map(plain).collect();
             let rendered = render(&first.jobs);
             // A kept text may hold what reads as a variable the second time: `$${V}V`.

@@ -135,7 +135,8 @@ pub struct DirectionStats {
     pub bandwidth: SampleStat,
     /// IOPS, one sample each 500 ms.
     pub iops: SampleStat,
-    /// Completion latency by priority word, for jobs that use more than one.
+    /// Latency by priority word, for jobs that use more than one: completion latency, or whole latency
+    /// if the job has `lat_percentiles=1`.
     pub by_priority: alloc::vec::Vec<(crate::ioprio::IoPrio, LatencyStat)>,
 }
 extern crate alloc;

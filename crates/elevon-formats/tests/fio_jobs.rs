@@ -45,7 +45,7 @@ rate=,200m
     assert_eq!(writer.start_delay, (Nanos::from_secs(5), Nanos::from_secs(5)));
     assert_eq!(writer.block_sizes[1], BlockSizes::Split(vec![(64 << 10, 70), (1 << 20, 30)]));
     assert_eq!(writer.rate, [None, Some(200 << 20), Some(200 << 20)]);
-    assert_eq!(writer.options[0], ("ioengine".into(), "libaio".into()));
+    assert_eq!(writer.global_options[0], ("ioengine".into(), "libaio".into()));
     assert_eq!(writer.options.last().unwrap(), &("rate".into(), ",200m".into()));
     assert_eq!(parsed.warnings, []);
 }

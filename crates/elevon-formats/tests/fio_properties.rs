@@ -114,7 +114,12 @@ fn file() -> impl Strategy<Value = String> {
 
 /// What a job does, without where it came from.
 fn effect(jobs: &[JobSpec]) -> Vec<JobSpec> {
-    let strip = |job: &JobSpec| JobSpec { origin: String::new(), options: Vec::new(), ..job.clone() };
+    let strip = |job: &JobSpec| JobSpec {
+        origin: String::new(),
+        global_options: Vec::new(),
+        options: Vec::new(),
+        ..job.clone()
+    };
     jobs.iter().map(strip).collect()
 }
 

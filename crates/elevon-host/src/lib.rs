@@ -1,10 +1,11 @@
 //! Real time: files and block devices as the back end of a run, by io_uring or a pool of threads.
 //!
-//! The only crate with `unsafe`: buffers whose bytes the kernel moves, and system calls. Nothing is ever opened that the
-//! caller did not name.
+//! The only crate with `unsafe`: buffers whose bytes the kernel moves, and system calls. Nothing is
+//! opened that the caller did not name, but files of /proc and /sys that describe the machine.
 
 mod buffers;
 pub mod cpu;
+mod disk;
 pub mod file;
 mod frames;
 pub mod interrupt;
@@ -12,6 +13,7 @@ pub mod memory;
 mod threads;
 mod uring;
 
+pub use disk::disk_of;
 pub use file::{HostFile, OpenError, OpenOptions};
 
 use elevon_core::cache::Slot;

@@ -1,7 +1,8 @@
 //! JSON in fio's schema, key for key and in fio's order, and one more top-level object, `elevon`.
 //!
 //! Floats have six decimals, as fio prints them. Keys of later fio versions than 3.33 (`job_start`, `priohint`,
-//! `read_sectors` ...) are there too. `fio version` says `elevon-VERSION`: readers show that string and do not parse it.
+//! `read_sectors` ...) are there too. `fio version` says `fio-3.33-elevon-VERSION`: a reader that parses
+//! it learns whose schema this is, and a person who wrote it.
 
 mod cache;
 mod elevon;
@@ -43,16 +44,21 @@ pub fn report(run: &RunResult, options: JsonOptions) -> String {
 /// The report of a run as a JSON value.
 pub fn value(run: &RunResult, options: JsonOptions) -> Value {
     let jobs: Vec<Value> = run.jobs.iter().map(|job| job_value(run, job, options)).collect();
-    json!({
-        "fio version": concat!("elevon-", env!("CARGO_PKG_VERSION")),
+    let mut all = json!({
+        "fio version": concat!("fio-3.33-elevon-", env!("CARGO_PKG_VERSION")),
         "timestamp": run.unix_ms / 1000,
         "timestamp_ms": run.unix_ms,
         "time": date(run.unix_ms),
-        "global options": strings(&run.global_options),
-        "jobs": jobs,
-        "disk_util": [disk_util(run)],
-        "elevon": elevon::value(run, options),
-    })
+    });
+    if !run.global_options.is_empty() {
+        all["global options"] = strings(&run.global_options);
+    }
+    all["jobs"] = jobs.into();
+    if let Some(name) = &run.disk.disk {
+        all["disk_util"] = json!([disk_util(run, name)]);
+    }
+    all["elevon"] = elevon::value(run, options);
+    all
 }
 
 /// A value as text in fio's style.
@@ -117,7 +123,9 @@ fn job_value(run: &RunResult, job: &JobResult, options: JsonOptions) -> Value {
     put("error", json!(stats.error));
     put("eta", json!(0));
     put("elapsed", json!(run.elapsed.get().div_ceil(1_000_000_000)));
-    put("job options", strings(&job.options));
+    if !job.options.is_empty() {
+        put("job options", strings(&job.options));
+    }
     let group = |at: Option<usize>| summary::group_bandwidth(run, job.group, at);
     if job.unified != UnifiedReporting::Mixed {
         for (name, direction) in ["read", "write", "trim"].iter().zip(Direction::ALL) {
@@ -215,11 +223,14 @@ fn direction_value(job: &JobResult, figures: &DirectionStats, group_bandwidth: f
 }
 
 fn priority_value(job: &JobResult, prio: IoPrio, stat: &LatencyStat, options: JsonOptions) -> Value {
+    // As in fio: with lat_percentiles=1 these are whole latencies.
+    let wanted = job.latency_percentiles;
+    let (key, percentiles) = if wanted.lat { ("lat_ns", true) } else { ("clat_ns", wanted.clat) };
     json!({
         "prioclass": prio.class() as u8,
         "prio": prio.level(),
         "priohint": prio.hint(),
-        "clat_ns": latency_value(job, stat, job.latency_percentiles.clat, options),
+        key: latency_value(job, stat, percentiles, options),
     })
 }
 
@@ -248,11 +259,11 @@ fn latency(stat: &LatencyStat, percentiles: &[u32], bins: bool) -> Value {
     out
 }
 
-fn disk_util(run: &RunResult) -> Value {
+fn disk_util(run: &RunResult, name: &str) -> Value {
     let delta = DiskDelta::between(&run.disk.start, &run.disk.end);
     let f = |number: usize| delta.fields[number - 1];
     json!({
-        "name": run.disk.name,
+        "name": name,
         "read_ios": f(1),
         "write_ios": f(5),
         "read_sectors": f(3),

@@ -225,8 +225,11 @@ impl TenantResult {
 /// The device's statistics over the run.
 #[derive(Clone, Debug)]
 pub struct DiskResult {
-    /// Name to print in disk statistics: short, no path.
+    /// The device's name, short and without a path.
     pub name: String,
+    /// The disk under it, which is named in fio's disk statistics. `None` for a real file that lies on
+    /// no disk: fio has no disk statistics then.
+    pub disk: Option<String>,
     /// Its major and minor number.
     pub number: (u32, u32),
     /// Which form fills io_ticks, and so %util.

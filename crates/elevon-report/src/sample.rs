@@ -101,6 +101,7 @@ fn disk() -> DiskResult {
     };
     DiskResult {
         name: "nvme-datacenter".into(),
+        disk: Some("nvme-datacenter".into()),
         number: (259, 0),
         io_ticks: IoTicksForm::Sampled,
         start: DiskStats::default(),
@@ -178,6 +179,7 @@ pub(crate) fn empty_run() -> RunResult {
         cache: None,
         disk: DiskResult {
             name: "nvme".into(),
+            disk: Some("nvme".into()),
             number: (259, 0),
             io_ticks: IoTicksForm::Precise,
             start: DiskStats::default(),

@@ -24,13 +24,23 @@ pub(crate) struct Finished {
     pub(crate) end: Instant,
 }
 
+/// The latency that is kept for each priority of a job with `cmdprio_percentage=`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum PriorityLatency {
+    /// From the submission to the completion.
+    Completion,
+    /// From before the submission to the completion: with `lat_percentiles=1`, as in fio.
+    Whole,
+}
+
 /// Statistics and logs of one process.
 #[derive(Clone, Debug)]
 pub(crate) struct Measure {
     pub(crate) stats: JobStats,
     pub(crate) logger: Option<Box<Logger>>,
     asynchronous: bool,
-    by_priority: bool,
+    /// Which latency is kept by priority, if any.
+    by_priority: Option<PriorityLatency>,
     /// Statistics begin here (after the ramp).
     begun: bool,
     ramp_end: Instant,
@@ -41,7 +51,7 @@ pub(crate) struct Measure {
 }
 
 impl Measure {
-    pub(crate) fn new(asynchronous: bool, by_priority: bool, logger: Option<Logger>) -> Self {
+    pub(crate) fn new(asynchronous: bool, by_priority: Option<PriorityLatency>, logger: Option<Logger>) -> Self {
         Self {
             stats: JobStats::default(),
             logger: logger.map(Box::new),
@@ -116,12 +126,13 @@ impl Measure {
         }
         self.sampled[d].0 += io.len;
         self.sampled[d].1 += 1;
-        if self.by_priority {
+        if let Some(which) = self.by_priority {
+            let latency = if which == PriorityLatency::Whole { lat } else { clat };
             match stats.by_priority.iter_mut().find(|(prio, _)| *prio == io.ioprio) {
-                Some((_, stat)) => stat.add(clat),
+                Some((_, stat)) => stat.add(latency),
                 None => {
                     let mut stat = LatencyStat::default();
-                    stat.add(clat);
+                    stat.add(latency);
                     stats.by_priority.push((io.ioprio, stat));
                 }
             }

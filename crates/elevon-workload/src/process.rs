@@ -41,7 +41,7 @@ use elevon_formats::fio::spec::{JobSpec, SyncMode, VerifyMethod};
 
 use crate::chance::{Purpose, Rng};
 use crate::logs::Logger;
-use crate::measure::{Finished, Measure};
+use crate::measure::{Finished, Measure, PriorityLatency};
 use crate::pace::{Hold, Pace, Think};
 use crate::pattern::{Access, Pattern, Seeds};
 use crate::region::{Extent, directions, largest_block};
@@ -221,7 +221,8 @@ impl Process {
         assert_eq!(layouts.len(), depth, "one layout for each slot");
         let slots = layouts.iter().map(|&layout| Slot { layout, ..EMPTY_SLOT }).collect();
         let options = Options::new(spec, depth);
-        let by_priority = options.command_prio.iter().any(Option::is_some);
+        let which = if spec.lat_percentiles { PriorityLatency::Whole } else { PriorityLatency::Completion };
+        let by_priority = options.command_prio.iter().any(Option::is_some).then_some(which);
         let per_loop = extent.bytes;
         let content_seed = seeds.base(Purpose::Buffer) ^ u64::from(identity.job) << 32;
         Self {

@@ -26,7 +26,7 @@ use elevon_workload::run::{JobOutcome, Outcome};
 use elevon_workload::tenants::{Tenant, tenant_of};
 
 use crate::memory::CachePlan;
-use crate::plan::Plan;
+use crate::plan::{Plan, Target};
 
 use self::tenants::{Named, Sources};
 
@@ -68,7 +68,7 @@ pub(crate) fn of(facts: &Facts<'_>, outcome: Outcome) -> RunResult {
         seed: plan.seed,
         config: effective(facts),
         command: plan.command.clone(),
-        global_options: Vec::new(),
+        global_options: global_options(&plan.jobs.jobs),
         unix_ms,
         elapsed,
         jobs: jobs(facts, &outcome),
@@ -170,7 +170,7 @@ fn job_result(spec: &JobSpec, outcome: &Outcome, job: &JobOutcome) -> JobResult 
         pid: job.number,
         description: spec.description.clone().unwrap_or_default(),
         workload: Workload {
-            rw: option(spec, &["rw", "readwrite"]).unwrap_or_else(|| "read".to_owned()),
+            rw: option(spec, "rw").unwrap_or_else(|| "read".to_owned()),
             block_sizes: [0, 1, 2].map(|d| extremes(&spec.block_sizes[d])),
             ioengine: spec.engine.name.clone(),
             iodepth: spec.iodepth,
@@ -270,8 +270,21 @@ fn together(first: Claim, second: Claim) -> Option<Claim> {
     is_same.then_some(Claim { given, weight, ..first })
 }
 
-fn option(spec: &JobSpec, names: &[&str]) -> Option<String> {
-    spec.options.iter().rev().find(|(key, _)| names.contains(&key.as_str())).map(|(_, value)| value.clone())
+fn option(spec: &JobSpec, name: &str) -> Option<String> {
+    let all = spec.global_options.iter().chain(&spec.options);
+    all.rev().find(|(key, _)| key == name).map(|(_, value)| value.clone())
+}
+
+/// The options of the `[global]` sections, each once; of two values the one that came last.
+fn global_options(jobs: &[JobSpec]) -> Vec<(String, String)> {
+    let mut all: Vec<(String, String)> = Vec::new();
+    for (key, value) in jobs.iter().flat_map(|job| &job.global_options) {
+        match all.iter_mut().find(|(known, _)| known == key) {
+            Some(known) => known.1.clone_from(value),
+            None => all.push((key.clone(), value.clone())),
+        }
+    }
+    all
 }
 
 fn extremes(sizes: &BlockSizes) -> (Bytes, Bytes) {
@@ -309,8 +322,14 @@ fn disk(facts: &Facts<'_>, outcome: &Outcome) -> DiskResult {
         SizeCounts(counted.map(|(sectors, &count)| (sectors as u64 * 512, count)).collect())
     };
     let short = facts.device.name.split(':').next().unwrap_or_default();
+    let name = short.rsplit('/').next().unwrap_or(short).to_owned();
+    let disk = match &facts.plan.target {
+        Target::Real(path) => elevon_host::disk_of(path),
+        Target::Simulated(_) => Some(name.clone()),
+    };
     DiskResult {
-        name: short.rsplit('/').next().unwrap_or(short).to_owned(),
+        name,
+        disk,
         number: crate::trace::number_of(&facts.device.name),
         io_ticks: stack.io_ticks_form(),
         start: outcome.disk_start,

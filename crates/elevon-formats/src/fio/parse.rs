@@ -94,6 +94,7 @@ pub fn parse_all(source: &mut dyn JobSource, names: &[&str]) -> Result<ParsedJob
                 parser.options(&mut globals, section);
             } else {
                 let mut draft = globals.clone();
+                draft.spec.global_options = std::mem::take(&mut draft.spec.options);
                 draft.spec.name = section.name.clone();
                 draft.spec.origin = format!("{}:{}", section.at.file, section.at.line);
                 parser.options(&mut draft, section);
@@ -178,7 +179,7 @@ impl Parser {
             self.warn(at.diagnostic(&entry.key, note));
         }
         draft.given.push(Given { row, at });
-        draft.spec.options.push((entry.key.clone(), value.unwrap_or("1").to_owned()));
+        draft.spec.options.push((row.name.to_owned(), value.unwrap_or("1").to_owned()));
     }
 
     fn finish(&mut self, mut draft: Draft, section: &Section) {

@@ -181,7 +181,9 @@ pub struct JobSpec {
     pub cgroup: Option<String>,
     /// `cgroup_weight`: weight of that tenant, for schedulers that share by tenant.
     pub cgroup_weight: Option<u32>,
-    /// Every option as the user gave it (key, value), globals first: fio's "job options".
+    /// The options of the `[global]` sections above the job, as the user gave them (name, value).
+    pub global_options: Vec<(String, String)>,
+    /// The options of its own section, as the user gave them (name, value): fio's "job options".
     pub options: Vec<(String, String)>,
 }
 
@@ -509,6 +511,7 @@ impl JobSpec {
             logs: Logs::default(),
             cgroup: None,
             cgroup_weight: None,
+            global_options: Vec::new(),
             options: Vec::new(),
         }
     }

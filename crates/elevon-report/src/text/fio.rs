@@ -112,8 +112,10 @@ fn direction(
         latency_line(out, label, stat);
     }
     let priorities = if figures.by_priority.len() > 1 { figures.by_priority.as_slice() } else { &[] };
+    // As in fio: with lat_percentiles=1 these are whole latencies.
+    let by_priority = if job.latency_percentiles.lat { "lat" } else { "clat" };
     for (prio, stat) in priorities {
-        latency_line(out, &format!("clat prio {}", priority(*prio)), stat);
+        latency_line(out, &format!("{by_priority} prio {}", priority(*prio)), stat);
     }
     let wanted = job.latency_percentiles;
     for (on, label, stat) in
@@ -125,7 +127,7 @@ fn direction(
     }
     for (prio, stat) in priorities {
         let share = 100.0 * ratio(stat.count as f64, figures.clat.count as f64);
-        let label = format!("clat prio {} ({share:.2}% of IOs) percentiles", priority(*prio));
+        let label = format!("{by_priority} prio {} ({share:.2}% of IOs) percentiles", priority(*prio));
         percentiles(out, &label, stat, &job.percentiles);
     }
     samples(out, figures, summary::group_bandwidth(run, job.group, at));
@@ -366,14 +368,15 @@ fn group_line(out: &mut String, name: &str, figures: &[DirectionStats]) {
     );
 }
 
-/// The line of disk statistics.
+/// The line of disk statistics; none for a file that lies on no disk, as in fio.
 pub(super) fn disk(out: &mut String, run: &RunResult) {
+    let Some(name) = &run.disk.disk else { return };
     let delta = DiskDelta::between(&run.disk.start, &run.disk.end);
     let f = |number: usize| delta.fields[number - 1];
     let _ = writeln!(
         out,
         "\nDisk stats (read/write):\n  {}: ios={}/{}, merge={}/{}, ticks={}/{}, in_queue={}, util={:.2}%",
-        run.disk.name,
+        name,
         f(1),
         f(5),
         f(2),

@@ -1,0 +1,376 @@
+//! The same jobs, on the same file, run by fio 3.33 and by this command, and what both report compared: counts of I/Os and
+//! bytes by direction, depths, syncs, errors, options, and every key of the JSON with its type. `docs/fio.md` says what
+//! comes out differently; the lists here hold it to that.
+
+mod common;
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::process::Command;
+use std::thread;
+
+use common::Bench;
+use serde_json::Value;
+
+/// Bytes of the file that the jobs run on.
+const FILE: usize = 4 << 20;
+
+/// A section of a job file, and the figures that differ on purpose: the path below the job, fio's value and ours.
+struct Case {
+    name: &'static str,
+    options: &'static str,
+    /// The share of each direction, and how large blocks are, is left to chance: only totals are compared.
+    by_chance: bool,
+    differs: &'static [(&'static str, f64, f64)],
+}
+
+const fn same(name: &'static str, options: &'static str) -> Case {
+    Case { name, options, by_chance: false, differs: &[] }
+}
+
+const fn by_chance(name: &'static str, options: &'static str) -> Case {
+    Case { name, options, by_chance: true, differs: &[] }
+}
+
+const fn differs(name: &'static str, options: &'static str, differs: &'static [(&'static str, f64, f64)]) -> Case {
+    Case { name, options, by_chance: false, differs }
+}
+
+/// Jobs on one file, one after the other.
+const CASES: &[Case] = &[
+    same("read", "rw=read\nbs=4k"),
+    same("write", "rw=write\nbs=64k\nioengine=psync"),
+    same("sync-engine", "rw=write\nbs=16k\nioengine=sync\nsync=1"),
+    same("vsync", "rw=write\nbs=16k\nioengine=vsync"),
+    same("pvsync2", "rw=randwrite\nbs=16k\nioengine=pvsync2"),
+    same("mmap", "rw=randread\nbs=4k\nioengine=mmap"),
+    same("aliases", "readwrite=randread\nblocksize=8k"),
+    same("loops", "rw=write\nbs=64k\nloops=3"),
+    same("number_ios", "rw=randread\nbs=4k\nnumber_ios=100\nloops=3"),
+    same("io_size-more", "rw=read\nbs=16k\nio_size=10m"),
+    same("io_size-less", "rw=randread\nbs=16k\nio_size=1m"),
+    same("offset", "rw=read\nbs=4k\noffset=1m\nsize=2m"),
+    same("gap", "rw=read:64k\nbs=64k\nsize=1m"),
+    same("zipf", "rw=randread\nbs=4k\nrandom_distribution=zipf:1.2\nnumber_ios=500"),
+    same("clones", "rw=read\nbs=16k\nnumjobs=3"),
+    same("group", "rw=read\nbs=16k\nnumjobs=3\ngroup_reporting=1"),
+    same("libaio", "rw=randread\nbs=4k\nioengine=libaio\niodepth=16"),
+    same("io_uring", "rw=randwrite\nbs=4k\nioengine=io_uring\niodepth=16"),
+    same("posixaio", "rw=randread\nbs=16k\nioengine=posixaio\niodepth=4"),
+    same(
+        "batches",
+        "rw=randread\nbs=4k\nioengine=libaio\niodepth=16\niodepth_batch_submit=8\niodepth_batch_complete_min=8",
+    ),
+    same("verify", "rw=write\nbs=8k\nverify=crc32c"),
+    same("verify-deep", "rw=randwrite\nbs=8k\nverify=crc32c\nioengine=io_uring\niodepth=4"),
+    same(
+        "percentiles",
+        "rw=randread\nsize=1m\nslat_percentiles=1\nlat_percentiles=1\npercentile_list=50:90:99.9\ndescription=why",
+    ),
+    same("mixed-of-one", "rw=read\nbs=16k\nunified_rw_reporting=mixed"),
+    same("both-of-one", "rw=write\nbs=16k\nunified_rw_reporting=both"),
+    same("rate", "rw=read\nbs=4k\nnumber_ios=20\nrate_iops=200"),
+    same("empty", ""),
+    by_chance("mix", "rw=randrw\nrwmixread=70\nbs=4k"),
+    by_chance("mix-mixed", "rw=rw\nbs=8k\nunified_rw_reporting=mixed"),
+    by_chance("mix-both", "rw=rw\nbs=8k\nunified_rw_reporting=both"),
+    by_chance("bssplit", "rw=randread\nbssplit=4k/50:8k/50\nnorandommap=1"),
+    by_chance("prio", "rw=randread\nbs=4k\nioengine=libaio\niodepth=4\ncmdprio_percentage=50"),
+    by_chance("prio-lat", "rw=randread\nbs=4k\nioengine=libaio\niodepth=4\ncmdprio_percentage=50\nlat_percentiles=1"),
+    // Each row of these has its line in docs/fio.md.
+    differs("fsync", "rw=write\nbs=8k\nfsync=16", &[("iodepth_level/1", 106.054688, 100.0)]),
+    differs("end_fsync", "rw=write\nbs=8k\nend_fsync=1", &[("sync/total_ios", 0.0, 1.0)]),
+    differs(
+        "fdatasync",
+        "rw=write\nbs=8k\nfdatasync=16",
+        &[("sync/total_ios", 0.0, 31.0), ("read/short_ios", 31.0, 0.0), ("iodepth_level/1", 106.054688, 100.0)],
+    ),
+    differs(
+        "gap-to-the-end",
+        "rw=read:64k\nbs=64k",
+        &[
+            ("read/total_ios", 64.0, 32.0),
+            ("read/io_bytes", 4194304.0, 2097152.0),
+            ("read/io_kbytes", 4096.0, 2048.0),
+            ("read/clat_ns/N", 64.0, 32.0),
+            ("read/lat_ns/N", 64.0, 32.0),
+        ],
+    ),
+    differs(
+        "size-and-a-bit",
+        "rw=read\nbs=64k\nsize=1000k",
+        &[
+            ("read/total_ios", 16.0, 15.0),
+            ("read/io_bytes", 1048576.0, 983040.0),
+            ("read/io_kbytes", 1024.0, 960.0),
+            ("read/clat_ns/N", 16.0, 15.0),
+            ("read/lat_ns/N", 16.0, 15.0),
+        ],
+    ),
+];
+
+/// Figures that are compared to the last digit, where they are there.
+const COUNTS: [&str; 8] =
+    ["total_ios", "io_bytes", "io_kbytes", "short_ios", "drop_ios", "slat_ns/N", "clat_ns/N", "lat_ns/N"];
+
+/// fio's report and ours of one job file, with the exit statuses.
+struct Reports {
+    fio: Value,
+    ours: Value,
+    codes: (Option<i32>, Option<i32>),
+}
+
+/// Whether the fio that is installed is the one that the comparison is with.
+fn is_fio_3_33() -> bool {
+    let Some(mut fio) = elevon_testkit::tool("fio") else { return false };
+    let version = fio.arg("--version").output().expect("fio ran").stdout;
+    let version = String::from_utf8_lossy(&version).trim().to_owned();
+    if version != "fio-3.33" {
+        elevon_testkit::skip(&format!("the comparison is with fio-3.33, and this is {version}"));
+    }
+    version == "fio-3.33"
+}
+
+/// Runs a job file by both on `folder/file.img`; `$FILE` in its text is that path.
+fn run_both(folder: &Path, job: &str, format: &str) -> Reports {
+    let file = folder.join("file.img");
+    let content: Vec<u8> = (0..FILE).map(|at| (at / 7) as u8).collect();
+    let job_file = folder.join("job.fio");
+    std::fs::write(&job_file, job.replace("$FILE", &file.display().to_string())).expect("a job file");
+    let run = |command: &mut Command| {
+        std::fs::write(&file, &content).expect("a file");
+        let output = command.current_dir(folder).output().expect("the command ran");
+        let text = String::from_utf8(output.stdout).expect("UTF-8");
+        // What fio says of a failed job it says on stdout, before the JSON.
+        let json = text.find("\n{").map_or(text.as_str(), |at| &text[at..]);
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        (serde_json::from_str(json).unwrap_or_else(|error| panic!("{error}: {said}")), output.status.code())
+    };
+    let (fio, of_fio) = run(Command::new("fio").arg(format!("--output-format={format}")).arg(&job_file));
+    let mut elevon = Command::new(env!("CARGO_BIN_EXE_elevon"));
+    let (ours, of_ours) =
+        run(elevon.arg("run").arg(&job_file).arg("--device").arg(&file).args(["--output-format", format]));
+    Reports { fio, ours, codes: (of_fio, of_ours) }
+}
+
+/// The value at a path with slashes.
+fn at<'a>(value: &'a Value, path: &str) -> &'a Value {
+    path.split('/').fold(value, |value, key| &value[key])
+}
+
+/// What differs in a job's figures, one line each.
+fn differences(case: &Case, fio: &Value, ours: &Value) -> Vec<String> {
+    let mut lines = Vec::new();
+    let mut compare = |path: &str| {
+        let (theirs, here) = (at(fio, path), at(ours, path));
+        let meant = case.differs.iter().find(|(one, ..)| *one == path);
+        let is_as_meant = match meant {
+            None => theirs == here,
+            Some((_, of_fio, of_ours)) => theirs.as_f64() == Some(*of_fio) && here.as_f64() == Some(*of_ours),
+        };
+        if !is_as_meant {
+            lines.push(format!("{}: {path}: fio {theirs}, here {here}", case.name));
+        }
+    };
+    for key in ["jobname", "groupid", "error", "desc", "latency_depth", "latency_target", "latency_window"] {
+        compare(key);
+    }
+    compare("sync/total_ios");
+    compare("job options");
+    for direction in ["read", "write", "trim", "mixed"] {
+        for figure in COUNTS.iter().filter(|_| !case.by_chance) {
+            compare(&format!("{direction}/{figure}"));
+        }
+    }
+    // With blocking engines nothing but the job decides these. fio takes all that is left at the end of a job with a queue
+    // as one batch, so its completions are not ours; how many were in flight depends on the device.
+    let mut depths = vec!["iodepth_submit"];
+    if fio["latency_depth"] == 1 {
+        depths.extend(["iodepth_level", "iodepth_complete"]);
+    }
+    for level in depths {
+        for key in fio[level].as_object().expect("levels").keys() {
+            compare(&format!("{level}/{key}"));
+        }
+    }
+    for (path, ..) in case.differs {
+        compare(path);
+    }
+    lines
+}
+
+/// Of a job in which chance decides: what it moved in all.
+fn total(job: &Value, figure: &str) -> u64 {
+    let of = |direction: &str| job[direction][figure].as_u64();
+    of("mixed").unwrap_or_else(|| ["read", "write", "trim"].iter().filter_map(|d| of(d)).sum())
+}
+
+/// Every path of a report with the type of what is there. Keys that depend on the run (percentiles, bins, options) are one.
+fn types(value: &Value, path: &str, out: &mut BTreeMap<String, &'static str>) {
+    let kind = match value {
+        Value::Null => "null",
+        Value::Bool(_) => "bool",
+        Value::Number(number) if number.is_f64() => "float",
+        Value::Number(_) => "integer",
+        Value::String(_) => "string",
+        Value::Array(_) => "array",
+        Value::Object(_) => "object",
+    };
+    out.insert(path.to_owned(), kind);
+    match value {
+        Value::Object(map) => {
+            let is_free = ["/percentile", "/bins", " options"].iter().any(|end| path.ends_with(end));
+            for (key, value) in map.iter().filter(|(key, _)| *key != "elevon") {
+                types(value, &format!("{path}/{}", if is_free { "*" } else { key }), out);
+            }
+        }
+        Value::Array(items) => items.iter().for_each(|item| types(item, &format!("{path}/[]"), out)),
+        _ => {}
+    }
+}
+
+/// Keys that only we write: all of them are keys of later versions of fio.
+const ONLY_OURS: [&str; 4] = ["job_start", "priohint", "read_sectors", "write_sectors"];
+
+/// Lines for keys that one side has alone, or with another type.
+fn key_differences(reports: &Reports) -> Vec<String> {
+    let (mut fio, mut ours) = (BTreeMap::new(), BTreeMap::new());
+    types(&reports.fio, "", &mut fio);
+    types(&reports.ours, "", &mut ours);
+    let is_allowed = |path: &str| ONLY_OURS.iter().any(|key| path.ends_with(&format!("/{key}")));
+    let mut lines = Vec::new();
+    for (path, kind) in &fio {
+        match ours.get(path) {
+            None => lines.push(format!("only fio writes {path}")),
+            Some(here) if here != kind => lines.push(format!("{path}: {kind} in fio, {here} here")),
+            Some(_) => {}
+        }
+    }
+    lines.extend(
+        ours.keys()
+            .filter(|path| !fio.contains_key(*path) && !is_allowed(path))
+            .map(|path| format!("only we write {path}")),
+    );
+    lines
+}
+
+/// A folder in memory, where there is one: nothing of a disk is measured.
+fn in_memory() -> tempfile::TempDir {
+    let memory = Path::new("/dev/shm");
+    if memory.is_dir() { tempfile::tempdir_in(memory) } else { tempfile::tempdir() }.expect("a folder")
+}
+
+fn job_file(cases: &[Case]) -> String {
+    let sections = cases.iter().map(|case| format!("[{}]\n{}\n", case.name, case.options));
+    "[global]\nfilename=$FILE\nsize=4m\nstonewall=1\n".to_owned() + &sections.collect::<String>()
+}
+
+/// Compares the reports of both on some cases.
+fn compared(cases: &[Case]) -> Vec<String> {
+    let folder = in_memory();
+    let reports = run_both(folder.path(), &job_file(cases), "json+");
+    let mut lines = key_differences(&reports);
+    assert_eq!(reports.codes, (Some(0), Some(0)));
+    let jobs = |report: &Value| report["jobs"].as_array().expect("jobs").clone();
+    let (fio, ours) = (jobs(&reports.fio), jobs(&reports.ours));
+    assert_eq!(fio.len(), ours.len());
+    for (theirs, here) in fio.iter().zip(&ours) {
+        let case = cases.iter().find(|case| theirs["jobname"] == case.name).expect("a job of the file");
+        lines.extend(differences(case, theirs, here));
+        if case.by_chance {
+            // fio goes on until what was asked for is moved, and may go past it by one block.
+            let moved = (total(theirs, "io_bytes"), total(here, "io_bytes"));
+            if moved.0.abs_diff(moved.1) > 8192 {
+                lines.push(format!("{}: {} bytes by fio, {} here", case.name, moved.0, moved.1));
+            }
+            let ios = (total(theirs, "total_ios"), total(here, "total_ios"));
+            if ios.0.abs_diff(ios.1) * 10 > ios.0 {
+                lines.push(format!("{}: {} I/Os by fio, {} here", case.name, ios.0, ios.1));
+            }
+        }
+    }
+    lines
+}
+
+#[test]
+fn the_same_jobs_on_the_same_file() {
+    if !is_fio_3_33() {
+        return;
+    }
+    // Each job of a file starts when fio has noticed that the one before is over, which takes it half a second.
+    let parts: Vec<&[Case]> = CASES.chunks(CASES.len().div_ceil(4)).collect();
+    let lines = thread::scope(|scope| {
+        let runs: Vec<_> = parts.iter().map(|part| scope.spawn(|| compared(part))).collect();
+        runs.into_iter().flat_map(|run| run.join().expect("a comparison")).collect::<Vec<_>>()
+    });
+    assert_eq!(lines, [""; 0], "{}", lines.join("\n"));
+}
+
+/// The top of the report: global options, and the statistics of the disk that the file lies on, where it lies on one.
+#[test]
+fn globals_and_disks_are_where_fio_has_them() {
+    if !is_fio_3_33() {
+        return;
+    }
+    let job = "[global]\nfilename=$FILE\nblocksize=16k\nsize=1m\n[a]\nrw=read\n[b]\nrw=write\nbs=4k\n[c]\n";
+    let on_disk = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder");
+    for folder in [in_memory(), on_disk] {
+        let reports = run_both(folder.path(), job, "json");
+        assert_eq!(key_differences(&reports), [""; 0]);
+        assert_eq!(reports.ours["global options"], reports.fio["global options"]);
+        let disks = |report: &Value| -> Vec<Value> {
+            let disks = report["disk_util"].as_array();
+            disks.map(|all| all.iter().map(|disk| disk["name"].clone()).collect()).unwrap_or_default()
+        };
+        assert_eq!(disks(&reports.ours), disks(&reports.fio));
+        let version = reports.ours["fio version"].as_str().expect("a version");
+        assert!(version.starts_with("fio-3.33-elevon-"), "{version}");
+    }
+    // Without globals there is no such object.
+    let folder = in_memory();
+    let reports = run_both(folder.path(), "[a]\nfilename=$FILE\nsize=64k\n", "json");
+    assert_eq!(reports.ours["global options"], reports.fio["global options"]);
+    assert_eq!(key_differences(&reports), [""; 0]);
+    // A key without `=` is no entry of fio's; here it is one.
+    let reports = run_both(folder.path(), "[a]\nfilename=$FILE\nsize=64k\nnorandommap\n", "json");
+    let options = |report: &Value| report["jobs"][0]["job options"]["norandommap"].clone();
+    assert_eq!((options(&reports.fio), options(&reports.ours)), (Value::Null, "1".into()));
+}
+
+#[test]
+fn what_fails_fails_with_the_same_error() {
+    if !is_fio_3_33() {
+        return;
+    }
+    let jobs = "[global]\nfilename=$FILE\nsize=64k\nrw=read\nstonewall=1\n\
+                [bad]\nverify=pattern\nverify_pattern=0xff\nverify_fatal=1\n[good]\n";
+    let folder = in_memory();
+    let reports = run_both(folder.path(), jobs, "json");
+    assert_eq!(reports.codes, (Some(1), Some(1)));
+    let errors = |report: &Value| [0, 1].map(|job| report["jobs"][job]["error"].as_i64());
+    assert_eq!(errors(&reports.fio), [Some(84), Some(0)]);
+    assert_eq!(errors(&reports.ours), errors(&reports.fio));
+    // A trim of a file is refused by fio and punches a hole here.
+    let reports = run_both(folder.path(), "[a]\nfilename=$FILE\nsize=64k\nrw=trim\n", "json");
+    assert_eq!(reports.fio["jobs"][0]["error"], 25);
+    let trims = (&reports.ours["jobs"][0]["error"], &reports.ours["jobs"][0]["trim"]["total_ios"]);
+    assert_eq!(trims, (&0.into(), &16.into()));
+}
+
+/// The words of fio's text for latencies by priority.
+#[test]
+fn latencies_by_priority_have_fios_label() {
+    let bench = Bench::new();
+    let job = "[a]\nrw=randread\ndirect=1\nsize=4m\nioengine=libaio\niodepth=4\ncmdprio_percentage=50\n";
+    bench.file("clat.fio", job);
+    bench.file("lat.fio", format!("{job}lat_percentiles=1\n"));
+    let text = |job: &str| bench.stdout(&["run", job]);
+    assert!(text("clat.fio").contains("    clat prio ") && !text("clat.fio").contains("    lat prio "));
+    assert!(text("lat.fio").contains("    lat prio ") && !text("lat.fio").contains("    clat prio "));
+    let prios = |job: &str| bench.json(job, &[])["jobs"][0]["read"]["prios"].as_array().expect("two").clone();
+    // Whole latencies have the submission in them.
+    let mean = |prio: &Value, key: &str| prio[key]["mean"].as_f64().expect("a mean");
+    for (whole, completion) in prios("lat.fio").iter().zip(&prios("clat.fio")) {
+        assert!(mean(whole, "lat_ns") > mean(completion, "clat_ns"));
+    }
+}
