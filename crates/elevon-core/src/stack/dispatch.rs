@@ -28,6 +28,17 @@ enum Issue {
     },
 }
 
+/// What became of a list of requests that was sent to the driver.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Sent {
+    /// Every request went out.
+    All,
+    /// The driver refused one, and the queue was not marked for a restart: it is to run again at once, which marks it.
+    RunAgain,
+    /// The driver refused one or its tag is missing; a completion or a delayed run tries again.
+    Waits,
+}
+
 impl Stack {
     /// A request without any plug (kernels before 6.10): straight to the driver where that is allowed.
     pub(super) fn issue_unplugged<D: Driver>(&mut self, now: Instant, id: RequestId, driver: &mut D) {
@@ -141,7 +152,11 @@ impl Stack {
         if !self.queues[queue.index()].dispatch.is_empty() {
             self.queues[queue.index()].restart = true;
             let list = core::mem::take(&mut self.queues[queue.index()].dispatch);
-            return self.send(now, queue, list, true, driver) && self.has_more(queue);
+            return match self.send(now, queue, list, true, driver) {
+                Sent::All => self.has_more(queue),
+                Sent::RunAgain => true,
+                Sent::Waits => false,
+            };
         }
         let most = if self.queues[queue.index()].busy > 0 { 1 } else { self.requests_per_queue as usize };
         let mut list = core::mem::take(&mut self.pulled);
@@ -165,7 +180,12 @@ impl Stack {
             return false;
         }
         let is_own = self.config.hw_queues == 1;
-        self.send(now, queue, list, is_own, driver) && !stop && self.has_more(queue)
+        match self.send(now, queue, list, is_own, driver) {
+            Sent::All => !stop && self.has_more(queue),
+            // Also if the scheduler or the tags stopped the list: nobody else runs the queue again.
+            Sent::RunAgain => true,
+            Sent::Waits => false,
+        }
     }
 
     fn has_more(&self, queue: HwQueue) -> bool {
@@ -174,7 +194,7 @@ impl Stack {
 
     /// Sends a list to the driver until it is busy or a driver tag is missing. What is left goes to the front of the
     /// dispatch list of its own queue, in order: a scheduler for the whole device may hand one hardware queue another's
-    /// requests (`is_own` says that it did not). True where all went out, or another try is to be made at once.
+    /// requests (`is_own` says that it did not).
     fn send<D: Driver>(
         &mut self,
         now: Instant,
@@ -182,8 +202,8 @@ impl Stack {
         mut list: VecDeque<RequestId>,
         is_own: bool,
         driver: &mut D,
-    ) -> bool {
-        let (mut sent, mut at_once) = (None, false);
+    ) -> Sent {
+        let (mut sent, mut at_once, mut refused_by) = (None, false, None);
         while let Some(&id) = list.front() {
             let owner = self.requests[id].queue;
             let refused = if self.take_driver_tag(id) {
@@ -191,7 +211,12 @@ impl Stack {
                     Issue::Gone => false,
                     Issue::Busy { promised } => {
                         self.give_back_driver_tag(id);
-                        at_once = !self.wait_for_driver(now, owner, promised) && owner == queue;
+                        if !self.wait_for_driver(now, owner, promised) {
+                            at_once = owner == queue;
+                            if !at_once {
+                                self.rerun_at(owner, now);
+                            }
+                        }
                         true
                     }
                 }
@@ -202,6 +227,7 @@ impl Stack {
             };
             if refused {
                 self.update_busy(owner, true);
+                refused_by = Some(owner);
                 break;
             }
             list.pop_front();
@@ -211,13 +237,25 @@ impl Stack {
         if let (true, Some(owner)) = (all_out, sent) {
             self.update_busy(owner, false);
         }
-        self.put_back(now, queue, list, is_own);
-        all_out || at_once
+        self.put_back(now, queue, list, is_own, refused_by);
+        match (all_out, at_once) {
+            (true, _) => Sent::All,
+            (false, true) => Sent::RunAgain,
+            (false, false) => Sent::Waits,
+        }
     }
 
-    /// What did not go out, to the front of the dispatch lists. A list of the queue's own goes back whole, so that a busy
-    /// driver costs O(1) however many wait for it.
-    fn put_back(&mut self, now: Instant, queue: HwQueue, mut list: VecDeque<RequestId>, is_own: bool) {
+    /// Puts what did not go out to the front of the dispatch lists. A list of the queue's own goes back whole, so that a busy
+    /// driver costs O(1) however many wait for it. When the queue that was refused (`refused_by`) runs again is known already; every
+    /// other that is given something runs again at once, as if each queue's part of the list had been sent for itself.
+    fn put_back(
+        &mut self,
+        now: Instant,
+        queue: HwQueue,
+        mut list: VecDeque<RequestId>,
+        is_own: bool,
+        refused_by: Option<HwQueue>,
+    ) {
         if is_own && !list.is_empty() {
             let entry = &mut self.queues[queue.index()];
             list.append(&mut entry.dispatch);
@@ -227,7 +265,7 @@ impl Stack {
         while let Some(id) = list.pop_back() {
             let owner = self.requests[id].queue;
             self.queues[owner.index()].dispatch.push_front(id);
-            if owner != queue {
+            if refused_by != Some(owner) {
                 self.rerun_at(owner, now);
             }
         }

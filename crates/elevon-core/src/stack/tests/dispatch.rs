@@ -78,3 +78,37 @@ fn a_flush_goes_before_what_else_waits_for_the_driver() {
     rig.stack.handle_timers(rig.now, &mut rig.driver);
     assert_eq!(rig.driver.issued.iter().map(|c| c.op).collect::<Vec<_>>(), [Op::Flush, Op::Write]);
 }
+
+/// The list that a run pulls ends where driver tags end; a refusal before that end still has the queue run again.
+#[test]
+fn a_refusal_in_a_list_that_ran_out_of_tags_is_tried_again() {
+    let mut rig = Rig::new(StackConfig { queue_depth: 2, ..with_scheduler(Kernel::V6_18) });
+    rig.driver.room = Some(1);
+    rig.batch(&[(0, 8), (1000, 8), (2000, 8), (3000, 8)]);
+    assert_eq!(rig.issued(), ["0+8"]);
+    assert_eq!(rig.stack.next_timer(), Some(Instant::ZERO + Nanos::from_millis(3)));
+    rig.driver.room = None;
+    rig.complete_all();
+    assert_eq!(rig.done().len(), 4);
+}
+
+/// A scheduler for the whole device gives a hardware queue requests of another as well. If the other's is refused, the queue's own
+/// behind it go on.
+#[test]
+fn what_waits_behind_a_refused_request_of_another_queue_goes_on() {
+    let mut rig = Rig::new(StackConfig { hw_queues: 2, cpus: 2, ..with_scheduler(Kernel::V6_18) });
+    rig.driver.room = Some(0);
+    rig.submit(Op::Read, Flags::NONE, 0, 8);
+    rig.submit(Op::Read, Flags::NONE, 1000, 8);
+    let other = Io { task: TaskId(1), ..rig.io(Op::Read, Flags::NONE, 2000, 8) };
+    rig.stack.submit(rig.now, other, &mut rig.driver);
+    assert_eq!(rig.stack.queues[1].dispatch.len(), 1, "pulled with the other queue's, and put back");
+    rig.driver.room = None;
+    rig.now = rig.stack.next_timer().expect("a queue to run");
+    rig.stack.handle_timers(rig.now, &mut rig.driver);
+    assert_eq!(rig.issued(), ["2000+8"], "at once: only the other queue waits for the driver");
+    rig.now = rig.stack.next_timer().expect("the other queue");
+    rig.stack.handle_timers(rig.now, &mut rig.driver);
+    rig.complete_all();
+    assert_eq!(rig.done().len(), 3);
+}
