@@ -445,15 +445,20 @@ impl Shadow {
     /// The device answers.
     pub(super) fn on_completion(&mut self, completion: &Completion) {
         self.clock += 1;
-        let Some((command, pieces, carries)) = self.carried.remove(&completion.request.0) else { return };
-        if !completion.status.is_ok() || completion.bytes < command.bytes {
-            return carries.into_iter().for_each(|(sector, _)| self.loosen(sector));
+        let Some((command, mut pieces, carries)) = self.carried.remove(&completion.request.0) else { return };
+        let is_whole = completion.status.is_ok() && completion.bytes >= command.bytes;
+        if !is_whole {
+            // What comes before the place of an error has moved: bios that lie in it wholly end well.
+            pieces = first_bytes(&pieces, completion.bytes.get());
         }
         for piece in &pieces {
             let is_missed = self.spoils(Sabotage::MissPiece);
             if let Some(bio) = self.bios.get_mut(&(piece.task.0, piece.token)) {
                 bio.moved += if is_missed { 0 } else { piece.len };
             }
+        }
+        if !is_whole && command.op != Op::Read {
+            return carries.into_iter().for_each(|(sector, _)| self.loosen(sector));
         }
         if !self.has_bytes {
             return;
@@ -671,6 +676,10 @@ impl Shadow {
             self.accuse("errors", format!("{task:?}: {doing:?} ended with {status:?}, and nothing had failed"));
             return;
         }
+        if asks && doing.op == Op::Write && doing.moved < doing.place.len {
+            // It failed while it was copied (a page could not be read): it has not asked for write errors yet.
+            return;
+        }
         // Told of what had failed when it began; of what failed meanwhile perhaps.
         user.unsure = user.untold.is_some_and(|(_, last)| last >= doing.begun) || !asks && user.untold.is_some();
         user.untold = user.untold.filter(|_| user.unsure);
@@ -702,6 +711,17 @@ fn region_end(region: Region) -> u64 {
 
 fn sectors(place: Region) -> std::ops::Range<u64> {
     place.start / SECTOR_SIZE..region_end(place)
+}
+
+/// The pieces that make up the first `bytes` of a command; the last may be a part of one.
+fn first_bytes(pieces: &[Piece], bytes: u64) -> Vec<Piece> {
+    let mut left = bytes;
+    let mut cut = |piece: &Piece| {
+        let len = piece.len.min(left);
+        left -= len;
+        (len > 0).then_some(Piece { len, ..*piece })
+    };
+    pieces.iter().filter_map(&mut cut).collect()
 }
 
 fn sectors_of(piece: &Piece) -> std::ops::Range<u64> {

@@ -374,15 +374,21 @@ impl Checker for Ledger {
 
 /// The device does not idle while something waits that no tenant's rule holds: without a scheduler, and with mq-deadline where all
 /// I/O is of one class, as long as nothing is wrong with the device and nobody turns its knobs. (A kernel's mq-deadline that keeps
-/// a class back for a more urgent one is asked again some milliseconds after that one is done.)
+/// a class back for a more urgent one is asked again some milliseconds after that one is done.) Nor does it count as idling when a
+/// hardware queue that the device refused waits for its delayed run: completions on another queue do not run it, in a kernel either.
 #[derive(Default)]
 pub(super) struct Conservation {
     in_device: usize,
     /// Who gathers requests in a plug while its CPU is at work, with the first of them. Not every kernel says when a plug ends;
     /// its first request then goes on.
     plugs: BTreeMap<TaskId, Sector>,
+    /// When the device last refused a request.
+    refused: Option<Instant>,
     last: Option<(Instant, usize, u64, usize)>,
 }
+
+/// How long a hardware queue waits before it is run again after the device has refused a request.
+const RERUN_DELAY: Nanos = Nanos::from_millis(3);
 
 impl Checker for Conservation {
     fn on_command(&mut self, _: &World, _: &Issued) -> Verdict {
@@ -409,6 +415,7 @@ impl Checker for Conservation {
                 self.plugs.remove(&event.task);
             }
             EventKind::Insert | EventKind::Issue => self.plugs.retain(|_, first| *first != event.sector),
+            EventKind::Requeue => self.refused = Some(event.time),
             _ => {}
         }
         Ok(())
@@ -419,7 +426,8 @@ impl Checker for Conservation {
             return Ok(());
         }
         if let Some((at, calls, requests, held)) = self.last.take().filter(|last| last.0 < seen.now) {
-            let idles = calls > 0 && (held == 0 || requests > 0);
+            let is_delayed = self.refused.is_some_and(|at| seen.now <= at + RERUN_DELAY);
+            let idles = calls > 0 && (held == 0 || requests > 0) && !is_delayed;
             ensure(!idles, || {
                 format!("the device idles from {at:?} on; {calls} I/Os, {requests} requests, {held} held")
             })?;
