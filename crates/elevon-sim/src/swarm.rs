@@ -11,6 +11,7 @@
 
 mod cache;
 mod checkers;
+mod hash;
 mod plan;
 mod shadow;
 mod tenants;
@@ -62,7 +63,7 @@ use tenants::Seen;
 /// What a run without a violation came to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Summary {
-    /// Hash of every event and completion.
+    /// Hash of every event and completion; the same with every compiler, so that it can be stored.
     pub hash: u64,
     /// Events.
     pub events: u64,
@@ -348,12 +349,13 @@ fn run_phase(
     *settings = std::mem::take(&mut jobs.settings);
     stack.self_check();
     let mut checks = checks.borrow_mut();
-    checks.on_idle();
     // A timeout shorter than the device's own time is a fault, too.
     let healthy = phase == 1 || (plan.faults.is_empty() && plan.power_cut.is_none());
     let clean = healthy && stack.counters().timeouts == timeouts;
     let queued = plan.cache.is_none().then_some(queued);
+    // First: where a run hangs, nothing that must hold at its end does.
     checks.note("progress", progress(&outcome, clean, queued, stack.ios_in_flight()));
+    checks.on_idle();
 }
 
 /// Who uses the cache, by task.

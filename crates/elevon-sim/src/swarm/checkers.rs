@@ -11,7 +11,6 @@ mod tenants;
 pub(super) use events::name;
 
 use std::collections::{BTreeMap, VecDeque};
-use std::hash::{DefaultHasher, Hash, Hasher};
 
 use elevon_core::account::DiskStats;
 use elevon_core::activity::Activity;
@@ -28,6 +27,7 @@ use elevon_core::units::{Instant, Nanos, SECTOR_SIZE, TaskId, TenantId};
 use elevon_formats::fio::JobSpec;
 
 use super::cache::SeenCache;
+use super::hash::StableHash;
 use super::shadow::Shadow;
 use super::tenants::Seen;
 
@@ -157,7 +157,7 @@ pub(super) struct Checks {
     list: Vec<(&'static str, Box<dyn Checker>)>,
     /// Commands whose Issue event has not been seen yet.
     unseen: VecDeque<Issued>,
-    hash: DefaultHasher,
+    hash: StableHash,
     pub(super) violation: Option<Violation>,
     pub(super) events: u64,
     /// What the run was told last.
@@ -197,12 +197,11 @@ impl Checks {
             ("ends", Box::<cache::Ends>::default()),
         ];
         let list = list.into_iter().filter(|(name, _)| only.is_none_or(|only| only == *name)).collect();
-        let hash = DefaultHasher::new();
         Self {
             world,
             list,
             unseen: VecDeque::new(),
-            hash,
+            hash: StableHash::default(),
             violation: None,
             events: 0,
             now: Instant::ZERO,
@@ -222,16 +221,14 @@ impl Checks {
         let shadow = self.shadow.as_mut()?;
         let told = tell(shadow);
         for (property, message) in std::mem::take(&mut shadow.wrong) {
-            if self.only.as_ref().is_none_or(|only| only == property) {
-                self.note(property, Err(message));
-            }
+            self.note(property, Err(message));
         }
         Some(told)
     }
 
     pub(super) fn on_io(&mut self, io: &Io, frames: &[Slot]) {
         let key = (io.task.0, io.token);
-        (key, io.sector, io.bytes, io.ioprio).hash(&mut self.hash);
+        self.hash.numbers(&[key.0.into(), key.1, io.sector.get(), io.bytes.get(), io.ioprio.bits().into()]);
         if !frames.is_empty() {
             self.world.layouts.insert(key, Layout::from_pages(frames.iter().map(|slot| u64::from(slot.0))));
             self.world.bios.insert(key, io.ioprio);
@@ -241,7 +238,7 @@ impl Checks {
     }
 
     pub(super) fn on_io_over(&mut self, task: TaskId, token: u64, status: Status) {
-        (task, token, status).hash(&mut self.hash);
+        self.hash.numbers(&[task.0.into(), token, status as u64]);
         self.shadow(|shadow| shadow.on_io_over(task, token, status, None));
     }
 
@@ -249,8 +246,11 @@ impl Checks {
         self.each(|checker, world| checker.on_cache(world, seen));
     }
 
-    /// Notes the first violation.
+    /// Notes the first violation of a property that is looked at.
     pub(super) fn note(&mut self, checker: &'static str, verdict: Verdict) {
+        if self.only.as_ref().is_some_and(|only| only != checker) {
+            return;
+        }
         if let (Err(message), None) = (verdict, &self.violation) {
             let events = self.history.iter().copied().collect();
             self.violation = Some(Violation { checker, message, events });
@@ -274,7 +274,7 @@ impl Checks {
     }
 
     pub(super) fn on_completion(&mut self, completion: &Completion) {
-        (completion.request, completion.status, completion.bytes).hash(&mut self.hash);
+        self.hash.numbers(&[completion.request.0.into(), completion.status as u64, completion.bytes.get()]);
         self.each(|checker, world| checker.on_completion(world, completion));
         self.shadow(|shadow| shadow.on_completion(completion));
     }
@@ -291,8 +291,10 @@ impl Checks {
         }
         self.history.push_back(*event);
         let Event { time, kind, task, cpu, op, flags, ioprio, sector, sectors, queue, tag } = *event;
-        (std::mem::discriminant(&kind), time, task, cpu, op).hash(&mut self.hash);
-        (flags.bits(), ioprio, sector, sectors, queue, tag).hash(&mut self.hash);
+        self.hash.bytes(name(&kind).as_bytes());
+        let tag = tag.map_or(u64::MAX, |tag| tag.0.into());
+        self.hash.numbers(&[time.get(), task.0.into(), cpu.into(), op as u64, flags.bits().into()]);
+        self.hash.numbers(&[ioprio.bits().into(), sector.get(), sectors.into(), queue.0.into(), tag]);
         if kind == EventKind::BioQueue && op.has_data() {
             self.world.largest_bio = self.world.largest_bio.max(u64::from(sectors) * SECTOR_SIZE);
         }
@@ -315,7 +317,7 @@ impl Checks {
 
     /// The hash of all completions and events so far.
     pub(super) fn hash(&self) -> u64 {
-        self.hash.finish()
+        self.hash.get()
     }
 }
 
