@@ -1,79 +1,238 @@
-//! The swarm, for as long as one likes: `elevon-swarm --seconds 60 [--seed N]`.
+//! The swarm on every core: a range of random seeds, each a whole run with everything that must hold.
 //!
-//! Runs seed after seed from `--from` on (default 0) until the time is over or one fails; `--seed N` runs one and prints all
-//! its choices. Exit code 0: no violation; 1: a violation, with the seed and every choice it made; 2: bad arguments.
+//! What goes to stdout depends on the seeds alone, never on threads or time; progress goes to stderr.
 
+use std::collections::BTreeMap;
+use std::io::IsTerminal;
 use std::process::ExitCode;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use elevon_sim::swarm::{Plan, check_seed};
+use clap::{ArgGroup, Parser};
+use elevon_sim::swarm::{Plan, Summary, Violation, check_seed, run_plan};
 
+const AFTER: &str = "\
+Each random seed draws a device with faults, limits, a kernel version, a scheduler, tenants, a page
+cache and jobs, runs them in virtual time, and holds the run against some thirty checkers. The same
+seed gives the same run, which is itself checked by running every seed twice.
+
+Examples:
+  elevon-swarm --seconds 600               look for a failure, ten minutes long, on every core
+  elevon-swarm --to 20000 --keep-going     seeds 0 to 19999; lists every failure by its kind
+  elevon-swarm --seed 335                  one seed with all its choices, and its last events if it fails
+  elevon-swarm --count 50 --hashes         what each of the seeds 0 to 49 did, as a hash to compare
+
+Exit code: 0 if nothing was violated, 1 if something was, 2 for bad arguments.";
+
+/// Runs random seeds of the swarm and reports those that break something that must hold.
+#[derive(Parser, Debug)]
+#[command(name = "elevon-swarm", version, after_help = AFTER)]
+#[command(group = ArgGroup::new("end").args(["count", "to"]))]
 struct Options {
-    seconds: u64,
-    from: u64,
+    /// Runs this random seed alone and prints every choice that it made.
+    #[arg(long, value_name = "SEED", conflicts_with_all = ["from", "end", "seconds", "jobs", "keep_going", "hashes"])]
     seed: Option<u64>,
+    /// First random seed.
+    #[arg(long, value_name = "SEED", default_value_t = 0)]
+    from: u64,
+    /// How many random seeds.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    count: Option<u64>,
+    /// The random seed to stop before: `--from 100 --to 200` runs 100 to 199.
+    #[arg(long, value_name = "SEED")]
+    to: Option<u64>,
+    /// Begins no further seed after so many seconds [default: 60 if neither --count nor --to is given].
+    #[arg(long, value_name = "S")]
+    seconds: Option<u64>,
+    /// Threads; a seed runs on one [default: one for each CPU].
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1024))]
+    jobs: Option<u64>,
+    /// Goes on after a failure, and ends with a list of all by kind.
+    #[arg(long)]
+    keep_going: bool,
+    /// Runs each seed once instead of twice: nearly twice the seeds, without the check that both runs are the same.
+    #[arg(long)]
+    once: bool,
+    /// Prints the hash of each seed's events and completions, one a line.
+    #[arg(long)]
+    hashes: bool,
 }
 
-fn options() -> Result<Options, String> {
-    let mut options = Options { seconds: 60, from: 0, seed: None };
-    let mut args = std::env::args().skip(1);
-    while let Some(key) = args.next() {
-        let mut number = || {
-            let value = args.next().unwrap_or_default();
-            value.parse::<u64>().map_err(|_| format!("{key} {value}: expected a whole number"))
-        };
-        match key.as_str() {
-            "--seconds" => options.seconds = number()?,
-            "--from" => options.from = number()?,
-            "--seed" => options.seed = Some(number()?),
-            _ => return Err(format!("{key}: unknown; use [--seconds N] [--from SEED] or --seed N")),
+impl Options {
+    /// The seed to stop before.
+    fn end(&self) -> Result<u64, String> {
+        let end = self.to.unwrap_or(self.count.map_or(u64::MAX, |count| self.from.saturating_add(count)));
+        if end <= self.from {
+            return Err(format!("--to {end}: expected a seed after --from {}", self.from));
         }
+        Ok(end)
     }
-    Ok(options)
+
+    fn seconds(&self) -> Option<u64> {
+        let is_endless = self.to.is_none() && self.count.is_none();
+        self.seconds.or(is_endless.then_some(60))
+    }
+
+    fn check(&self, seed: u64) -> Result<Summary, Violation> {
+        if self.once { run_plan(&Plan::new(seed)) } else { check_seed(seed) }
+    }
 }
 
-fn run_one(seed: u64) -> Result<(u64, u64), ExitCode> {
-    match check_seed(seed) {
-        Ok(summary) => Ok((summary.events, summary.faults)),
-        Err(violation) => {
-            for event in &violation.events {
-                println!("    {event:?}");
+/// What all threads share.
+struct Swarm<'a> {
+    options: &'a Options,
+    started: Instant,
+    /// The seed to be run next.
+    next: AtomicU64,
+    /// The seed to stop before; a failure brings it forward unless the run is to go on.
+    end: AtomicU64,
+    done: AtomicU64,
+    results: Mutex<BTreeMap<u64, Result<Summary, Violation>>>,
+}
+
+impl Swarm<'_> {
+    fn is_over(&self) -> bool {
+        self.options.seconds().is_some_and(|seconds| self.started.elapsed() >= Duration::from_secs(seconds))
+    }
+
+    /// Runs seeds until there are no more. Seeds are handed out in order, and each that was is run to its end, so that
+    /// what has been run is a range without a gap, and the first failure is the same whatever the threads do.
+    fn work(&self) {
+        while !self.is_over() {
+            let seed = self.next.fetch_add(1, Ordering::Relaxed);
+            if seed >= self.end.load(Ordering::Relaxed) {
+                return;
             }
-            println!("{}\nseed {seed}: {}: {}", Plan::new(seed), violation.checker, violation.message);
-            println!("replay it with: cargo run --release -p elevon-sim --bin elevon-swarm -- --seed {seed}");
-            Err(ExitCode::from(1))
+            let result = self.options.check(seed);
+            if let Err(violation) = &result {
+                eprintln!("seed {seed}: {}", violation.checker);
+                if !self.options.keep_going {
+                    self.end.fetch_min(seed + 1, Ordering::Relaxed);
+                }
+            }
+            self.done.fetch_add(1, Ordering::Relaxed);
+            self.results.lock().expect("no thread panics with the lock").insert(seed, result);
         }
     }
+
+    fn rate(&self) -> f64 {
+        self.done.load(Ordering::Relaxed) as f64 / self.started.elapsed().as_secs_f64().max(1e-9)
+    }
+
+    /// Writes progress to stderr until `is_finished`: each second on a terminal, else each ten.
+    fn tell(&self, is_finished: impl Fn() -> bool) {
+        let is_terminal = std::io::stderr().is_terminal();
+        let every = Duration::from_secs(if is_terminal { 1 } else { 10 });
+        let mut last = Instant::now();
+        while !is_finished() {
+            std::thread::sleep(Duration::from_millis(20));
+            if last.elapsed() >= every {
+                last = Instant::now();
+                let done = self.done.load(Ordering::Relaxed);
+                let (start, end) = if is_terminal { ("\r\x1b[K", "") } else { ("", "\n") };
+                eprint!("{start}{done} seeds from {} on, {:.1} a second{end}", self.options.from, self.rate());
+            }
+        }
+        if is_terminal {
+            eprint!("\r\x1b[K");
+        }
+    }
+}
+
+fn print_violation(seed: u64, violation: &Violation) {
+    for event in &violation.events {
+        println!("    {event:?}");
+    }
+    println!("{}\nseed {seed}: {}: {}", Plan::new(seed), violation.checker, violation.message);
+    println!("replay it with: cargo run --release -p elevon-sim --bin elevon-swarm -- --seed {seed}");
+}
+
+/// A message that fits on a line of a list.
+fn short(message: &str) -> String {
+    let line = message.lines().next().unwrap_or("");
+    if line.chars().count() <= 160 { line.to_owned() } else { line.chars().take(157).chain("...".chars()).collect() }
+}
+
+fn run_one(options: &Options, seed: u64) -> ExitCode {
+    print!("{}", Plan::new(seed));
+    match options.check(seed) {
+        Ok(Summary { hash, events, faults, .. }) => {
+            println!("no violation; {events} events, {faults} faults, hash {hash:016x}");
+            ExitCode::SUCCESS
+        }
+        Err(violation) => {
+            print_violation(seed, &violation);
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Prints what became of the seeds before `end`, in their order.
+fn report(options: &Options, results: &BTreeMap<u64, Result<Summary, Violation>>) -> ExitCode {
+    if options.hashes {
+        for (seed, result) in results {
+            match result {
+                Ok(summary) => println!("{seed} {:016x}", summary.hash),
+                Err(violation) => println!("{seed} {}", violation.checker),
+            }
+        }
+    }
+    let failed: Vec<_> = results.iter().filter_map(|(seed, result)| Some((*seed, result.as_ref().err()?))).collect();
+    let fine = results.values().flatten();
+    let (events, faults) = fine.fold((0, 0), |(events, faults), s| (events + s.events, faults + s.faults));
+    let from = options.from;
+    let seeds = format!("{} seeds from {from} on; {events} events, {faults} faults", results.len());
+    let Some(&(first, violation)) = failed.first() else {
+        println!("no violation in {seeds}");
+        return ExitCode::SUCCESS;
+    };
+    if !options.keep_going {
+        print_violation(first, violation);
+        return ExitCode::FAILURE;
+    }
+    let mut kinds: BTreeMap<&str, Vec<u64>> = BTreeMap::new();
+    for &(seed, violation) in &failed {
+        println!("seed {seed}: {}: {}", violation.checker, short(&violation.message));
+        kinds.entry(violation.checker).or_default().push(seed);
+    }
+    for (kind, seeds) in kinds {
+        let list: Vec<String> = seeds.iter().map(u64::to_string).collect();
+        println!("{kind}: {} ({})", seeds.len(), list.join(", "));
+    }
+    println!("{} of {seeds}: failed", failed.len());
+    ExitCode::FAILURE
 }
 
 fn main() -> ExitCode {
-    let options = match options() {
-        Ok(options) => options,
+    let options = Options::parse();
+    if let Some(seed) = options.seed {
+        return run_one(&options, seed);
+    }
+    let end = match options.end() {
+        Ok(end) => end,
         Err(message) => {
-            eprintln!("{message}");
+            eprintln!("error: {message}");
             return ExitCode::from(2);
         }
     };
-    if let Some(seed) = options.seed {
-        print!("{}", Plan::new(seed));
-        return match run_one(seed) {
-            Ok((events, faults)) => {
-                println!("no violation; {events} events, {faults} faults");
-                ExitCode::SUCCESS
-            }
-            Err(code) => code,
-        };
-    }
-    let started = Instant::now();
-    let (mut seed, mut events, mut faults) = (options.from, 0, 0);
-    while started.elapsed() < Duration::from_secs(options.seconds) {
-        match run_one(seed) {
-            Ok((more_events, more_faults)) => (events, faults) = (events + more_events, faults + more_faults),
-            Err(code) => return code,
-        }
-        seed += 1;
-    }
-    let seeds = seed - options.from;
-    println!("no violation in {seeds} seeds from {} on; {events} events, {faults} faults", options.from);
-    ExitCode::SUCCESS
+    let cpus = std::thread::available_parallelism().map_or(1, |cpus| cpus.get() as u64);
+    let jobs = options.jobs.unwrap_or(cpus);
+    let swarm = Swarm {
+        options: &options,
+        started: Instant::now(),
+        next: AtomicU64::new(options.from),
+        end: AtomicU64::new(end),
+        done: AtomicU64::new(0),
+        results: Mutex::default(),
+    };
+    std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..jobs).map(|_| scope.spawn(|| swarm.work())).collect();
+        swarm.tell(|| threads.iter().all(std::thread::ScopedJoinHandle::is_finished));
+    });
+    eprintln!("{:.1} seeds a second on {jobs} threads", swarm.rate());
+    let mut results = swarm.results.into_inner().expect("no thread panics with the lock");
+    // Seeds after the first failure were under way with it, or not, as threads went.
+    results.retain(|seed, _| *seed < swarm.end.load(Ordering::Relaxed));
+    report(&options, &results)
 }
