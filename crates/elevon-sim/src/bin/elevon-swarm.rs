@@ -230,7 +230,7 @@ fn main() -> ExitCode {
         let threads: Vec<_> = (0..jobs).map(|_| scope.spawn(|| swarm.work())).collect();
         swarm.tell(|| threads.iter().all(std::thread::ScopedJoinHandle::is_finished));
     });
-    eprintln!("{:.1} seeds a second on {jobs} threads", swarm.rate());
+    eprintln!("{:.1} seeds a second with --jobs {jobs}", swarm.rate());
     let mut results = swarm.results.into_inner().expect("no thread panics with the lock");
     // Seeds after the first failure were under way with it, or not, as threads went.
     results.retain(|seed, _| *seed < swarm.end.load(Ordering::Relaxed));
