@@ -134,6 +134,9 @@ impl Feedback {
 
 #[cfg(test)]
 mod tests {
+    //! Worked examples of `block/kyber-iosched.c`: `add_latency_sample`, `calculate_percentile`,
+    //! `kyber_resize_domain`, `kyber_timer_fn`.
+
     use super::super::tokens::Tokens;
     use super::*;
 
@@ -155,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn g82_buckets_of_read_latencies() {
+    fn buckets_of_read_latencies() {
         for (latency, expected) in [(0, 0), (1, 0), (500000, 0), (500001, 1), (2000000, 3), (2000001, 4), (10000000, 7)]
         {
             assert_eq!(bucket(Nanos::new(latency), TARGETS[READ]), expected, "{latency} ns");
@@ -172,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn g83_percentile_of_500() {
+    fn percentile_of_500() {
         for (early, expected) in [(450, 0), (449, 7)] {
             let mut histogram = Histogram([early, 0, 0, 0, 0, 0, 0, 500 - early]);
             let mut timeout = None;
@@ -216,21 +219,21 @@ mod tests {
     }
 
     #[test]
-    fn g84_congested() {
+    fn depth_of_a_congested_domain() {
         for (total, depth) in [(2, 192), (0, 64), (5, 256)] {
             assert_eq!(depth_after(READ, 256, 4, total), depth);
         }
     }
 
     #[test]
-    fn g85_not_congested() {
+    fn depth_where_nothing_is_congested() {
         for (total, depth) in [(4, 80), (2, 64), (7, 128)] {
             assert_eq!(depth_after(WRITE, 64, 3, total), depth);
         }
     }
 
     #[test]
-    fn g86_the_remembered_percentile_serves_once() {
+    fn the_remembered_percentile_serves_once() {
         let mut feedback = Feedback::new(TARGETS);
         feedback.samples(WRITE, 500, 0, 1);
         assert_eq!(feedback.evaluate(0, HZ), [None; 3], "early and not congested");
@@ -241,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn g87_a_depth_of_one() {
+    fn a_depth_is_never_below_one() {
         for total in 0..4 {
             assert_eq!(depth_after(READ, 1, 7, total), 1);
         }
@@ -249,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn g88_few_samples_wait_for_a_second() {
+    fn few_samples_wait_for_a_second() {
         let mut feedback = Feedback::new(TARGETS);
         let mut left = 499;
         for tick in (100..=1000).step_by(100) {

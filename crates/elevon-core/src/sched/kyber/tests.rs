@@ -1,3 +1,5 @@
+//! Worked examples of `block/kyber-iosched.c`: `kyber_dispatch_request`, `kyber_dispatch_cur_domain`.
+
 use super::*;
 use crate::ioprio::PrioClass;
 use crate::kernel::Kernel;
@@ -17,7 +19,7 @@ fn insert(bed: &mut Bed<Kyber>, op: Op, queue: u16, cpu: u16, sector: u64) -> Re
 }
 
 #[test]
-fn g89_domains_take_turns() {
+fn domains_take_turns() {
     let mut bed = bed(1, 1);
     for (op, count) in [(Op::Read, 20), (Op::Write, 20), (Op::Discard, 3), (Op::WriteZeroes, 3)] {
         for n in 0..count {
@@ -35,7 +37,7 @@ fn g89_domains_take_turns() {
 }
 
 #[test]
-fn g90_a_domain_without_tokens_waits() {
+fn a_domain_without_tokens_waits() {
     let mut bed = bed(1, 1);
     bed.scheduler.pools[0].tokens.set_depth(2);
     let reads = [1, 2, 3].map(|sector| bed.read(sector));

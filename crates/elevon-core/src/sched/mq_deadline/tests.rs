@@ -1,3 +1,6 @@
+//! Worked examples of `block/mq-deadline.c`: `__dd_dispatch_request`, `dd_dispatch_prio_aged_requests`,
+//! `dd_merged_requests`; as in the rest of this folder, a comparison with a second model, and measured records.
+
 use super::oracle::Oracle;
 use super::*;
 use crate::kernel::Kernel;
@@ -49,7 +52,7 @@ fn runs(served: &str) -> String {
 }
 
 #[test]
-fn g69_where_the_first_batch_starts() {
+fn where_the_first_batch_starts() {
     for kernel in ERAS {
         let mut bed = bed(kernel, &[]);
         reads(&mut bed, [100, 50, 200]);
@@ -58,7 +61,7 @@ fn g69_where_the_first_batch_starts() {
 }
 
 #[test]
-fn g70_batches_of_two() {
+fn batches_of_two() {
     for kernel in ERAS {
         let mut bed = bed(kernel, &[("fifo_batch", 2)]);
         reads(&mut bed, (0..8).map(|i| 8 * i));
@@ -75,7 +78,7 @@ fn g70_batches_of_two() {
 }
 
 #[test]
-fn g71_forty_eight_reads_and_thirty_two_writes() {
+fn forty_eight_reads_and_thirty_two_writes() {
     for kernel in ERAS {
         let mut bed = bed(kernel, &[]);
         reads(&mut bed, (0..48).map(|i| 8 * i));
@@ -85,7 +88,7 @@ fn g71_forty_eight_reads_and_thirty_two_writes() {
 }
 
 #[test]
-fn g72_an_arrival_just_ahead_of_the_position() {
+fn an_arrival_just_ahead_of_the_position() {
     for kernel in ERAS {
         let mut bed = bed(kernel, &[("fifo_batch", 4)]);
         reads(&mut bed, (1..=6).map(|i| 10 * i));
@@ -96,7 +99,7 @@ fn g72_an_arrival_just_ahead_of_the_position() {
 }
 
 #[test]
-fn g73_arrivals_after_everything_was_served() {
+fn arrivals_after_everything_was_served() {
     for kernel in ERAS {
         let mut bed = bed(kernel, &[]);
         reads(&mut bed, [10, 20, 30]);
@@ -107,7 +110,7 @@ fn g73_arrivals_after_everything_was_served() {
 }
 
 #[test]
-fn g74_a_deadline_counts_from_its_very_tick() {
+fn a_deadline_counts_from_its_very_tick() {
     for (at, order) in [(450, "R20 R3"), (500, "R3 R20")] {
         let mut bed = bed(Kernel::V6_1, &[("fifo_batch", 1)]);
         reads(&mut bed, [10, 3]);
@@ -120,7 +123,7 @@ fn g74_a_deadline_counts_from_its_very_tick() {
 }
 
 #[test]
-fn g75_an_expired_head_starts_the_next_batch() {
+fn an_expired_head_starts_the_next_batch() {
     for kernel in ERAS {
         let mut bed = bed(kernel, &[("fifo_batch", 2)]);
         bed.read(900);
@@ -133,7 +136,7 @@ fn g75_an_expired_head_starts_the_next_batch() {
 }
 
 #[test]
-fn g76_a_class_in_flight_blocks_the_lower_ones() {
+fn a_class_in_flight_blocks_the_lower_ones() {
     for kernel in ERAS {
         let mut bed = bed(kernel, &[]);
         let mut ids = [PrioClass::Idle, PrioClass::None, PrioClass::Rt].map(|c| bed.insert(Op::Read, 8, c));
@@ -148,7 +151,7 @@ fn g76_a_class_in_flight_blocks_the_lower_ones() {
 }
 
 #[test]
-fn g77_age_lifts_a_lower_class() {
+fn age_lifts_a_lower_class() {
     for kernel in ERAS {
         let mut bed = bed(kernel, &[]);
         bed.read(0);
@@ -164,7 +167,7 @@ fn g77_age_lifts_a_lower_class() {
 }
 
 #[test]
-fn g78_a_failing_probe_resets_the_batch_of_others() {
+fn a_failing_probe_resets_the_batch_of_others() {
     for kernel in ERAS {
         for (with_best_effort, order) in
             [(false, by_era(kernel, "rt:R32 rt:W8 rt:R8", "rt:W8 rt:R40")), (true, "rt:R40 rt:W8 R1")]
@@ -185,7 +188,7 @@ fn g78_a_failing_probe_resets_the_batch_of_others() {
 }
 
 #[test]
-fn g79_a_request_at_the_head_leaves_the_batch_alone() {
+fn a_request_at_the_head_leaves_the_batch_alone() {
     for kernel in ERAS {
         for requeue in [false, true] {
             let mut bed = bed(kernel, &[("fifo_batch", 4)]);
@@ -205,7 +208,7 @@ fn g79_a_request_at_the_head_leaves_the_batch_alone() {
 }
 
 #[test]
-fn g80_starved_writes_wait_for_the_second_batch() {
+fn starved_writes_wait_for_the_second_batch() {
     for kernel in ERAS {
         let mut bed = bed(kernel, &[]);
         // Later kernels would go on with writes from the start: bring the position past the write that is to wait.
@@ -218,7 +221,7 @@ fn g80_starved_writes_wait_for_the_second_batch() {
 }
 
 #[test]
-fn g81_the_survivor_takes_the_older_place_and_deadline() {
+fn the_survivor_takes_the_older_place_and_deadline() {
     for (kernel, at) in ERAS.into_iter().flat_map(|kernel| [(kernel, 399), (kernel, 400)]) {
         let mut bed = bed(kernel, &[("fifo_batch", 1), ("read_expire", 400)]);
         bed.read(200);
