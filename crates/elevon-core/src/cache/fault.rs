@@ -55,13 +55,15 @@ pub const fn hints_active(advice: Advice) -> bool {
 
 #[cfg(test)]
 mod tests {
+    //! Worked examples of `mm/filemap.c`: `do_sync_mmap_readahead`, `filemap_map_pages`.
+
     use super::*;
     use crate::kernel::Kernel;
 
     const RULES: Rules = Kernel::V6_1.rules();
 
     #[test]
-    fn g54_read_around() {
+    fn a_miss_reads_around_the_page() {
         let mut ra = Readahead::new(32, 128);
         let window = on_miss(&mut ra, 100, &RULES, |_| false);
         assert_eq!((window.start, window.end(), window.marker()), (84, 116, Some(108)));
@@ -70,7 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn g55_the_101st_miss_reads_one_page() {
+    fn the_101st_miss_reads_one_page() {
         let mut ra = Readahead::new(32, 128);
         for n in 1..=100 {
             assert_eq!(on_miss(&mut ra, n * 1000, &RULES, |_| false).size, 32, "miss {n}");
@@ -90,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn g56_fault_around_is_aligned() {
+    fn fault_around_is_aligned() {
         assert_eq!(fault_around(37, 1000), (32, 48));
         assert_eq!(fault_around(37, 40), (32, 40));
     }

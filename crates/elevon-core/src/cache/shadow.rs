@@ -60,7 +60,6 @@ pub const fn distance(now: u64, stamp: u64, bits: u32) -> u64 {
 mod tests {
     use super::*;
 
-    // G30
     #[test]
     fn eight_bit_stamps_wrap() {
         assert_eq!(distance(5, 250, 8), 11);

@@ -109,9 +109,9 @@ mod tests {
 
     const GIB: u64 = 1 << 30;
 
-    // G66
+    /// `__setup_per_zone_wmarks` of `mm/page_alloc.c`.
     #[test]
-    fn g66_marks_of_one_zone() {
+    fn marks_of_one_zone() {
         for (gib, min, low, high) in [(1, 1024, 1286, 1548), (6, 2508, 4080, 5652), (8, 2896, 4993, 7090)] {
             assert_eq!(Watermarks::of_memory(Bytes::new(gib * GIB), 0), Watermarks { min, low, high }, "{gib} GiB");
         }

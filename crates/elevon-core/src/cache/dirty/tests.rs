@@ -1,3 +1,6 @@
+//! Worked examples of `mm/page-writeback.c`: `domain_dirty_limits`, `balance_dirty_pages`,
+//! `wb_update_dirty_ratelimit`, `wb_over_bg_thresh`.
+
 use super::*;
 
 const D: u64 = 1_000_000;
@@ -8,7 +11,7 @@ fn limits(dirtyable: u64) -> Limits {
 }
 
 #[test]
-fn g58_limits() {
+fn thresholds_and_their_midpoints() {
     for (dirtyable, thresh, background, freerun, set, poll) in [
         (100_000, 19_995, 9_985, 14_990, 17_492, 128),
         (262_144, 52_416, 26_176, 39_296, 45_856, 128),
@@ -62,7 +65,7 @@ fn position_ratio_is_a_cubic_in_fixed_point() {
 }
 
 #[test]
-fn g59_g60_g61_rates_and_pauses() {
+fn rates_and_pauses() {
     let l = limits(D);
     let rate = |dirty| (6_400 * global_ratio(l.freerun(), l.thresh, dirty)) >> 10;
     assert_eq!(rate(174_926), 6_400);
@@ -171,7 +174,7 @@ fn bandwidth_is_averaged_over_three_seconds_and_not_over_a_pause() {
 }
 
 #[test]
-fn g62_background() {
+fn write_back_in_the_background_has_a_threshold_of_its_own() {
     let domain = Domain::new(HZ, DirtyRatios::default());
     let at = |dirty| Counts { dirty, writeback: 500_000, dirtyable: D };
     assert!(!domain.wants_flusher(&at(99_853)));

@@ -1,3 +1,5 @@
+//! Worked examples of `fs/fs-writeback.c`: `wb_check_old_data_flush`, `writeback_chunk_size`.
+
 use super::*;
 
 const fn at(secs: u64) -> Instant {
@@ -20,7 +22,7 @@ fn first_turn(flusher: &mut Flusher, until: Instant) -> Option<(Instant, Chunk)>
 }
 
 #[test]
-fn g63_old_files_are_written_at_the_wake_after_thirty_seconds() {
+fn old_files_are_written_at_the_wake_after_thirty_seconds() {
     let mut flusher = Flusher::default();
     flusher.on_dirtied(FileId(3), at(0));
     flusher.on_dirtied(FileId(3), at(20));
@@ -45,7 +47,7 @@ fn g63_old_files_are_written_at_the_wake_after_thirty_seconds() {
 }
 
 #[test]
-fn g64_chunks() {
+fn chunks_of_a_turn_by_bandwidth() {
     for (bandwidth, pages) in [(25_600, 13_312), (2_560, 2_048), (1_000, 1_024), (128_000, 25_600)] {
         assert_eq!(chunk_pages(bandwidth, 199_951, u64::MAX), pages, "bandwidth {bandwidth}");
     }

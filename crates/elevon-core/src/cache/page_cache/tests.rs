@@ -64,7 +64,7 @@ fn run(cache: &mut PageCache, now: Instant, wanted: Call) -> (CallDone, Vec<(Op,
 }
 
 #[test]
-fn g49_windows_become_bios() {
+fn windows_become_bios() {
     let (mut cache, open) = cache(64, 4096, |_| {});
     let mut sizes = Vec::new();
     for page in 0..61 {
@@ -131,7 +131,7 @@ fn a_sleep_is_for_what_ended_it_and_for_nothing_else() {
 }
 
 #[test]
-fn g56_g57_faults_map_around_and_random_reads_are_exact() {
+fn faults_map_around_and_random_reads_are_exact() {
     let (mut cache, open) = cache(64, 512, |_| {});
     run(&mut cache, T0, call(open, CallKind::Fadvise(Advice::Random), 0, 0));
     for page in 32..48 {
@@ -148,7 +148,7 @@ fn g56_g57_faults_map_around_and_random_reads_are_exact() {
 }
 
 #[test]
-fn g54_a_miss_reads_around() {
+fn a_miss_reads_around() {
     let (mut cache, open) = cache(64, 512, |_| {});
     let (done, bios) = run(&mut cache, T0, call(open, CallKind::Fault { write: false }, 100 * PAGE, 1));
     assert_eq!((done.is_major, bios), (true, vec![(Op::Read, 84, 32)]));
@@ -161,7 +161,7 @@ fn g54_a_miss_reads_around() {
 }
 
 #[test]
-fn g63_writes_stay_dirty_for_thirty_seconds() {
+fn writes_stay_dirty_for_thirty_seconds() {
     let (mut cache, open) = cache(64, 512, |_| {});
     let (done, bios) = run(&mut cache, T0, call(open, CallKind::Write, 3 * PAGE, 5 * PAGE));
     assert_eq!((done.bytes, bios.len(), cache.resident().pages().dirty()), (5 * PAGE, 0, 5));
@@ -202,7 +202,7 @@ fn an_fsync_writes_waits_and_flushes() {
 }
 
 #[test]
-fn g65_an_fsync_ends_though_pages_are_dirtied_for_ever() {
+fn an_fsync_ends_though_pages_are_dirtied_for_ever() {
     let (mut cache, open) = cache(64, 512, |_| {});
     run(&mut cache, T0, call(open, CallKind::Write, 0, 8 * PAGE));
     assert_eq!(cache.call(T0, call(open, CallKind::Fsync, 0, 0)), Called::Wait);

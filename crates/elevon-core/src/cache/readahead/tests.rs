@@ -1,3 +1,6 @@
+//! Worked examples of `mm/readahead.c`: `ondemand_readahead`, `try_context_readahead`, `get_init_ra_size`,
+//! `get_next_ra_size`; and a record of Linux 6.18 in `tests/data/kernel-truth/traces`.
+
 use super::*;
 use crate::kernel::Kernel;
 use alloc::{vec, vec::Vec};
@@ -75,7 +78,7 @@ fn sizes_of_windows() {
 }
 
 #[test]
-fn g49_sequential_readers() {
+fn sequential_readers_get_growing_windows() {
     let m = Some;
     let four_kib = [(0, 4, m(1)), (4, 8, m(4)), (12, 16, m(12)), (28, 32, m(28)), (60, 32, m(60)), (92, 32, m(92))];
     assert_eq!(sequential(32, 128, 1, 92, &OLD), four_kib);
@@ -133,7 +136,7 @@ fn windows_of_8_mib_grow_fourfold_first() {
 }
 
 #[test]
-fn g50_a_lone_read_then_its_neighbour() {
+fn a_lone_read_then_its_neighbour() {
     for rules in [&OLD, &NEW, &FOLIO] {
         let mut reader = Reader::new(32, 128, 4096);
         reader.read(1000, 1, rules);
@@ -144,7 +147,7 @@ fn g50_a_lone_read_then_its_neighbour() {
 }
 
 #[test]
-fn g51_g52_a_cached_run_stands_for_the_lost_state() {
+fn a_cached_run_stands_for_the_lost_state() {
     for rules in [&OLD, &NEW] {
         let mut reader = Reader::new(32, 128, 4096);
         reader.cached[490..500].fill(true);
@@ -161,7 +164,7 @@ fn g51_g52_a_cached_run_stands_for_the_lost_state() {
 }
 
 #[test]
-fn g53_a_marker_of_another_stream() {
+fn a_marker_of_another_stream() {
     for rules in [&OLD, &NEW] {
         let mut reader = Reader::new(32, 128, 4096);
         reader.cached[40..48].fill(true);
@@ -175,7 +178,7 @@ fn g53_a_marker_of_another_stream() {
 }
 
 #[test]
-fn g57_advice() {
+fn advice_changes_the_window() {
     let mut reader = Reader::new(32, 128, 4096);
     reader.ra.advise(Advice::Random, 32);
     reader.read(0, 1, &OLD);

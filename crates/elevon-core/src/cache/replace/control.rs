@@ -73,7 +73,7 @@ mod tests {
         Position { refaulted, total, gain }
     }
 
-    // G44
+    /// `positive_ctrl_err` of `mm/vmscan.c`.
     #[test]
     fn tiers_against_tier_0() {
         let set = at(100, 1000, 1);
@@ -83,14 +83,14 @@ mod tests {
         assert!(!at(64, 64, 2).passes(set));
     }
 
-    // G45, G46
+    /// `get_type_to_scan` of `mm/vmscan.c`.
     #[test]
     fn file_against_anonymous_by_swappiness() {
         assert!(at(100, 2000, 140).passes(at(200, 1000, 60)), "file goes");
         assert!(!at(1000, 1000, 140).passes(at(100, 1000, 60)), "anonymous goes");
     }
 
-    // G48
+    /// `reset_ctrl_pos` of `mm/vmscan.c`.
     #[test]
     fn half_carries_over() {
         let mut control = Control { avg_total: [100; 4], evicted: [60, 40, 60, 60], ..Control::default() };

@@ -1,3 +1,6 @@
+//! Which insertions judge a refault: `filemap_add_folio` of `mm/filemap.c`; which removals leave a shadow:
+//! `page_cache_delete` and `__remove_mapping`.
+
 use super::*;
 use crate::cache::pages::Entry;
 use crate::cache::replace::POLICIES;
@@ -16,7 +19,6 @@ fn evict_all(memory: &mut Resident) -> Vec<Evicted> {
     out
 }
 
-// G38
 #[test]
 fn an_insertion_for_a_write_judges_no_refault() {
     for (context, refaults) in [(Context::Fault, 1), (Context::Write, 0)] {
@@ -35,7 +37,6 @@ fn an_insertion_for_a_write_judges_no_refault() {
     }
 }
 
-// G39
 #[test]
 fn dropped_pages_leave_no_shadow() {
     for policy in POLICIES {

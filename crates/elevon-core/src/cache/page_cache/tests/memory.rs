@@ -121,7 +121,7 @@ fn who_finds_no_memory_waits_a_jiffy_or_for_writeback() {
     }
 }
 
-// G39
+/// A shadow is left by reclaim only, as in `__remove_mapping`.
 #[test]
 fn what_was_cut_off_or_not_wanted_is_no_refault() {
     let cut = |kind, offset| move |cache: &mut PageCache, open| _ = run(cache, T0, call(open, kind, offset, 0));

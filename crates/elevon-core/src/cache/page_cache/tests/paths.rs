@@ -52,16 +52,16 @@ fn a_gap_in_a_window_ends_a_bio() {
     );
 }
 
-/// G50 to G53 and G57 as the device sees them.
+/// The windows of `mm/readahead.c` as the device sees them.
 #[test]
-fn g50_g51_g52_g53_g57_reads_of_the_device() {
+fn windows_of_readahead_as_the_device_sees_them() {
     let read = |page: u64| call(OpenId(0), CallKind::Read, page * PAGE, PAGE);
-    // G50
+    // A lone read, then its neighbour.
     let (mut cache, _) = cache_of(64, 4096);
     assert_eq!(run(&mut cache, T0, read(1000)).1, [(Op::Read, 1000, 1)]);
     assert_eq!(run(&mut cache, T0, read(1001)).1, [(Op::Read, 1001, 4)]);
     assert_eq!(run(&mut cache, T0, read(1002)).1, [(Op::Read, 1005, 8)], "1002 carried the marker");
-    // G51, G52: what is cached was written; an open file that reads for the first time knows nothing.
+    // What is cached was written; an open file that reads for the first time knows nothing.
     for (cached, index, size, marker) in [(490..500, 500, 11, 510), (0..10, 10, 21, 30)] {
         let (mut cache, open) = cache_of(64, 4096);
         let pages = cached.end - cached.start;
@@ -74,7 +74,7 @@ fn g50_g51_g52_g53_g57_reads_of_the_device() {
         );
         assert_eq!(markers.collect::<Vec<_>>(), [marker]);
     }
-    // G53: the marker of one open file is hit by another.
+    // The marker of one open file is hit by another.
     let (mut cache, open) = cache_of(64, 4096);
     run(&mut cache, T0, call(open, CallKind::Write, 38 * PAGE, 2 * PAGE));
     let other = cache.open(FileId(0));
@@ -86,7 +86,7 @@ fn g50_g51_g52_g53_g57_reads_of_the_device() {
     // 42 to 48 are cached: 49 is the first that is not, and 49 - 41 + 1 pages grow to 18.
     let wanted = call(third, CallKind::Read, 41 * PAGE, PAGE);
     assert_eq!(run(&mut cache, T0, wanted).1, [(Op::Read, 49, 18)]);
-    // G57
+    // Random reads were announced.
     let (mut cache, open) = cache_of(64, 4096);
     run(&mut cache, T0, call(open, CallKind::Fadvise(Advice::Random), 0, 0));
     assert_eq!(run(&mut cache, T0, read(7)).1, [(Op::Read, 7, 1)]);
@@ -279,9 +279,9 @@ fn run_to_end(cache: &mut PageCache, wanted: Call) {
     cache.self_check();
 }
 
-/// G62 through the cache: a page more than the background threshold wakes the flusher, and it stops below.
+/// A page more than the background threshold wakes the flusher, and it stops below.
 #[test]
-fn g62_the_flusher_begins_above_the_background_threshold() {
+fn the_flusher_begins_above_the_background_threshold() {
     let (mut cache, open) = cache_of(256, 1 << 16);
     let background = cache.domain.limits(cache.counts().dirtyable).background;
     run_to_end(&mut cache, call(open, CallKind::Write, 0, background * PAGE));

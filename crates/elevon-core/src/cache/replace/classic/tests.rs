@@ -1,3 +1,5 @@
+//! Worked examples of `workingset_refault` of `mm/workingset.c`.
+
 use alloc::vec::Vec;
 
 use super::balance::{Shares, weigh};
@@ -22,7 +24,6 @@ fn refault(active: u64, anonymous: Anonymous, shadow: Shadow, nonresident: u64) 
     (classic, pages, slot)
 }
 
-// G28
 #[test]
 fn distance_against_the_active_list() {
     for (active, bit, is_active) in [(400, true, false), (499, true, false), (500, false, true), (500, true, true)] {
@@ -34,7 +35,6 @@ fn distance_against_the_active_list() {
     }
 }
 
-// G29
 #[test]
 fn anonymous_pages_count_where_swap_is_free() {
     let swap = Swap { free: 1, used: 0 };
@@ -101,7 +101,6 @@ fn read_twice_deactivated_evicted_and_back_too_late() {
     assert_eq!(small.classic.stats.restored, 0);
 }
 
-// G31, G32
 #[test]
 fn near_refaults_with_and_without_the_bit() {
     for uses in [1, 2] {

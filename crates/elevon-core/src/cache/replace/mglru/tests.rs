@@ -1,3 +1,6 @@
+//! Worked examples of the multi-generational LRU: `lru_gen_refault` of `mm/workingset.c`; `should_run_aging` and
+//! `get_type_to_scan` of `mm/vmscan.c`; `lru_gen_add_folio` and `folio_lru_refs` of `include/linux/mm_inline.h`.
+
 use alloc::vec::Vec;
 
 use super::*;
@@ -71,7 +74,6 @@ fn refault(version: Version, uses: u32, context: Context, min_seq: u64) -> (Bed,
     (bed, slot, shadow)
 }
 
-// G43
 #[test]
 fn uses_by_descriptor() {
     let table = [
@@ -109,7 +111,6 @@ fn writes_and_readahead_are_no_uses() {
     assert_eq!(bed.state(slot), (false, false, 0));
 }
 
-// G41, G42
 #[test]
 fn where_new_pages_go() {
     let mut bed = Bed::new(Version::V6_1, 0, 3);
@@ -120,7 +121,6 @@ fn where_new_pages_go() {
     assert_eq!((bed.seq(read), bed.seq(fault)), (1, 3));
 }
 
-// G33
 #[test]
 fn recent_refault_in_a_fault() {
     let (bed, slot, shadow) = refault(Version::V6_1, 1, Context::Fault, 7);
@@ -129,7 +129,6 @@ fn recent_refault_in_a_fault() {
     assert_eq!(bed.mglru.control.refaulted, [1, 0, 0, 0]);
 }
 
-// G34
 #[test]
 fn refault_one_generation_later() {
     let (bed, slot, _) = refault(Version::V6_1, 1, Context::Fault, 8);
@@ -137,7 +136,6 @@ fn refault_one_generation_later() {
     assert_eq!(bed.mglru.control.refaulted, [0; 4]);
 }
 
-// G35, G36, G37
 #[test]
 fn recent_refaults_by_descriptor() {
     let (bed, slot, _) = refault(Version::V6_1, 1, Context::Read, 7);
@@ -163,7 +161,6 @@ fn pages_used_most_are_always_protected() {
     assert_eq!(bed.mglru.stats.protected_by_tier, [0, 0, 0, 1]);
 }
 
-// G40
 #[test]
 fn reworked_refaults() {
     let (bed, slot, _) = refault(Version::V6_14, 1, Context::Fault, 7);
@@ -189,7 +186,6 @@ fn reworked_refaults() {
     assert_eq!((bed.state(slot).1, bed.mglru.stats.restored), (true, 1));
 }
 
-// G47
 #[test]
 fn when_ageing_is_due() {
     for (sizes, is_due) in [([100, 500, 400], true), ([300, 400, 300], false), ([300, 199, 501], true)] {
@@ -308,7 +304,6 @@ fn with_programs(version: Version, touched: u64, idle: u64, swappiness: u8) -> B
     bed
 }
 
-// G45, G46
 #[test]
 fn the_type_that_comes_back_less_goes() {
     for (refaulted, total, programs_go) in [(100, 2000, false), (1000, 1000, true)] {
