@@ -89,7 +89,7 @@ macro_rules! in_kb {
 /// The kernel keeps these limits in 32 bits of sectors.
 const MOST_BYTES: u64 = (u32::MAX as u64) * SECTOR_SIZE;
 
-/// Every limit, in the order of the facts: blocks, sizes, segments, discard and its kin, zones, atomic writes, features.
+/// Every limit, by what it is about: blocks, sizes, segments, discard and its kin, zones, atomic writes, features.
 pub const SYSFS: &[SysfsLimit] = &[
     number!("logical_block_size", "bytes", ro, logical_block_size: u32, "smallest addressable unit, a power of two"),
     row!("hw_sector_size", "bytes", ro, "old name of logical_block_size", 0, |l| l.logical_block_size.into(), None),

@@ -47,7 +47,7 @@ fn d03_order_decides() {
 
 #[test]
 fn d04_vectors_are_not_pages() {
-    // G21: an active folio of 4 pages, one active page, 11 others: 2 of 13 vectors, 5 of 16 pages.
+    // An active folio of 4 pages, one active page, 11 others: 2 of 13 vectors, 5 of 16 pages.
     let mut pieces = alloc::vec![(true, 4 * PAGE, false), (true, PAGE, false)];
     pieces.extend([(false, PAGE, false); 11]);
     let mut exact = promoter(Activity::PageExact, Options::default());
@@ -168,7 +168,7 @@ fn d15_mixed_promotion_cuts_streams() {
     assert!(runs(Activity::AddPage) > 64, "{}", runs(Activity::AddPage));
 }
 
-/// G27: two contiguous bios, RT/0 and BE/4.
+/// Two contiguous bios, RT/0 and BE/4.
 #[test]
 fn d15_bios_of_two_priorities_are_two_requests() {
     let mut requests = Requests::new(1);
@@ -204,7 +204,7 @@ fn d16_starvation() {
     assert!((500..=516).contains(&rt), "{rt}: a quarter of 2000 and the burst");
 }
 
-/// G25 and G26 too: the policy of a group comes after, and has the last word in every form.
+/// The policy of a group comes after, and has the last word in every form.
 #[test]
 fn d17_the_groups_policy_comes_after() {
     let rules = Kernel::V6_18.rules();

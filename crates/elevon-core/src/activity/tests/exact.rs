@@ -31,7 +31,7 @@ fn all_65536_patterns_by_their_count_alone() {
     assert_eq!(counts.active_bytes, 1 << 32, "half of all");
 }
 
-/// G22.
+/// `page-exact` raises a priority and never lowers one.
 #[test]
 fn upwards_only() {
     let loose = Options { honour_idle: false, ..unbounded() };

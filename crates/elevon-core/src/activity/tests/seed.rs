@@ -232,7 +232,7 @@ fn small_bios() {
     }
 }
 
-/// G1 to G7.
+/// The rules of `docs/activity.md` for the bio of an ordinary task, `iter-bio`.
 #[test]
 fn golden_iter_of_a_plain_task() {
     let mut four = 0;
@@ -257,7 +257,7 @@ fn golden_iter_of_a_plain_task() {
     assert_eq!(["64A192i", "65A191i", "191i65A", "127i129A"].map(iter), [None, Rt, Be, Rt]);
 }
 
-/// G8 to G13, and the preset classes around them.
+/// The same for tasks and bios with a class of their own.
 #[test]
 fn golden_iter_of_other_tasks_and_bios() {
     let real_time = Submitter::of_task(IoPrio::NONE, CpuPolicy::RealTime, 0);
@@ -282,7 +282,7 @@ fn golden_iter_of_other_tasks_and_bios() {
     }
 }
 
-/// G14 to G18.
+/// The rules of `docs/activity.md` for `add-page`.
 #[test]
 fn golden_add() {
     let history = add_history("A15i");
@@ -296,7 +296,7 @@ fn golden_add() {
     assert_eq!((&history[..15], history[15]), (&[Rt; 15][..], Be));
 }
 
-/// G19 and G20: sixteen contiguous pages in one vector; and the two rows beside them.
+/// Sixteen contiguous pages in one vector; and the two rows beside them.
 #[test]
 fn golden_merged_pages() {
     let row = |text: &str| {

@@ -101,7 +101,7 @@ fn limited(config: Config, kind: Kind, limit: Option<Limit>) -> (Bed, TenantId) 
 const QUIRKS: Config = Config { counter: true, quirks: true, class_aware: false };
 
 #[test]
-fn g17_leaky_bucket() {
+fn leaky_bucket() {
     for (quirks, last) in [(true, 5000), (false, 5250)] {
         let config = Config { quirks, ..Config::default() };
         let (mut bed, t) = limited(config, Kind::Bandwidth, leaky(MIB));
@@ -114,7 +114,7 @@ fn g17_leaky_bucket() {
 }
 
 #[test]
-fn g18_token_bucket() {
+fn token_bucket() {
     let (mut bed, t) = limited(Config::default(), Kind::Bandwidth, token(MIB, 4 * MIB));
     assert_eq!(bed.read_all(ms(0), t, MIB, 7), [0, 0, 0, 0, 1000, 2000, 3000]);
     // Full again after a minute, and not fuller.
@@ -125,7 +125,7 @@ fn g18_token_bucket() {
 }
 
 #[test]
-fn g19_two_limiters_the_longer_sleep_counts_and_both_are_counted() {
+fn two_limiters_the_longer_sleep_counts_and_both_are_counted() {
     let mut bed = Bed::new(Config::default());
     let t = bed.add();
     bed.set(ms(0), t, Kind::Bandwidth, leaky(4_096_000)).unwrap();
@@ -140,7 +140,7 @@ fn g19_two_limiters_the_longer_sleep_counts_and_both_are_counted() {
 
 /// Two devices are two stages; the seed's counter is their sum.
 #[test]
-fn g20_the_counter_follows_the_rules() {
+fn the_counter_follows_the_rules() {
     let mut tenants = Tenants::new();
     let (g0, g1, g2) = (tenants.add(ROOT).unwrap(), tenants.add(ROOT).unwrap(), tenants.add(ROOT).unwrap());
     let (mut sda, mut sdb) = (IoThrottle::new(Config::default()), IoThrottle::new(Config::default()));
@@ -179,7 +179,7 @@ fn g20_the_counter_follows_the_rules() {
 }
 
 #[test]
-fn g21_lookups_by_mode() {
+fn lookups_by_mode() {
     let run = |counter, unrelated: bool| {
         let mut bed = Bed::new(Config { counter, ..Config::default() });
         let (t, other) = (bed.add(), bed.add());
@@ -231,7 +231,7 @@ fn two_readers(class_aware: bool) -> [u64; 2] {
 }
 
 #[test]
-fn g38_a_fifo_puts_rt_behind_be_and_queues_by_class_do_not() {
+fn a_fifo_puts_rt_behind_be_and_queues_by_class_do_not() {
     let alone = 234_179_072 * 1000 / (8 * MIB);
     let [rt, be] = two_readers(false);
     assert!(2 * alone - rt < 20 && 2 * alone - be < 20, "FIFO: RT {rt} BE {be}");
