@@ -48,7 +48,7 @@ fn leaky(rate: u64) -> Option<Limit> {
     Some(Limit { rate, policy: Policy::Leaky })
 }
 
-/// G21 of the scenarios: a hook without a rule that concerns anybody changes nothing but what it costs itself.
+/// A hook without a rule that concerns anybody changes nothing but what it costs itself.
 #[test]
 fn without_a_rule_of_ones_own_the_trace_is_the_same_event_for_event() {
     let job = "[a]\nioengine=libaio\niodepth=8\nrw=randrw\nbssplit=4k/50:700k/50\nsize=40m\nfsync=16\n[b]\nioengine=psync\nrw=read\nbs=128k\nsize=20m\n";

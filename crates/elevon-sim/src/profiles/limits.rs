@@ -29,7 +29,7 @@ pub enum Class {
     NvmeDatacenter,
 }
 
-/// The limits of a class. `write_cache` and `fua` follow 1.11 of the device facts.
+/// The limits of a class. `write_cache` and `fua` are what Linux's drivers report of such devices.
 pub fn limits(class: Class) -> QueueLimits {
     let kib = |kib: u64| Sectors::new(kib * 2);
     let base = QueueLimits { io_min: 512, nowait: true, ..QueueLimits::default() };

@@ -1,4 +1,7 @@
-//! The tables of the device facts against the models, and what must hold of every profile.
+//! What each profile does by depth and by request size, and what must hold of every profile.
+//!
+//! The tables below are what follows from the parameters of the models (a command's cost, service time, dies, link),
+//! computed apart from this code; what was published of the devices is in the profiles (`Profile::published`).
 
 use std::collections::VecDeque;
 
@@ -64,7 +67,7 @@ fn megabytes_per_second(served: &[Served]) -> f64 {
     served.iter().map(|s| s.bytes).sum::<u64>() as f64 * 1e3 / end as f64
 }
 
-/// Table 3.1: 4 KiB random reads by depth, kIOPS.
+/// 4 KiB random reads by depth, kIOPS.
 #[test]
 fn random_reads_by_depth() {
     type Row = (&'static str, &'static [(u32, f64)], f64);
@@ -134,14 +137,14 @@ fn mean_value_analysis_is_met_by_exponential_service() {
     }
 }
 
-/// Table 3.3: sequential reads (and two rows of writes) by request size, MB/s.
+/// Sequential reads (and two rows of writes) by request size, MB/s.
 #[test]
 fn sequential_by_request_size() {
     const SIZES: [u64; 6] = [4, 16, 64, 128, 512, 1024];
     let table: &[(&str, &str, bool, u32, [f64; 6])] = &[
         ("sata-ssd-plextor-m5s", "", false, 1, [25.0, 88.0, 234.0, 325.0, 458.0, 491.0]),
         ("sata-ssd-860evo", "", false, 1, [40.0, 130.0, 302.0, 387.0, 491.0, 515.0]),
-        // 128 KiB: the facts say "at most 250"; the model's cap counts from the fetch of a command, which costs 2 %.
+        // 128 KiB: at most 250; the cap counts from the fetch of a command, which costs 2 %.
         ("emmc-5.1", "", false, 1, [33.0, 103.0, 212.0, 250.0, 250.0, 250.0]),
         ("ufs-2.1", "", false, 16, [333.0, 379.0, 551.0, 697.0, 871.0, 909.0]),
         ("ufs-3.1", "", false, 16, [527.0, 584.0, 946.0, 1344.0, 1964.0, 2127.0]),
@@ -167,7 +170,7 @@ fn sequential_by_request_size() {
     }
 }
 
-/// 4.2: throughput of the Plextor at mean depths 1 to 5, and the sensitivity of the prediction to the service's spread.
+/// Throughput of the Plextor at mean depths 1 to 5, and the sensitivity of the prediction to the service's spread.
 #[test]
 fn seed_002_throughput_by_depth() {
     for (depth, expected) in [(1, 25.0), (2, 48.7), (3, 70.8), (4, 91.4), (5, 110.5)] {
@@ -178,7 +181,7 @@ fn seed_002_throughput_by_depth() {
     near("exponential service at depth 5", exponential, 101.5, 0.015);
 }
 
-/// 4.1: seed 001's request streams on the event model: the baseline with its small tails, each issued after the first part
+/// Proposal 001's request streams on the event model: the baseline with its small tails, each issued after the first part
 /// of the next bio; 512 KiB only; bios of 1792 KiB; 1 MiB.
 #[test]
 fn seed_001_streams_on_ufs_4() {
@@ -220,7 +223,7 @@ fn seed_001_streams_on_ufs_4() {
     }
 }
 
-/// 4.3: seed 003's volume with 120 in flight and a host that submits one request per 60 us.
+/// Proposal 003's volume with 120 in flight and a host that submits one request per 60 us.
 #[test]
 fn seed_003_bursts_and_stalls() {
     let list: Vec<_> = (0..60_000).map(|i| (Op::Read, draw(5, 0, i) % (1 << 20) * 65536 % (1 << 39), 65536)).collect();
@@ -242,7 +245,7 @@ fn seed_003_bursts_and_stalls() {
     near("most", most, 213.0, 0.05);
 }
 
-/// 3.4, items 1, 2, 4 and 6: Little's law, no fall with depth, the same again from the same seed, no latency below t_fix.
+/// Little's law, no fall with depth, the same again from the same seed, no latency below t_fix.
 #[test]
 fn invariants_of_every_profile() {
     for profile in PROFILES {
@@ -268,7 +271,7 @@ fn invariants_of_every_profile() {
     }
 }
 
-/// 3.4, item 3: a request of size s against two of s/2 submitted together. Never slower, and where the command's cost is on
+/// A request of size s against two of s/2 submitted together. Never slower, and where the command's cost is on
 /// the link and full at s/2, faster by one whole command.
 #[test]
 fn one_request_is_not_slower_than_its_halves() {
@@ -296,7 +299,7 @@ fn one_request_is_not_slower_than_its_halves() {
     }
 }
 
-/// 3.4, item 6: no link carries more than its rate in any millisecond (and one request that began before it).
+/// No link carries more than its rate in any millisecond (and one request that began before it).
 #[test]
 fn links_never_exceed_their_rate() {
     for profile in PROFILES {
