@@ -164,3 +164,29 @@ fn no_float_function_of_the_platform_is_used() {
         }
     }
 }
+
+/// Where an expected value comes from can be looked up: in this repository, in a specification, or in the kernel under the
+/// name that is given. Numbers of scenarios and titles of documents that are not here say nothing to a reader.
+#[test]
+fn what_is_cited_is_in_the_repository() {
+    let is_scenario = |word: &str| {
+        let digits = word.strip_prefix(['G', 'g']).unwrap_or_default();
+        (1..=3).contains(&digits.len()) && digits.bytes().all(|b| b.is_ascii_digit())
+    };
+    // In two parts, or this line would be found.
+    let documents = [concat!("the ", "facts"), concat!("device ", "facts")];
+    for (path, text) in sources().into_iter().filter(|(path, _)| !path.ends_with("tests/tidy.rs")) {
+        for (number, line) in text.lines().enumerate() {
+            let place = format!("{}:{}", path.display(), number + 1);
+            let name =
+                line.trim_start().strip_prefix("fn ").and_then(|rest| rest.split('(').next()).unwrap_or_default();
+            let is_numbered = name.split_once('_').is_some_and(|(first, _)| is_scenario(first) && first.len() > 2);
+            assert!(!is_numbered, "{place}: name the behaviour: {line}");
+            let Some((_, comment)) = line.split_once("//") else { continue };
+            let words = || comment.split(|c: char| !c.is_ascii_alphanumeric());
+            let scenario = words().find(|word| word.starts_with('G') && is_scenario(word));
+            assert!(scenario.is_none(), "{place}: name the behaviour: {line}");
+            assert!(!documents.iter().any(|title| comment.contains(title)), "{place}: cite what is here: {line}");
+        }
+    }
+}
