@@ -116,9 +116,39 @@ impl Kernel {
         }
     }
 
-    /// The version of a name that `--kernel` accepts.
+    /// The release whose rules these are: stable releases of one version differ.
+    pub const fn release(self) -> &'static str {
+        match self {
+            Self::V6_1 => "6.1.187",
+            Self::V6_6 => "6.6.0",
+            Self::V6_12 => "6.12.117",
+            Self::V6_18 => "6.18.44",
+        }
+    }
+
+    /// The version of a name that `--kernel` accepts: `6.18`, also as `v6.18`, as a stable release
+    /// (`6.18.3`) or as `uname -r` prints one (`6.18.3-amd64`). Of a version all releases have the same
+    /// rules here, those of [`Self::release`].
     pub fn from_name(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|k| k.name() == name)
+        let (major, minor) = version(name)?;
+        Self::ALL.into_iter().find(|kernel| version(kernel.name()) == Some((major, minor)))
+    }
+
+    /// What to take in place of a version that is not modelled, as the end of a line that refuses it:
+    /// the nearest version and, for kernels that many devices run, what differs.
+    pub fn instead_of(name: &str) -> &'static str {
+        match version(name) {
+            Some((5, 10 | 15)) => {
+                "6.1 is the nearest; in 5.10 and 5.15 a plug went out oldest first, sorted by queue and sector, \
+                 and io_ticks was `sampled` (--set io_ticks=sampled) unless the stable release has the fix of 6.10"
+            }
+            Some(version) if version < (6, 1) => "6.1 is the nearest; what differs is not modelled",
+            Some(version) if version < (6, 6) => "6.1 is the one before it, 6.6 the one after it",
+            Some(version) if version < (6, 12) => "6.6 is the one before it, 6.12 the one after it",
+            Some(version) if version < (6, 18) => "6.12 is the one before it, 6.18 the one after it",
+            Some(_) => "6.18 is the nearest",
+            None => "a version is written as 6.18 or as 6.18.3",
+        }
     }
 
     /// What this version does.
@@ -165,6 +195,17 @@ impl Kernel {
     }
 }
 
+/// Major and minor number of a version such as `6.18`, `v6.18`, `6.18.3` or `6.18.3-amd64`.
+fn version(text: &str) -> Option<(u32, u32)> {
+    let text = text.strip_prefix('v').unwrap_or(text);
+    let numbers = text.split(['-', '+']).next().unwrap_or(text);
+    let mut parts = numbers.split('.').map(|part| part.parse::<u32>().ok());
+    let (major, minor) = (parts.next()??, parts.next()??);
+    // A third number is the stable release; more, or anything else, is no version.
+    let is_whole = parts.next().is_none_or(|stable| stable.is_some()) && parts.next().is_none();
+    is_whole.then_some((major, minor))
+}
+
 impl IoTicksForm {
     /// Every form, in historical order.
     pub const ALL: [Self; 4] = [Self::Sampled, Self::Inflight, Self::Precise, Self::Exact];
@@ -176,6 +217,49 @@ impl IoTicksForm {
             Self::Inflight => "inflight",
             Self::Precise => "precise",
             Self::Exact => "exact",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_are_read_as_people_write_them() {
+        for (name, kernel) in [
+            ("6.1", Some(Kernel::V6_1)),
+            ("v6.18", Some(Kernel::V6_18)),
+            ("6.1.55", Some(Kernel::V6_1)),
+            ("6.12.0-18-amd64", Some(Kernel::V6_12)),
+            ("6.6.30+", Some(Kernel::V6_6)),
+            ("6.10", None),
+            ("5.15", None),
+            ("6", None),
+            ("6.1.x", None),
+            ("6.1.2.3", None),
+            ("6.18foo", None),
+            ("", None),
+        ] {
+            assert_eq!(Kernel::from_name(name), kernel, "{name}");
+        }
+        for kernel in Kernel::ALL {
+            assert_eq!(Kernel::from_name(kernel.name()), Some(kernel));
+            assert_eq!(Kernel::from_name(kernel.release()), Some(kernel));
+        }
+    }
+
+    #[test]
+    fn what_is_not_modelled_has_a_nearest_version() {
+        for (name, words) in [
+            ("5.10", "6.1 is the nearest; in 5.10 and 5.15"),
+            ("v5.15.123", "io_ticks=sampled"),
+            ("4.19", "6.1 is the nearest"),
+            ("6.8", "6.6 is the one before it"),
+            ("7.0", "6.18 is the nearest"),
+            ("latest", "a version is written as"),
+        ] {
+            assert!(Kernel::instead_of(name).contains(words), "{name}: {}", Kernel::instead_of(name));
         }
     }
 }

@@ -8,6 +8,7 @@ use crate::cache::{cache_total, hit_ratio, mapped_ratio, ms_per_second};
 use crate::fairness;
 use crate::number::{bytes_binary, bytes_decimal, count, grouped, significant, span};
 use crate::result::{CacheResult, CacheSource, RunResult, SizeCounts};
+use crate::settings;
 use crate::summary::{DiskDelta, bandwidth, iops, latency_mean, mixed, percentile, ratio, shown_latency, total};
 use crate::text::{align_right, plain_table, push_table};
 
@@ -52,6 +53,8 @@ pub(crate) struct Section {
 pub fn table(variants: &[Variant<'_>]) -> String {
     let mut out = String::new();
     legend(&mut out, variants);
+    settings::unchanged(&mut out, variants);
+    settings::table(&mut out, variants);
     for section in sections(variants) {
         block(&mut out, &section);
     }

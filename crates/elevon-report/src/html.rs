@@ -13,6 +13,7 @@ use crate::fairness;
 use crate::number::{bytes_decimal, date, grouped, span};
 use crate::plot::{self, escape};
 use crate::result::RunResult;
+use crate::settings;
 
 /// The page. Variants are of the same job; the first is what the others are compared with.
 pub fn page(title: &str, variants: &[Variant<'_>]) -> String {
@@ -70,12 +71,13 @@ fn header(out: &mut String, title: &str, variants: &[Variant<'_>]) {
     out.push_str("<ul class=\"variants\">");
     for (at, (letter, variant)) in letters().zip(variants).enumerate() {
         let run = variant.result;
+        let is_same = at > 0 && settings::are_the_same(variants[0].result, run);
         let _ = write!(
             out,
             "<li><span class=\"letter k{}\"><b>{letter}</b></span><div>{}<br><span class=\"soft\">{}</span></div></li>",
             at % 8,
             escape(variant.label),
-            escape(&describe(run))
+            escape(&describe(run)) + if is_same { "; " } else { "" } + if is_same { settings::UNCHANGED } else { "" }
         );
     }
     out.push_str("</ul></header>\n");
@@ -131,8 +133,25 @@ fn figures(out: &mut String, variants: &[Variant<'_>]) {
     out.push_str("</div></section>\n");
 }
 
+/// The settings that differ between the variants.
+fn differing_settings(out: &mut String, variants: &[Variant<'_>]) {
+    let heads: String = heads(variants).iter().map(|head| format!("<th scope=\"col\">{head}</th>")).collect();
+    let _ = write!(
+        out,
+        "<div class=\"block scroll\"><table><caption>settings in force</caption><thead><tr><th scope=\"col\">setting</th>{heads}</tr></thead><tbody>"
+    );
+    for (key, values) in settings::differing(variants) {
+        let cells: String = values.iter().map(|value| format!("<td>{}</td>", escape(value))).collect();
+        let _ = write!(out, "<tr><th scope=\"row\">{}</th>{cells}</tr>", escape(&key));
+    }
+    out.push_str("</tbody></table></div>\n");
+}
+
 fn tables(out: &mut String, variants: &[Variant<'_>]) {
     out.push_str("<section><h2>Figures</h2>\n");
+    if variants.len() > 1 {
+        differing_settings(out, variants);
+    }
     for section in sections(variants) {
         let _ = write!(
             out,
@@ -199,8 +218,8 @@ fn configuration(out: &mut String, letter: char, variant: &Variant<'_>) {
         let _ = write!(out, "<p>fault <code>{}</code> fired {} times</p>", escape(&fault.rule), grouped(fault.fired));
     }
     out.push_str("<details><summary>Every setting</summary><table class=\"rows\"><tbody>");
-    for (key, value) in run.scheduler.tunables.iter().chain(&run.config) {
-        let _ = write!(out, "<tr><th scope=\"row\">{}</th><td>{}</td></tr>", escape(key), escape(value));
+    for (key, value) in settings::all(run) {
+        let _ = write!(out, "<tr><th scope=\"row\">{}</th><td>{}</td></tr>", escape(&key), escape(&value));
     }
     out.push_str("</tbody></table></details></div></section>\n");
 }

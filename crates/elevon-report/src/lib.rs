@@ -9,6 +9,7 @@ mod cache;
 pub mod fairness;
 pub mod number;
 pub mod result;
+pub mod settings;
 pub mod summary;
 mod tenants;
 

@@ -84,7 +84,8 @@ pub(crate) struct StackArgs {
     /// I/O scheduler with tunables: NAME[:tunable=value,...]; the kernel's default for the device is not applied
     #[arg(long, value_name = "S", default_value = "none")]
     pub(crate) scheduler: String,
-    /// Kernel version whose rules are followed: 6.1, 6.6, 6.12 or 6.18
+    /// Kernel version whose rules are followed: 6.1, 6.6, 6.12 or 6.18. A stable release such as 6.1.55 is read
+    /// as its version
     #[arg(long, value_name = "VERSION", default_value = "6.18")]
     pub(crate) kernel: String,
     /// Queue setting by its sysfs name, a variant (fill=, io_ticks=, hz=) or a setting of the page

@@ -211,7 +211,7 @@ fn list_schedulers() -> String {
     }
     text.push_str("\nQueue limits (--set KEY=VALUE; defaults are the device's):\n\n");
     for limit in SYSFS {
-        let note = if limit.is_settable() { "" } else { " (derived; not settable)" };
+        let note = limit.why_fixed().map_or_else(String::new, |why| format!(" (cannot be set: {why})"));
         let _ = writeln!(text, "  {:<28} {:<8} {}{note}", limit.name, limit.unit, limit.help);
     }
     text

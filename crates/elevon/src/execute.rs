@@ -17,6 +17,7 @@ use elevon_workload::run::{self, Cut, JobOutcome, Observer};
 use elevon_workload::settings::Settings;
 
 use crate::failure::{Failure, Outcome};
+use crate::in_force;
 use crate::plan::{Plan, Target};
 use crate::result::{self, Facts};
 
@@ -47,7 +48,11 @@ pub(crate) fn execute(
     match &plan.target {
         Target::Simulated(_) => {
             let device = plan.device()?;
-            let description = device.description().clone();
+            let mut description = device.description().clone();
+            // With its parameters, so that a report says which device it was.
+            if let Target::Simulated(spec) = &plan.target {
+                description.name.clone_from(spec);
+            }
             let mut simulation = Simulation::new(device).with_interrupt({
                 let interrupt = interrupt.clone();
                 move || interrupt.is_set()
@@ -84,7 +89,8 @@ pub(crate) fn execute(
                     Failure::Machine(format!("--cache: no memory for {} bytes: {e}", cache.frames().get()))
                 })?;
             }
-            let warnings = host.warnings().to_vec();
+            let mut warnings = host.warnings().to_vec();
+            warnings.extend(in_force::differing(&plan.settings, &plan.stack_config(&description)?));
             go(plan, &description, &mut host, CpuCost::default(), &MemoryModel::Contiguous, watch, warnings)
         }
     }

@@ -9,6 +9,7 @@ mod compare;
 mod console;
 mod execute;
 mod failure;
+mod in_force;
 mod logs;
 mod memory;
 mod output;

@@ -20,6 +20,7 @@ use elevon_workload::tenants::{BFQ_WEIGHT_MAX, TenantPlan, is_weight};
 
 use crate::args::StackArgs;
 use crate::failure::Failure;
+use crate::in_force;
 use crate::logs::LogFolder;
 use crate::memory::{CachePlan, Memory};
 
@@ -58,6 +59,8 @@ pub(crate) struct Plan {
     pub(crate) tenants: TenantPlan,
     /// Where the logs of jobs go.
     pub(crate) log_folder: LogFolder,
+    /// The file of `--tenants`.
+    pub(crate) tenants_file: Option<PathBuf>,
     /// A command line that makes this run again.
     pub(crate) command: String,
     /// What the user should know before it runs.
@@ -83,7 +86,8 @@ impl Plan {
     pub(crate) fn of_jobs(mut jobs: ParsedJobs, names: &str, args: &StackArgs) -> Result<Self, Failure> {
         let kernel = Kernel::from_name(&args.kernel).ok_or_else(|| {
             let all: Vec<&str> = Kernel::ALL.iter().map(|k| k.name()).collect();
-            Failure::input(format!("--kernel {}: no such version here; use {}", args.kernel, all.join(", ")))
+            let (all, instead) = (all.join(", "), Kernel::instead_of(&args.kernel));
+            Failure::input(format!("--kernel {}: not modelled; there are {all}; {instead}", args.kernel))
         })?;
         let scheduler = SchedulerConfig::parse(&args.scheduler)
             .map_err(|error| Failure::input(format!("--scheduler {}: {error}", args.scheduler)))?;
@@ -115,11 +119,16 @@ impl Plan {
             cpu,
             cache,
             faults: args.fault.clone(),
+            tenants_file: args.tenants.clone(),
             command: command(names, args),
         };
         if of_cache == Some(false) {
             let option = if matches!(plan.target, Target::Real(_)) { "--cache" } else { "--memory" };
             plan.warnings.push(format!("{option}: no job goes through the page cache: all have direct=1"));
+        }
+        if args.kernel.trim_start_matches('v') != kernel.name() {
+            let (name, release) = (kernel.name(), kernel.release());
+            plan.warnings.push(format!("--kernel {}: the rules of {name} are used, as of {release}", args.kernel));
         }
         if args.tenants.is_some() {
             plan.warnings.extend(weights_in_vain(&plan));
@@ -127,7 +136,8 @@ impl Plan {
         if let Target::Simulated(_) = plan.target {
             // Opened once to check it; a run opens its own.
             let device = plan.device()?;
-            plan.stack_config(device.description())?;
+            let config = plan.stack_config(device.description())?;
+            plan.warnings.extend(in_force::differing(&plan.settings, &config));
             plan.warnings.extend(surprises(&plan.jobs.jobs, &args.device, device.description().size.bytes().get()));
         }
         Ok(plan)

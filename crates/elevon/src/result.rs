@@ -122,6 +122,23 @@ fn effective(facts: &Facts<'_>) -> Vec<(String, String)> {
         rows.push(("cpu_cost", format!("submit={submit},complete={complete}{}", of_cache.unwrap_or_default())));
     }
     rows.extend(plan.cache.iter().flat_map(CachePlan::rows));
+    let default = elevon_core::control::io_throttle::Config::default();
+    let throttle = &config.io_throttle;
+    // What few change is there if it is changed.
+    for (key, value, usual) in [
+        ("iostats", config.iostats, true),
+        ("throttle_counter", throttle.counter, default.counter),
+        ("throttle_class_aware", throttle.class_aware, default.class_aware),
+        ("throttle_quirks", throttle.quirks, default.quirks),
+    ] {
+        if value != usual {
+            rows.push((key, u8::from(value).to_string()));
+        }
+    }
+    if config.exact_io_max {
+        rows.push(("io_max", "exact".to_owned()));
+    }
+    rows.extend(plan.tenants_file.iter().map(|path| ("tenants", path.display().to_string())));
     if !plan.faults.is_empty() {
         rows.push(("fault", plan.faults.join(" ")));
     }

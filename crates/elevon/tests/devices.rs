@@ -66,3 +66,107 @@ fn faults_are_listed_with_keys_and_defaults() {
     assert!(code == Some(2) && stderr.contains("did you mean `stall`"), "{stderr}");
     assert!(bench.stdout(&["devices"]).contains("elevon faults"));
 }
+
+const LARGE: &str = "[a]\nrw=read\nbs=2m\niodepth=4\nioengine=io_uring\ndirect=1\nsize=64m\n";
+
+/// A limit of the queue that the hardware cuts down: said on stderr, in JSON and in a comparison.
+#[test]
+fn a_limit_that_is_clamped_is_told_with_what_lifts_it() {
+    let bench = bench();
+    bench.file("large.fio", LARGE);
+    let clamped = "--set max_sectors_kb=1280: in force is 512 KiB, since the hardware takes no more";
+    let args = ["run", "large.fio", "--device", "ufs-4.0", "--set", "max_sectors_kb=1280"];
+    let (code, text, stderr) = output(&bench, &args);
+    assert_eq!(code, Some(0), "{stderr}");
+    assert!(stderr.contains(clamped) && stderr.contains("--set max_hw_sectors_kb=1280 lifts it"), "{stderr}");
+    let limits = text.lines().find(|line| line.starts_with("Limits: ")).expect("a line of limits");
+    for limit in ["hw_queues=1", "queue_depth=31", "max_sectors_kb=512", "max_hw_sectors_kb=512", "write_cache=1"] {
+        assert!(limits.contains(limit), "{limit}: {limits}");
+    }
+    let json = bench.json("large.fio", &args[2..]);
+    assert!(json["elevon"]["warnings"].to_string().contains(clamped));
+    assert_eq!(json["elevon"]["device"]["limits"]["max_sectors_kb"], 512);
+    assert_eq!(json["elevon"]["device"]["limits"]["dma_alignment"], 3);
+
+    let vs = ["--vs", "--set max_sectors_kb=1280", "--vs", "--set max_sectors_kb=1280 --set max_hw_sectors_kb=1280"];
+    let base = ["compare", "large.fio", "--device", "ufs-4.0", "--set", "max_sectors_kb=512", "--html", "page.html"];
+    let (code, text, stderr) = output(&bench, &[&base[..], &vs].concat());
+    assert_eq!(code, Some(0), "{stderr}");
+    assert!(stderr.contains(clamped), "{stderr}");
+    let unchanged = "its options change no setting that is in force; it is the same stack as A";
+    assert!(text.contains(&format!("B: {unchanged}")) && !text.contains(&format!("C: {unchanged}")), "{text}");
+    let row = |name: &str| {
+        let line = text.lines().find(|line| line.starts_with(name)).unwrap_or_else(|| panic!("{name}: {text}"));
+        line.split_whitespace().skip(1).map(str::to_owned).collect::<Vec<_>>()
+    };
+    assert_eq!(row("max_sectors_kb"), ["512", "512", "1280"]);
+    assert_eq!(row("max_hw_sectors_kb"), ["512", "512", "1280"]);
+    assert!(!text.contains("queue_depth"), "what is equal is not compared: {text}");
+    let page = std::fs::read_to_string(bench.path("page.html")).expect("the page");
+    assert_eq!(page.matches(unchanged).count(), 1);
+    assert_eq!(
+        page.matches("<th scope=\"row\">max_hw_sectors_kb</th>").count(),
+        4,
+        "differing, and in each run's settings"
+    );
+}
+
+/// The parameters of a device are part of what a report and a comparison call it.
+#[test]
+fn a_device_with_parameters_is_named_with_them() {
+    let bench = bench();
+    let spec = "ufs-4.0:read_command_cost=41us";
+    assert_eq!(bench.json("reads.fio", &["--device", spec])["elevon"]["device"]["name"], spec);
+    let text = bench.stdout(&["compare", "reads.fio", "--device", "ufs-4.0", "--vs", &format!("--device {spec}")]);
+    assert!(text.contains(spec) && !text.contains("same stack as A"), "{text}");
+}
+
+#[test]
+fn a_kernel_is_named_as_people_write_it() {
+    let bench = bench();
+    for (kernel, name, is_told) in
+        [("v6.18", "6.18", false), ("6.1.55", "6.1", true), ("6.12.0-18-amd64", "6.12", true)]
+    {
+        let json = bench.json("reads.fio", &["--kernel", kernel]);
+        assert_eq!(json["elevon"]["kernel"], name);
+        let told =
+            json["elevon"]["warnings"].to_string().contains(&format!("the rules of {name} are used, as of {name}."));
+        assert_eq!(told, is_told, "{kernel}");
+    }
+    for (kernel, words) in [("5.15", "6.1 is the nearest; in 5.10 and 5.15"), ("6.8", "6.6 is the one before it")] {
+        let (code, _, stderr) = output(&bench, &["run", "reads.fio", "--kernel", kernel]);
+        assert!(code == Some(2) && stderr.contains("not modelled; there are 6.1, 6.6, 6.12, 6.18"), "{stderr}");
+        assert!(stderr.contains(words) && stderr.lines().count() == 1, "{stderr}");
+    }
+}
+
+/// What would have no effect, or could not be meant, is refused with the reason.
+#[test]
+fn settings_without_effect_are_refused() {
+    let bench = bench();
+    for (set, words) in [
+        ("io_poll=1", "io_poll: cannot be set: completions are events here"),
+        ("nowait=0", "nowait: cannot be set: nothing here issues NOWAIT bios"),
+        ("zoned=1", "zoned: cannot be set: no device here has zones"),
+        ("max_open_zones=4", "no device here has zones"),
+        ("atomic_write_max_bytes=4096", "nothing here issues atomic writes"),
+        ("alignment_offset=512", "no device is stacked on another here"),
+        ("max_segments=0", "max_segments=0: out of range; must be 1 to 65535"),
+        ("seg_boundary_mask=0", "seg_boundary_mask=0: must be a power of two minus one"),
+        ("rq_affinity=2", "rq_affinity: not modelled: a completion costs the same on every CPU here"),
+        ("wbt_lat_usec=2000", "wbt_lat_usec: not modelled: writeback throttling"),
+    ] {
+        let (code, _, stderr) = output(&bench, &["run", "reads.fio", "--set", set]);
+        assert!(code == Some(2) && stderr.contains(words) && stderr.lines().count() == 1, "{set}: {stderr}");
+    }
+    for (scheduler, words) in [
+        ("bfq:slice_idle=0,slice_idle=8", "slice_idle is given twice"),
+        ("bfq:rq_affinity=2", "not a tunable of bfq, and is not modelled"),
+    ] {
+        let (code, _, stderr) = output(&bench, &["run", "reads.fio", "--scheduler", scheduler]);
+        assert!(code == Some(2) && stderr.contains(words) && !stderr.contains("--set"), "{scheduler}: {stderr}");
+    }
+    let (code, _, stderr) = output(&bench, &["schedulers", "mq-dedline"]);
+    assert!(code == Some(2) && stderr.contains("did you mean `mq-deadline`"), "{stderr}");
+    assert!(bench.stdout(&["schedulers"]).contains("(cannot be set: no device here has zones)"));
+}

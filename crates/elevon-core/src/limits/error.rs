@@ -19,6 +19,13 @@ pub enum LimitsError {
         /// The limit.
         name: &'static str,
     },
+    /// It is shown, but setting it would change nothing.
+    NoEffect {
+        /// The limit.
+        name: &'static str,
+        /// Why not.
+        reason: &'static str,
+    },
     /// Too small or too large.
     OutOfRange {
         /// The limit.
@@ -82,6 +89,7 @@ impl fmt::Display for LimitsError {
                 SYSFS.iter().filter(|limit| limit.is_settable()).try_for_each(|limit| write!(f, " {}", limit.name))
             }
             Self::Derived { name } => write!(f, "{name}: follows from other limits and cannot be set"),
+            Self::NoEffect { name, reason } => write!(f, "{name}: cannot be set: {reason}"),
             Self::OutOfRange { name, unit, value, least, most } => {
                 write!(f, "{name}={value}: out of range; must be ")?;
                 write_range(f, *least, *most)?;
@@ -101,7 +109,7 @@ impl fmt::Display for LimitsError {
                 write!(f, "{name}={value}: must be a multiple of {of} {unit}, such as {below} or {}", below + of)
             }
             Self::NotZoned { name, value } => {
-                write!(f, "{name}={value}: the device has no zones; must be 0, or set zoned=1 first")
+                write!(f, "{name}={value}: the device has no zones; must be 0")
             }
         }
     }

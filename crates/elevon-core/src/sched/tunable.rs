@@ -6,7 +6,9 @@ use alloc::vec::Vec;
 use core::fmt;
 
 use super::SCHEDULERS;
+use crate::limits::SYSFS;
 use crate::nearest::nearest;
+use crate::stack::config::{SETTINGS, why_not_modelled};
 
 /// What there is to know of a scheduler from outside.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -83,6 +85,11 @@ pub enum SchedulerError {
         /// The part that was not understood.
         part: String,
     },
+    /// The tunable is given more than once.
+    Twice {
+        /// The tunable.
+        tunable: &'static str,
+    },
     /// Not an integer in the tunable's range.
     BadValue {
         /// The tunable.
@@ -91,18 +98,6 @@ pub enum SchedulerError {
         value: String,
     },
 }
-
-/// Settings of the queue, which people look for among a scheduler's tunables.
-const QUEUE_SETTINGS: &[&str] = &[
-    "rotational",
-    "nr_requests",
-    "nomerges",
-    "max_sectors_kb",
-    "rq_affinity",
-    "add_random",
-    "iostats",
-    "wbt_lat_usec",
-];
 
 /// The scheduler of a name, and what is known of it.
 fn scheduler(name: &str) -> Option<&'static SchedulerInfo> {
@@ -157,6 +152,9 @@ impl SchedulerConfig {
             let tunable = find(info, name.trim())?;
             let bad = || SchedulerError::BadValue { tunable, value: value.trim().to_string() };
             let value = tunable.parse(value.trim()).ok_or_else(bad)?;
+            if tunables.iter().any(|(name, _)| *name == tunable.name) {
+                return Err(SchedulerError::Twice { tunable: tunable.name });
+            }
             tunables.push((check(info, tunable.name, value)?, value));
         }
         Ok(Self { name: info.name, tunables })
@@ -183,10 +181,15 @@ impl fmt::Display for SchedulerError {
                 write!(f, "unknown scheduler {name:?}")?;
                 suggest(f, name, SCHEDULERS.iter().map(|s| s.name))
             }
-            Self::UnknownTunable { scheduler, name } if QUEUE_SETTINGS.contains(&name.as_str()) => {
+            Self::UnknownTunable { scheduler, name } if is_setting(name) => {
                 write!(f, "{name:?} is a setting of the queue, not a tunable of {scheduler}: use --set {name}=VALUE")
             }
+            Self::Twice { tunable } => write!(f, "{tunable} is given twice; give it once"),
             Self::UnknownTunable { scheduler: name, name: tunable } => {
+                if let Some(reason) = why_not_modelled(tunable) {
+                    let what = "is a setting of the queue, not a tunable of";
+                    return write!(f, "{tunable:?} {what} {name}, and is not modelled: {reason}");
+                }
                 write!(f, "scheduler {name} has no tunable {tunable:?}")?;
                 match scheduler(name) {
                     Some(info) if !info.tunables.is_empty() => {
@@ -206,6 +209,12 @@ impl fmt::Display for SchedulerError {
             }
         }
     }
+}
+
+/// Whether `--set` takes the name.
+fn is_setting(name: &str) -> bool {
+    let limit = || SYSFS.iter().any(|limit| limit.name == name && limit.is_settable());
+    SETTINGS.iter().any(|setting| setting.key == name) || limit()
 }
 
 impl core::error::Error for SchedulerError {}
@@ -243,6 +252,11 @@ mod tests {
                 "mq-deadline:rotational=0",
                 r#""rotational" is a setting of the queue, not a tunable of mq-deadline: use --set rotational=VALUE"#,
             ),
+            (
+                "bfq:rq_affinity=2",
+                r#""rq_affinity" is a setting of the queue, not a tunable of bfq, and is not modelled: a completion "#,
+            ),
+            ("mq-deadline:fifo_batch=8,fifo_batch=8", "fifo_batch is given twice; give it once"),
             ("mq-deadline:", r#""" after the scheduler's name is not of the form tunable=value"#),
             ("mq-deadline:fifo_batch", r#""fifo_batch" after the scheduler's name is not of the form tunable=value"#),
             ("mq-deadline:fifo_batch=16k", "fifo_batch=16k: must be an integer in 0..2147483647 (requests)"),

@@ -150,7 +150,13 @@ impl StackConfig {
                 let value = number(0, u64::MAX, "a whole number")?;
                 self.limits.set_sysfs(key, value, &self.kernel.rules()).map_err(SettingError::Limit)?;
             }
-            _ => return Err(SettingError::Key { key: key.to_string() }),
+            _ => {
+                let key = key.to_string();
+                return Err(match why_not_modelled(&key) {
+                    Some(reason) => SettingError::NotModelled { key, reason },
+                    None => SettingError::Key { key },
+                });
+            }
         }
         Ok(())
     }
@@ -249,6 +255,20 @@ pub const SETTINGS: &[Setting] = &[
     },
 ];
 
+/// Settings of a kernel's queue that the stack does not have, and why.
+const NOT_MODELLED: &[(&str, &str)] = &[
+    ("rq_affinity", "a completion costs the same on every CPU here"),
+    ("add_random", "there is no entropy pool here"),
+    ("wbt_lat_usec", "writeback throttling is not there yet"),
+    ("io_poll_delay", "completions are events here, nothing polls for them"),
+    ("scheduler", "use --scheduler NAME"),
+];
+
+/// Why the stack does not have this setting of a kernel's queue; `None` if no such setting is known.
+pub(crate) fn why_not_modelled(key: &str) -> Option<&'static str> {
+    NOT_MODELLED.iter().find(|(name, _)| *name == key).map(|&(_, reason)| reason)
+}
+
 /// Why a setting was refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SettingError {
@@ -266,6 +286,13 @@ pub enum SettingError {
         /// What would be right.
         want: &'static str,
     },
+    /// The queue of a kernel has the setting, and the stack does not.
+    NotModelled {
+        /// The key.
+        key: String,
+        /// Why it is not there.
+        reason: &'static str,
+    },
     /// The queue limits would not be valid.
     Limit(LimitsError),
 }
@@ -278,6 +305,7 @@ impl fmt::Display for SettingError {
                 None => write!(f, "{key}: no such setting; `elevon schedulers` lists them"),
             },
             Self::Value { key, value, want } => write!(f, "{key}={value}: expected {want}"),
+            Self::NotModelled { key, reason } => write!(f, "{key}: not modelled: {reason}"),
             Self::Limit(error) => error.fmt(f),
         }
     }

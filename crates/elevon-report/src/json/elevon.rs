@@ -6,6 +6,7 @@ use serde_json::{Map, Value, json};
 use super::{JsonOptions, SCHEMA_VERSION, latency, strings};
 use crate::fairness::{self, Fairness};
 use crate::result::{RunResult, Series};
+use crate::settings;
 use crate::summary::{DiskDelta, ratio};
 
 const GROUPS: [&str; 3] = ["read", "write", "discard"];
@@ -68,31 +69,14 @@ pub(super) fn value(run: &RunResult, options: JsonOptions) -> Value {
 }
 
 fn device(run: &RunResult) -> Value {
-    let (device, limits) = (&run.device, &run.device.limits);
+    let device = &run.device;
     json!({
         "name": device.name,
         "simulated": device.simulated,
         "size": device.size.get(),
         "hw_queues": device.hw_queues,
         "queue_depth": device.queue_depth,
-        "limits": {
-            "logical_block_size": limits.logical_block_size,
-            "physical_block_size": limits.physical_block_size,
-            "minimum_io_size": limits.io_min,
-            "optimal_io_size": limits.io_opt,
-            "max_hw_sectors_kb": limits.max_hw_sectors.get() / 2,
-            "max_sectors_kb": limits.max_sectors.get() / 2,
-            "max_segments": limits.max_segments,
-            "max_segment_size": limits.max_segment_size,
-            "virt_boundary_mask": limits.virt_boundary_mask,
-            "chunk_sectors": limits.chunk_sectors.get(),
-            "discard_max_bytes":
-                limits.max_hw_discard_sectors.min(limits.max_user_discard_sectors).get().saturating_mul(512),
-            "write_zeroes_max_bytes": limits.max_write_zeroes_sectors.get().saturating_mul(512),
-            "write_cache": limits.write_cache,
-            "fua": limits.fua,
-            "rotational": limits.rotational,
-        },
+        "limits": settings::limits_value(run),
     })
 }
 

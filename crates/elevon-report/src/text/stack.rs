@@ -8,6 +8,7 @@ use elevon_core::stats::LatencyStat;
 
 use crate::number::{bytes_binary, bytes_decimal, grouped, significant, span};
 use crate::result::RunResult;
+use crate::settings;
 use crate::summary::{DiskDelta, latency_mean, percentile, ratio};
 
 const GROUPS: [&str; 3] = ["read", "write", "discard"];
@@ -49,7 +50,8 @@ pub(super) fn details(out: &mut String, run: &RunResult, delta: &DiskDelta) {
         let _ = write!(out, ", late answers={}", c.late_answers);
     }
     out.push('\n');
-    for (title, rows) in [("Scheduler", &run.scheduler.tunables), ("Config", &run.config)] {
+    let limits = settings::limits_in_text(run);
+    for (title, rows) in [("Scheduler", &run.scheduler.tunables), ("Config", &run.config), ("Limits", &limits)] {
         if !rows.is_empty() {
             let _ = writeln!(out, "{title}: {}", join(rows));
         }

@@ -133,9 +133,9 @@ fn figures(five: &Five, parameters: &Parameters) -> Vec<Figure> {
     let of = |setting| megabytes(five.of(setting));
     vec![
         row("one process alone", Some("published.before"), five.curve[0].1, "calibrated"),
-        row("bfq before the seed (inject=off)", Some("published.before"), of(OFF), "depth 1: follows from it"),
+        row("bfq before the seed (inject=off)", Some("published.before"), of(OFF), "follows from it; else BFQ of 6.18"),
         row("none", Some("published.none"), of(NONE), "predicted"),
-        row("bfq with the seed (inject=seed)", Some("published.with"), of(SEED), "predicted"),
+        row("bfq with the seed (inject=seed)", Some("published.with"), of(SEED), "predicted; else BFQ of 6.18"),
         row("bfq since 5.2 (inject=limit)", None, of(LIMIT), "predicted"),
         row("ours (inject=fair)", None, of(FAIR), "predicted"),
     ]

@@ -1,0 +1,105 @@
+//! Settings that were asked for and are in force otherwise: what a kernel clamps or rounds in silence.
+
+use std::collections::BTreeMap;
+
+use elevon_core::limits::{QueueLimits, SYSFS};
+use elevon_core::stack::StackConfig;
+use elevon_core::units::Sectors;
+
+/// A line for each `--set KEY=VALUE` whose value is not the one in force. Of a key that is given twice the last
+/// counts.
+pub(crate) fn differing(settings: &[(String, String)], config: &StackConfig) -> Vec<String> {
+    let last: BTreeMap<&str, &str> = settings.iter().map(|(key, value)| (key.as_str(), value.as_str())).collect();
+    last.into_iter().filter_map(|(key, value)| line(key, value.parse().ok()?, config)).collect()
+}
+
+fn line(key: &str, asked: i64, config: &StackConfig) -> Option<String> {
+    let (unit, got) = match key {
+        "nr_requests" => ("requests", i64::from(config.nr_requests())),
+        _ => {
+            let row = SYSFS.iter().find(|row| row.name == key)?;
+            (if row.unit == "0 or 1" { "" } else { row.unit }, config.limits.read(key)?)
+        }
+    };
+    // Zero asks these for the default.
+    let is_default = asked == 0 && matches!(key, "max_sectors_kb" | "max_segment_size" | "discard_granularity");
+    if got == asked || is_default {
+        return None;
+    }
+    let unit = if unit.is_empty() { String::new() } else { format!(" {unit}") };
+    let why = why(key, asked, config);
+    Some(format!("--set {key}={asked}: in force is {got}{unit}{why}"))
+}
+
+/// What holds a setting back, and which other setting lifts it.
+fn why(key: &str, asked: i64, config: &StackConfig) -> String {
+    let limits = &config.limits;
+    match key {
+        "max_sectors_kb" => {
+            let (cap, kb) = hardware_cap(limits);
+            let lift = format!("--set {cap}={asked} lifts it");
+            format!(", since the hardware takes no more ({cap}={kb}); {lift}")
+        }
+        "nr_requests" => {
+            let depth = config.queue_depth;
+            format!(
+                ", since there is no scheduler and the device queue holds {depth}; --set queue_depth={asked} lifts it"
+            )
+        }
+        "fua" => ", since there is no write cache to write through; --set write_cache=1 first".to_owned(),
+        "discard_max_bytes" => {
+            let most = limits.max_hw_discard_sectors.bytes().get();
+            format!(
+                ", since the hardware takes no more (discard_max_hw_bytes={most}); --set discard_max_hw_bytes={asked} lifts it"
+            )
+        }
+        _ => ", rounded to what the other limits allow, as the kernel does".to_owned(),
+    }
+}
+
+/// The limit of the hardware that is the smaller, by its name, in KiB.
+fn hardware_cap(limits: &QueueLimits) -> (&'static str, u64) {
+    let kb = |sectors: Sectors| sectors.get() / 2;
+    if !limits.max_dev_sectors.is_zero() && limits.max_dev_sectors < limits.max_hw_sectors {
+        ("max_dev_sectors_kb", kb(limits.max_dev_sectors))
+    } else {
+        ("max_hw_sectors_kb", kb(limits.max_hw_sectors))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use elevon_core::kernel::Kernel;
+    use elevon_sim::device::Device;
+
+    fn lines(device: &str, set: &[(&str, &str)]) -> Vec<String> {
+        let device = elevon_sim::profiles::open(device, 1).expect("a device");
+        let mut config = device.description().stack_config();
+        config.limits.validate(&Kernel::V6_18.rules()).expect("valid limits");
+        let settings: Vec<_> = set.iter().map(|&(key, value)| (key.to_owned(), value.to_owned())).collect();
+        for (key, value) in &settings {
+            config.set(key, value).expect("a good setting");
+        }
+        differing(&settings, &config)
+    }
+
+    #[test]
+    fn what_is_clamped_names_what_lifts_it() {
+        let clamped = "--set max_sectors_kb=1280: in force is 512 KiB, since the hardware takes no more \
+                       (max_hw_sectors_kb=512); --set max_hw_sectors_kb=1280 lifts it";
+        assert_eq!(lines("ufs-4.0", &[("max_sectors_kb", "1280")]), [clamped]);
+        let both = [("max_sectors_kb", "1280"), ("max_hw_sectors_kb", "1280")];
+        assert_eq!(lines("ufs-4.0", &both), Vec::<String>::new());
+        assert_eq!(lines("ufs-4.0", &[("max_sectors_kb", "1280"), ("max_sectors_kb", "64")]), Vec::<String>::new());
+        assert_eq!(lines("ufs-4.0", &[("max_sectors_kb", "0")]), Vec::<String>::new());
+        let dev = lines("ufs-4.0", &[("max_dev_sectors_kb", "256"), ("max_sectors_kb", "512")]);
+        assert!(dev.len() == 1 && dev[0].contains("--set max_dev_sectors_kb=512 lifts it"), "{dev:?}");
+        let requests = lines("ufs-4.0", &[("nr_requests", "64")]);
+        assert!(requests.len() == 1 && requests[0].contains("in force is 31 requests"), "{requests:?}");
+        let fua = lines("hdd-7200", &[("write_cache", "0"), ("fua", "1")]);
+        assert!(fua.len() == 1 && fua[0].contains("--set write_cache=1 first"), "{fua:?}");
+        let rounded = lines("ufs-4.0", &[("max_hw_sectors_kb", "510")]);
+        assert!(rounded.len() == 1 && rounded[0].contains("in force is 508 KiB"), "{rounded:?}");
+    }
+}
