@@ -5,6 +5,8 @@ use std::fmt::Write as _;
 use elevon_core::stats::{CacheUse, DirectionStats};
 
 use crate::cache::{cache_total, hit_ratio, mapped_ratio, ms_per_second};
+use crate::cpu;
+use crate::document::wrap_at;
 use crate::fairness;
 use crate::number::{bytes_binary, bytes_decimal, count, grouped, significant, span};
 use crate::result::{CacheResult, CacheSource, RunResult, SizeCounts};
@@ -59,6 +61,12 @@ pub fn table(variants: &[Variant<'_>]) -> String {
         block(&mut out, &section);
     }
     fairness::table::text(&mut out, variants, &heads(variants));
+    for (letter, variant) in letters().zip(variants) {
+        for note in cpu::limits(variant.result) {
+            out.push('\n');
+            wrap_at(80, &mut out, note.split(' '), &format!("{letter}: "), "  ", "");
+        }
+    }
     out
 }
 
@@ -140,7 +148,7 @@ pub(crate) fn device_rows(variants: &[Variant<'_>]) -> Vec<Row> {
         format,
     };
     let delta = |run: &RunResult| DiskDelta::between(&run.disk.start, &run.disk.end);
-    vec![
+    let mut rows = vec![
         row("utilisation, exact", percent, &|run| delta(run).utilisation()[3]),
         row("mean in flight", plain, &|run| delta(run).mean_in_flight),
         row("mean in device", plain, &|run| run.disk.mean_in_device()),
@@ -149,7 +157,11 @@ pub(crate) fn device_rows(variants: &[Variant<'_>]) -> Vec<Row> {
         row("small requests", whole, &|run| small_requests(run) as f64),
         row("splits", whole, &|run| run.disk.counters.splits as f64),
         row("merges", whole, &|run| run.disk.counters.merges as f64),
-    ]
+    ];
+    if variants.iter().any(|v| v.result.cpu.is_some()) {
+        rows.push(row("CPU, busiest job", percent, &|run| 100.0 * cpu::busiest(run)));
+    }
+    rows
 }
 
 /// What all jobs had of their page caches, where any variant has one: how much was found, then for each kind of call that slept in any

@@ -223,10 +223,23 @@ fn options(command: &str) -> impl Iterator<Item = &str> {
 
 /// Words on lines of [`WIDTH`] columns.
 fn wrap<'a>(out: &mut String, words: impl Iterator<Item = &'a str>, first: &str, later: &str, carry: &str) {
+    wrap_at(WIDTH, out, words, first, later, carry);
+}
+
+/// Words on lines of so many columns: `first` begins the first line and `later` the others, `carry` ends each that another
+/// follows.
+pub(crate) fn wrap_at<'a>(
+    width: usize,
+    out: &mut String,
+    words: impl Iterator<Item = &'a str>,
+    first: &str,
+    later: &str,
+    carry: &str,
+) {
     let mut line = first.to_owned();
     let mut is_empty = true;
     for word in words {
-        let room = WIDTH - carry.len();
+        let room = width - carry.len();
         if !is_empty && line.chars().count() + 1 + word.chars().count() > room {
             let _ = writeln!(out, "{line}{carry}");
             later.clone_into(&mut line);

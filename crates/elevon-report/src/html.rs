@@ -9,6 +9,7 @@ mod tenants;
 use std::fmt::Write as _;
 
 use crate::compare::{Row, Variant, cache_rows, device_rows, heads, letters, sections, total_rows};
+use crate::cpu;
 use crate::fairness;
 use crate::number::{bytes_decimal, date, grouped, span};
 use crate::plot::{self, escape};
@@ -211,6 +212,9 @@ fn configuration(out: &mut String, letter: char, variant: &Variant<'_>) {
         "<section><h2>Run {letter}: configuration</h2><div class=\"block\"><p><code>{}</code></p>",
         escape(&run.command)
     );
+    for note in cpu::limits(run) {
+        let _ = write!(out, "<p><span class=\"badge\">note</span> {}</p>", escape(&note));
+    }
     for warning in &run.warnings {
         let _ = write!(out, "<p><span class=\"badge\">warning</span> {}</p>", escape(warning));
     }

@@ -6,6 +6,7 @@
 
 // The value, and the numbers made from it.
 mod cache;
+pub mod cpu;
 pub mod fairness;
 pub mod number;
 pub mod result;

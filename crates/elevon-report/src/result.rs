@@ -47,6 +47,8 @@ pub struct RunResult {
     pub tenants: Vec<TenantResult>,
     /// The device's own statistics.
     pub disk: DiskResult,
+    /// CPU time beside what jobs count; `None` on a real device, where it is not modelled.
+    pub cpu: Option<CpuResult>,
     /// The page cache, where the run had one.
     pub cache: Option<CacheResult>,
     /// The run over time, where it was recorded.
@@ -66,6 +68,15 @@ pub struct FaultResult {
     pub rule: String,
     /// How many times it fired; what one time is depends on the kind of fault.
     pub fired: u64,
+}
+
+/// CPU time of a simulated run, beside what each job counts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CpuResult {
+    /// How long the scheduler's lock for the whole device was held.
+    pub scheduler_lock: Nanos,
+    /// I/Os a second that the device does of the run's kind, at its depth, if nothing else takes time; where that was asked.
+    pub device_alone: Option<u64>,
 }
 
 /// The device under the run.

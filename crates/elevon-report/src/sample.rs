@@ -176,6 +176,7 @@ pub(crate) fn empty_run() -> RunResult {
         elapsed: Nanos::ZERO,
         jobs: vec![job("idle", 0, JobStats::default())],
         tenants: vec![],
+        cpu: None,
         cache: None,
         disk: DiskResult {
             name: "nvme".into(),

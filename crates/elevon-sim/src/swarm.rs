@@ -42,8 +42,8 @@ use elevon_core::units::{Bytes, Instant, Nanos, RequestId, TaskId, TenantId};
 use elevon_formats::fio::{MemorySource, ParsedJobs, parse, render};
 use elevon_workload::backend::Backend;
 use elevon_workload::cached::Cached;
+use elevon_workload::cpu::{CpuCost, SchedulerCost};
 use elevon_workload::jobs::{Jobs, JobsOptions};
-use elevon_workload::process::CpuCost;
 use elevon_workload::run::{Observer, Outcome, run, run_cached};
 use elevon_workload::settings::Settings;
 use elevon_workload::tenants::tenant_of;
@@ -278,7 +278,11 @@ fn run_phase(
     let description = border.description.clone();
     let options = JobsOptions {
         seed: plan.seed,
-        cpu: CpuCost { submit: Nanos::new(plan.cpu.0), complete: Nanos::new(plan.cpu.1) },
+        cpu: CpuCost {
+            // Contention for the lock is rare with few jobs: it is held for all of the time.
+            scheduler: SchedulerCost { request: Nanos::new(plan.cpu.1), locked: Nanos::new(plan.cpu.1) },
+            ..CpuCost::new(Nanos::new(plan.cpu.0), Nanos::new(plan.cpu.1))
+        },
         ..JobsOptions::new(&description.stack_config())
     };
     let model = MemoryModel::parse(plan.memory).expect("a model of the swarm");

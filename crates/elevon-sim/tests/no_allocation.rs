@@ -70,10 +70,8 @@ fn steady(device: &str, scheduler: &str, options: &str) -> (u64, u64) {
     let mut config = description.stack_config();
     config.scheduler = SchedulerConfig::parse(scheduler).expect("a scheduler of this file");
     let mut stack = Stack::new(config).expect("valid limits");
-    let options = JobsOptions {
-        cpu: CpuCost { submit: Nanos::new(1000), complete: Nanos::new(500) },
-        ..JobsOptions::new(stack.config())
-    };
+    let options =
+        JobsOptions { cpu: CpuCost::new(Nanos::new(1000), Nanos::new(500)), ..JobsOptions::new(stack.config()) };
     let mut memory = Memory::new(&MemoryModel::default(), 1);
     let mut jobs = Jobs::new(&parsed.jobs, &options, &mut memory.buffers(&mut stack)).expect("the job fits");
     let mut watch = Watch { warm_after: IOS / 4, cold_before: IOS * 9 / 10, first: None, last: (0, 0) };

@@ -17,7 +17,7 @@ fn nanoseconds(name: &str, ios: u64, edit: impl FnOnce(&mut JobSpec)) {
     edit(&mut spec);
     let extent = Extent { regions: vec![Region { start: 0, len: 100 << 30 }], files: Vec::new(), bytes: ios * 4096 };
     let identity = Identity { task: TaskId(0), tenant: TenantId(0), job: 0, clone: 0, seed: 1 };
-    let cpu = CpuCost { submit: Nanos::new(100), complete: Nanos::new(100) };
+    let cpu = CpuCost::new(Nanos::new(100), Nanos::new(100));
     let mut process = Process::new(&spec, &extent, identity, cpu, &[LayoutId(0); 32]);
     let mut now = Instant::ZERO;
     let mut pending = std::collections::VecDeque::new();

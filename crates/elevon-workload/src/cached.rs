@@ -369,7 +369,7 @@ impl Cached {
             let user = cached.user(spec, member, process);
             if user.is_buffered {
                 let submit = if user.is_mapped { Nanos::ZERO } else { cost.call };
-                process.set_cpu(CpuCost { submit, complete: Nanos::ZERO });
+                process.set_cpu(CpuCost { submit, ..CpuCost::default() });
                 process.cache_use();
                 process.enable_range_sync();
             }
@@ -848,7 +848,7 @@ impl Cached {
         } += pages;
         let may_block = match self.users.get_mut(task.index()) {
             Some(user) => {
-                user.unpaid += self.cpu.submit;
+                user.unpaid += self.cpu.submit + self.cpu.scheduler.request;
                 user.may_block
             }
             None => true,

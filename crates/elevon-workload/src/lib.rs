@@ -13,6 +13,7 @@ pub mod pattern;
 pub mod region;
 
 // One process, and what it keeps of its I/O.
+pub mod cpu;
 pub mod logs;
 mod measure;
 pub mod process;

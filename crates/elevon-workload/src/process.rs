@@ -14,8 +14,8 @@
 //! - While it sleeps for `rate` or `thinktime` it takes completions as they come.
 //! - Latencies: *slat* from the moment the process begins with the I/O to the return of its submission (asynchronous engines
 //!   only; a sleep for a tag counts), *clat* from there to the moment the process has it back, *lat* is both.
-//! - CPU time ([`CpuCost`]) is spent serially: `submit` before an I/O leaves (a batch leaves when all of it is prepared),
-//!   `complete` before the process has it back. On a real clock both are zero, because the time really passes.
+//! - CPU time ([`CpuCost`]) is spent serially: `submit` and the scheduler's part before an I/O leaves (a batch leaves when all of
+//!   it is prepared), `complete` before the process has it back. On a real clock both are zero, because the time really passes.
 //! - `runtime` ends the issuing. What is in flight then still completes and still counts, and the job's runtime lasts until
 //!   it has. With `ramp_time` the statistics begin at its end; what completes later counts, even if it began before.
 //! - `size` counts bytes asked for; the last I/O never exceeds it. `trimwrite` counts the writes.
@@ -40,6 +40,8 @@ use elevon_core::units::{Bytes, Instant, LayoutId, Nanos, Sector, TaskId, Tenant
 use elevon_formats::fio::spec::{JobSpec, SyncMode, VerifyMethod};
 
 use crate::chance::{Purpose, Rng};
+pub use crate::cpu::CpuCost;
+use crate::cpu::SchedulerLock;
 use crate::logs::Logger;
 use crate::measure::{Finished, Measure, PriorityLatency};
 use crate::pace::{Hold, Pace, Think};
@@ -50,15 +52,6 @@ use crate::verify::{Verifier, Written, fill_pattern, fill_random};
 mod flow;
 #[cfg(test)]
 mod tests;
-
-/// CPU time of one I/O, spent by its process.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct CpuCost {
-    /// From the wish to the submission.
-    pub submit: Nanos,
-    /// From the interrupt to the process having the result.
-    pub complete: Nanos,
-}
 
 /// What a process needs to know beside its job.
 #[derive(Clone, Copy, Debug)]
@@ -200,6 +193,8 @@ pub struct Process {
     syncing: Option<u32>,
     wrote: bool,
     busy_until: Instant,
+    /// Time under the scheduler's lock that its last batch wants and does not have yet.
+    wants_lock: Nanos,
     delayed_until: Instant,
     deadline: Instant,
     stopping: bool,
@@ -254,6 +249,7 @@ impl Process {
             syncing: None,
             wrote: false,
             busy_until: Instant::ZERO,
+            wants_lock: Nanos::ZERO,
             delayed_until: Instant::ZERO,
             deadline: Instant::MAX,
             stopping: false,
@@ -573,6 +569,20 @@ impl Process {
     /// What its I/O costs it.
     pub(crate) const fn set_cpu(&mut self, cpu: CpuCost) {
         self.cpu = cpu;
+    }
+
+    /// It takes the scheduler's lock for the batch that it has sealed, if that wants it: while another task has the lock, it
+    /// spins.
+    #[inline]
+    pub(crate) fn pass_lock(&mut self, now: Instant, lock: &mut SchedulerLock) {
+        if self.wants_lock.is_zero() {
+            return;
+        }
+        let until = lock.hold(now, std::mem::take(&mut self.wants_lock));
+        if until > self.busy_until {
+            self.spend(now, until.since(self.busy_until));
+            self.wakeup = Some(self.busy_until);
+        }
     }
 
     /// It is busy for so long before it goes on.

@@ -17,6 +17,7 @@ use elevon_core::units::{Bytes, Instant, Nanos, TaskId};
 
 use crate::backend::Backend;
 use crate::cached::{CACHE_TOKEN, Cached};
+use crate::cpu::SchedulerLock;
 use crate::jobs::Jobs;
 use crate::logs::Logger;
 use crate::process::Poll;
@@ -127,6 +128,8 @@ pub struct Outcome {
     pub disk_start: DiskStats,
     /// The device's statistics at the end.
     pub disk_end: DiskStats,
+    /// How long the scheduler's lock for the whole device was held; zero where that is not modelled.
+    pub scheduler_lock: Nanos,
     /// Set where the run ended before its jobs.
     pub cut: Option<Cut>,
 }
@@ -177,6 +180,7 @@ struct Runner<'a, B> {
     disk_start: DiskStats,
     cut: Option<Cut>,
     steps: u64,
+    scheduler_lock: SchedulerLock,
     /// When an I/O was last over.
     last_done: Instant,
 }
@@ -207,6 +211,7 @@ impl<'a, B: Backend> Runner<'a, B> {
             disk_start: stack.disk_stats(now),
             cut: None,
             steps: 0,
+            scheduler_lock: SchedulerLock::default(),
             last_done: now,
             stack,
             jobs,
@@ -389,6 +394,7 @@ impl<'a, B: Backend> Runner<'a, B> {
                     now = self.backend.now();
                 }
                 Poll::Wait => {
+                    self.jobs.processes[task].pass_lock(now, &mut self.scheduler_lock);
                     self.set_context(task, now);
                     let wakeup = self.jobs.processes[task].next_wakeup();
                     self.wakeups.set(task, wakeup.unwrap_or(Instant::MAX));
@@ -596,7 +602,8 @@ impl<'a, B: Backend> Runner<'a, B> {
         });
         let jobs: Vec<JobOutcome> = jobs.collect();
         let ended = jobs.iter().filter_map(|job| job.end).max().unwrap_or(ended);
-        let Self { started, series, disk_start, cut, .. } = self;
-        Outcome { jobs, started, ended, series, disk_start, disk_end, cut }
+        let Self { started, series, disk_start, scheduler_lock, cut, .. } = self;
+        let scheduler_lock = scheduler_lock.held();
+        Outcome { jobs, started, ended, series, disk_start, disk_end, scheduler_lock, cut }
     }
 }

@@ -10,8 +10,8 @@ use elevon_core::limits::QueueLimits;
 use elevon_core::stack::{Stack, StackConfig};
 use elevon_core::units::{Bytes, Instant, LayoutId, Nanos, Sectors, TaskId};
 use elevon_formats::fio::spec::{Amount, ExitWhat, JobSpec, Rw, VerifyMethod};
+use elevon_workload::cpu::{CpuCost, SchedulerCost};
 use elevon_workload::jobs::{Jobs, JobsOptions};
-use elevon_workload::process::CpuCost;
 use elevon_workload::run::{Cut, NoObserver, Observer, Outcome, Progress, run};
 
 use fixed::Fixed;
@@ -296,7 +296,7 @@ fn same_seed_same_commands() {
 
 #[test]
 fn cpu_cost_bounds_one_process_and_not_several() {
-    let cpu = CpuCost { submit: Nanos::new(2 * US), complete: Nanos::new(US) };
+    let cpu = CpuCost::new(Nanos::new(2 * US), Nanos::new(US));
     let spec = job("a", |s| {
         deep(s, 64);
         s.time_based = true;
@@ -312,4 +312,38 @@ fn cpu_cost_bounds_one_process_and_not_several() {
     let one = ios(1);
     assert!((9_900..10_100).contains(&one), "{one}");
     assert!(ios(4).abs_diff(4 * one) < 200);
+}
+
+#[test]
+fn a_lock_for_the_device_bounds_several_processes_together() {
+    let ios = |numjobs, depth, locked| {
+        let spec = job("a", |s| {
+            deep(s, depth);
+            s.time_based = true;
+            s.runtime = Nanos::from_millis(30);
+            s.numjobs = numjobs;
+        });
+        let scheduler = SchedulerCost { request: Nanos::new(3 * US), locked: Nanos::new(locked) };
+        let cpu = CpuCost { scheduler, ..CpuCost::new(Nanos::new(2 * US), Nanos::new(US)) };
+        let mut stack = stack(256);
+        let mut jobs = build(&mut stack, &[spec], cpu);
+        let outcome = run(&mut stack, &mut jobs, &mut Fixed::new(10 * US), &mut NoObserver);
+        let cpu: u64 = outcome.jobs.iter().map(|j| j.stats.cpu_ns).sum();
+        let ios: u64 = outcome.jobs.iter().map(|j| j.stats.directions[0].ios).sum();
+        assert_eq!(outcome.scheduler_lock.get(), ios * locked, "each I/O has the lock for as long");
+        (ios, cpu / u64::from(numjobs) * 100 / outcome.ended.get())
+    };
+    // One process pays for all of the scheduler, whatever part of that is under the lock: 6 us an I/O.
+    for locked in [0, 3 * US] {
+        let (one, busy) = ios(1, 64, locked);
+        assert!((4_950..5_050).contains(&one), "{one}");
+        assert!(busy >= 99, "{busy} %");
+        // Depth 1: CPU time is in the latency, 16 us in all.
+        assert!((1_870..1_880).contains(&ios(1, 1, locked).0));
+    }
+    // Four: without a lock four times as many; under a lock of 3 us ten in 30 us, and who waits for it spins.
+    assert!((19_800..20_200).contains(&ios(4, 64, 0).0));
+    let (four, busy) = ios(4, 64, 3 * US);
+    assert!((9_900..10_100).contains(&four), "{four}");
+    assert!(busy >= 99, "{busy} %");
 }

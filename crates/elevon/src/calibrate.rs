@@ -135,7 +135,12 @@ pub(crate) fn calibrate(args: &CalibrateArgs) -> Result<Outcome, Failure> {
 /// a process that needs time for each I/O would be measured instead of a fast device.
 fn stack_args(args: &CalibrateArgs) -> Result<StackArgs, Failure> {
     let stack = StackArgs::of_text("--set nomerges=2 --buffers contiguous --cpu-cost submit=0,complete=0");
-    Ok(StackArgs { device: args.device.clone(), seed: args.seed, ..stack.map_err(Failure::input)? })
+    let stack = StackArgs { device: args.device.clone(), seed: args.seed, ..stack.map_err(Failure::input)? };
+    Ok(match crate::plan::target(&args.device)? {
+        Target::Simulated(_) => stack,
+        // Memory and CPU time are what they are.
+        Target::Real(_) => StackArgs { buffers: None, cpu_cost: None, ..stack },
+    })
 }
 
 fn plan_of(probe: &Probe, job: &str, stack: &StackArgs) -> Result<Plan, Failure> {

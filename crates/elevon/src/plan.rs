@@ -14,7 +14,7 @@ use elevon_sim::device::{AnyDevice, Device, fault::Fault};
 use elevon_sim::memory::MemoryModel;
 use elevon_sim::profiles;
 use elevon_workload::cached::CacheCost;
-use elevon_workload::process::CpuCost;
+use elevon_workload::cpu::{CpuCost, SchedulerCost};
 use elevon_workload::region::{self, Placement};
 use elevon_workload::tenants::{BFQ_WEIGHT_MAX, TenantPlan, is_weight};
 
@@ -27,7 +27,10 @@ use crate::memory::{CachePlan, Memory};
 /// CPU time of an I/O where nobody says otherwise. Measured with fio 3.33 on Linux 6.18 (2 virtual CPUs of an AMD EPYC): 4 KiB
 /// direct random reads of a file on ext4 at depth 32 cost 5.4 us of CPU each, by io_uring and by libaio alike, of which about
 /// 4 us lie in the submission.
-pub(crate) const DEFAULT_CPU_COST: &str = "submit=4us,complete=1.4us";
+const DEFAULT_CPU_COST: CpuCost = CpuCost::new(Nanos::new(4_000), Nanos::new(1_400));
+
+/// Memory behind user buffers where nobody says otherwise.
+const DEFAULT_BUFFERS: &str = "fragmented";
 
 /// The same for the page cache. Measured on that machine (ext4): a 4 KiB read of cached data costs 1.1 us, of 128 KiB 0.5 us a
 /// page; a store that faults (tmpfs, one page) 1.4 us. A read fault that maps sixteen pages cost 4.5 us there: it counts as one here.
@@ -93,17 +96,15 @@ impl Plan {
             .map_err(|error| Failure::input(format!("--scheduler {}: {error}", args.scheduler)))?;
         let settings = args.set.iter().map(|text| setting(text)).collect::<Result<Vec<_>, _>>()?;
         let target = target(&args.device)?;
-        let (cpu, cost) = cpu_cost(&args.cpu_cost)?;
+        of_simulation_only(args, &target)?;
+        let (cpu, cost) = cpu_cost(args.cpu_cost.as_deref(), scheduler.name)?;
         let cache = CachePlan::new(memory(args, &target)?, kernel, &settings, cost)?;
         if let (Some(cache), Some(text)) = (&cache, &args.cache) {
             cache.fits(text, elevon_host::memory::total())?;
         }
         let of_cache = cache.is_some().then(|| jobs.with_cache());
-        let memory = MemoryModel::parse(&args.buffers).map_err(|e| Failure::input(format!("--buffers: {e}")))?;
-        if let (Target::Real(path), Some(fault)) = (&target, args.fault.first()) {
-            let path = path.display();
-            return Err(Failure::input(format!("--fault {fault}: only a simulated device has faults; {path} is real")));
-        }
+        let buffers = args.buffers.as_deref().unwrap_or(DEFAULT_BUFFERS);
+        let memory = MemoryModel::parse(buffers).map_err(|e| Failure::input(format!("--buffers: {e}")))?;
         let tenants = tenants(&jobs.jobs, args.tenants.as_deref(), kernel)?;
         let mut plan = Self {
             warnings: jobs.warnings.iter().map(ToString::to_string).chain(tenants.warnings.iter().cloned()).collect(),
@@ -172,6 +173,24 @@ impl Plan {
     pub(crate) fn writes(&self) -> bool {
         self.jobs.jobs.iter().any(|job| job.rw.write || job.rw.trim)
     }
+}
+
+/// Refuses what a real device, its memory and its time have by themselves.
+fn of_simulation_only(args: &StackArgs, target: &Target) -> Result<(), Failure> {
+    let Target::Real(path) = target else { return Ok(()) };
+    let path = path.display();
+    let buffers = "only simulated memory has a layout to choose";
+    let cpu_cost = "only simulated processes are charged CPU time; a real run spends it";
+    for (option, value, why) in [
+        ("--buffers", args.buffers.as_deref(), buffers),
+        ("--cpu-cost", args.cpu_cost.as_deref(), cpu_cost),
+        ("--fault", args.fault.first().map(String::as_str), "only a simulated device has faults"),
+    ] {
+        if let Some(value) = value {
+            return Err(Failure::input(format!("{option} {value}: {why}; {path} is real")));
+        }
+    }
+    Ok(())
 }
 
 /// What the command line says of memory, if it goes with the device.
@@ -266,7 +285,7 @@ fn setting(text: &str) -> Result<(String, String), Failure> {
 }
 
 /// A known device name is simulated; anything with a slash, or that exists, is a path.
-fn target(device: &str) -> Result<Target, Failure> {
+pub(crate) fn target(device: &str) -> Result<Target, Failure> {
     let name = device.split(':').next().unwrap_or_default();
     if profiles::names().any(|known| known == name) {
         return Ok(Target::Simulated(device.to_owned()));
@@ -286,25 +305,40 @@ fn target(device: &str) -> Result<Target, Failure> {
     }
 }
 
-/// `submit=T,complete=T,...`, each with its unit; what is left out keeps its default.
-fn cpu_cost(text: &str) -> Result<(CpuCost, CacheCost), Failure> {
+/// `submit=T,complete=T,...`, each with its unit; what is left out keeps its default, which for `scheduler=` and `lock=` is
+/// that of the scheduler. A lock is never held for longer than the scheduler works.
+fn cpu_cost(text: Option<&str>, scheduler: &str) -> Result<(CpuCost, CacheCost), Failure> {
+    let mut cost = CpuCost { scheduler: SchedulerCost::measured(scheduler), ..DEFAULT_CPU_COST };
+    let mut of_cache = DEFAULT_CACHE_COST;
+    let Some(text) = text else { return Ok((cost, of_cache)) };
     let bad = |part: &str| {
-        let right = "submit=TIME, complete=TIME, call=TIME, hit=TIME or fault=TIME, such as submit=4us";
+        let right = "submit=TIME, complete=TIME, scheduler=TIME, lock=TIME, call=TIME, hit=TIME or fault=TIME, such as submit=4us";
         Failure::input(format!("--cpu-cost {text}: {part}: expected {right}"))
     };
-    let mut cost = CpuCost { submit: Nanos::new(4_000), complete: Nanos::new(1_400) };
-    let mut of_cache = DEFAULT_CACHE_COST;
+    let mut lock = None;
     for part in text.split(',') {
         let (key, value) = part.split_once('=').ok_or_else(|| bad(part))?;
         let time = time(value).ok_or_else(|| bad(part))?;
         match key {
             "submit" => cost.submit = time,
             "complete" => cost.complete = time,
+            "scheduler" => cost.scheduler.request = time,
+            "lock" => lock = Some((part, time)),
             "call" => of_cache.call = time,
             "hit" => of_cache.hit = time,
             "fault" => of_cache.fault = time,
             _ => return Err(bad(part)),
         }
+    }
+    let most = cost.scheduler.request;
+    match lock {
+        _ if scheduler == "none" => cost.scheduler = SchedulerCost::default(),
+        Some((part, time)) if time > most => {
+            let what = format!("{part}: longer than the scheduler's work on a request, {most}");
+            return Err(Failure::input(format!("--cpu-cost {text}: {what}")));
+        }
+        Some((_, time)) => cost.scheduler.locked = time,
+        None => cost.scheduler.locked = cost.scheduler.locked.min(most),
     }
     Ok((cost, of_cache))
 }
@@ -328,16 +362,15 @@ fn time(text: &str) -> Option<Nanos> {
 /// The command line again, with everything that is not a default.
 fn command(jobs: &str, args: &StackArgs) -> String {
     let mut words = vec![format!("elevon run {jobs} --device '{}' --seed {}", args.device, args.seed)];
-    for (name, value, default) in [
-        ("--scheduler", &args.scheduler, "none"),
-        ("--kernel", &args.kernel, "6.18"),
-        ("--buffers", &args.buffers, "fragmented"),
-        ("--cpu-cost", &args.cpu_cost, DEFAULT_CPU_COST),
-    ] {
+    for (name, value, default) in [("--scheduler", &args.scheduler, "none"), ("--kernel", &args.kernel, "6.18")] {
         if value != default {
             words.push(format!("{name} {value}"));
         }
     }
+    words.extend(
+        args.buffers.iter().filter(|model| *model != DEFAULT_BUFFERS).map(|model| format!("--buffers {model}")),
+    );
+    words.extend(args.cpu_cost.iter().map(|cost| format!("--cpu-cost {cost}")));
     words.extend(args.tenants.iter().map(|path| format!("--tenants '{}'", path.display())));
     for (name, folder) in [("--log-dir", &args.log_dir), ("--include-dir", &args.include_dir)] {
         words.extend(folder.iter().map(|folder| format!("{name} '{}'", folder.display())));

@@ -1,6 +1,7 @@
 //! What a run left behind, as the plain value that reports are made of.
 
 mod cache;
+mod cpu;
 mod tenants;
 
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -21,7 +22,7 @@ use elevon_report::result::{
 };
 use elevon_sim::device::Description;
 use elevon_workload::cached::{CacheCost, Cached};
-use elevon_workload::process::CpuCost;
+use elevon_workload::cpu::{CpuCost, SchedulerCost};
 use elevon_workload::run::{JobOutcome, Outcome};
 use elevon_workload::tenants::{Tenant, tenant_of};
 
@@ -74,6 +75,7 @@ pub(crate) fn of(facts: &Facts<'_>, outcome: Outcome) -> RunResult {
         jobs: jobs(facts, &outcome),
         tenants: tenants_of(facts, &outcome),
         disk: disk(facts, &outcome),
+        cpu: (!real).then(|| cpu::of(plan, &outcome)),
         cache: plan.cache.as_ref().zip(*cached).map(|(plan, cached)| cache::of(plan, cached)),
         series: Some(series(&outcome)),
         faults: Vec::new(),
@@ -115,11 +117,16 @@ fn effective(facts: &Facts<'_>) -> Vec<(String, String)> {
     ];
     if !real {
         rows.push(("buffers", plan.memory.to_string()));
-        let CpuCost { submit, complete } = plan.cpu;
+        let CpuCost { submit, complete, scheduler: SchedulerCost { request, locked } } = plan.cpu;
         let of_cache = plan.cache.as_ref().map(|CachePlan { cost: CacheCost { call, hit, fault }, .. }| {
             format!(",call={call},hit={hit},fault={fault}")
         });
-        rows.push(("cpu_cost", format!("submit={submit},complete={complete}{}", of_cache.unwrap_or_default())));
+        let of_scheduler =
+            if plan.scheduler.is_none() { String::new() } else { format!(",scheduler={request},lock={locked}") };
+        rows.push((
+            "cpu_cost",
+            format!("submit={submit},complete={complete}{of_scheduler}{}", of_cache.unwrap_or_default()),
+        ));
     }
     rows.extend(plan.cache.iter().flat_map(CachePlan::rows));
     let default = elevon_core::control::io_throttle::Config::default();

@@ -4,8 +4,9 @@ use elevon_core::kernel::IoTicksForm;
 use serde_json::{Map, Value, json};
 
 use super::{JsonOptions, SCHEMA_VERSION, latency, strings};
+use crate::cpu;
 use crate::fairness::{self, Fairness};
-use crate::result::{RunResult, Series};
+use crate::result::{JobResult, RunResult, Series};
 use crate::settings;
 use crate::summary::{DiskDelta, ratio};
 
@@ -56,6 +57,9 @@ pub(super) fn value(run: &RunResult, options: JsonOptions) -> Value {
     if let Some(found) = fairness::fairness(run) {
         out["fairness"] = fairness_value(run, &found);
     }
+    if run.cpu.is_some() {
+        out["cpu"] = cpu_value(run);
+    }
     if let Some(cache) = &run.cache {
         out["cache"] = super::cache::value(run, cache, options);
     }
@@ -66,6 +70,23 @@ pub(super) fn value(run: &RunResult, options: JsonOptions) -> Value {
         out["series"] = series(found);
     }
     out
+}
+
+/// Shares of CPU time from 0 to 1, and what they limited.
+fn cpu_value(run: &RunResult) -> Value {
+    let of_job = |job: &JobResult| {
+        json!({
+            "name": job.name,
+            "utilisation": cpu::utilisation(job),
+            "limits": cpu::is_limited(run, job),
+        })
+    };
+    json!({
+        "jobs": run.jobs.iter().map(of_job).collect::<Vec<_>>(),
+        "scheduler_lock": cpu::lock_utilisation(run),
+        "device_alone_iops": run.cpu.as_ref().and_then(|cpu| cpu.device_alone),
+        "notes": cpu::limits(run),
+    })
 }
 
 fn device(run: &RunResult) -> Value {

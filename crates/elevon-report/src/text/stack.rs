@@ -6,6 +6,7 @@ use comfy_table::{CellAlignment, Table, presets};
 use elevon_core::kernel::IoTicksForm;
 use elevon_core::stats::LatencyStat;
 
+use crate::cpu;
 use crate::number::{bytes_binary, bytes_decimal, grouped, significant, span};
 use crate::result::RunResult;
 use crate::settings;
@@ -38,6 +39,12 @@ pub(super) fn details(out: &mut String, run: &RunResult, delta: &DiskDelta) {
     }
     let _ = writeln!(out, " (%util above is {})", run.disk.io_ticks.name());
     let _ = writeln!(out, "Queue depth: exact mean={} requests in flight", significant(delta.mean_in_flight, 4));
+    if let Some(share) = cpu::lock_utilisation(run) {
+        let _ = writeln!(out, "Scheduler lock: held {:.2}% of the run", 100.0 * share);
+    }
+    for line in cpu::limits(run) {
+        let _ = writeln!(out, "Note: {line}");
+    }
     stages(out, run);
     sizes(out, run);
     let c = &run.disk.counters;

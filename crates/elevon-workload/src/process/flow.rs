@@ -450,7 +450,10 @@ impl Process {
     fn seal(&mut self, now: Instant) {
         self.sealed = true;
         self.handed = 0;
-        let span = self.cpu.submit.get() * self.staged.len() as u64;
+        let CpuCost { submit, scheduler, .. } = self.cpu;
+        let count = self.staged.len() as u64;
+        let span = (submit + scheduler.request).get() * count;
+        self.wants_lock = Nanos::new(scheduler.locked.get() * count);
         self.measure.stats.cpu_ns += span;
         self.busy_until = now.saturating_add(Nanos::new(span));
         self.measure.on_batch(self.staged.len());

@@ -196,7 +196,7 @@ fn synchronous_and_littles_law() {
 
 #[test]
 fn cpu_time_is_spent_serially() {
-    let cpu = CpuCost { submit: Nanos::new(2 * US), complete: Nanos::new(US) };
+    let cpu = CpuCost::new(Nanos::new(2 * US), Nanos::new(US));
     let bench = Bench::with(&job(|_| {}), cpu, 0).run();
     let read = &bench.stats().directions[0];
     assert_eq!(bench.ended(), 256 * 103 * US);
@@ -224,7 +224,7 @@ fn batches() {
     let bench = Bench::new(&spec).run();
     assert!(bench.seen.iter().all(|s| s.batch == 8));
     assert_eq!(bench.stats().submit_levels, [0, 0, 32, 0, 0, 0, 0]);
-    let cpu = CpuCost { submit: Nanos::new(US), complete: Nanos::ZERO };
+    let cpu = CpuCost::new(Nanos::new(US), Nanos::ZERO);
     let bench = Bench::with(&spec, cpu, 0).run();
     let read = &bench.stats().directions[0];
     assert_eq!((read.slat.min, read.slat.max), (US, 8 * US), "a batch leaves together");
@@ -237,7 +237,7 @@ fn low_water_mark() {
         deep(s, 16);
         s.iodepth_low = 4;
     });
-    let cpu = CpuCost { submit: Nanos::new(US), complete: Nanos::ZERO };
+    let cpu = CpuCost::new(Nanos::new(US), Nanos::ZERO);
     let bench = Bench::with(&spec, cpu, 0).run();
     // 16 go out one by one; then nothing until 12 are back.
     assert_eq!(bench.seen[15].at, 16 * US);
@@ -697,7 +697,7 @@ proptest! {
     /// Whatever the options: it ends, stays in its region, aligned, never deeper than it may, and its figures add up.
     #[test]
     fn a_process_keeps_its_promises(spec in any_job(), latency in 0u64..3, fail in proptest::option::of(0usize..50)) {
-        let cpu = CpuCost { submit: Nanos::new(700), complete: Nanos::new(300) };
+        let cpu = CpuCost::new(Nanos::new(700), Nanos::new(300));
         let mut bench = Bench::with(&spec, cpu, 0).latency(latency * 40 * US);
         bench.fail = fail.map(|index| (index, Status::IoError));
         let bench = bench.run();

@@ -121,7 +121,7 @@ fn arm(lab: &Lab, parameters: &Parameters, mode: Mode) -> Result<Arm, Failure> {
     let config = (mode != Mode::Plain).then(|| Config { counter: mode == Mode::Counter, ..Config::default() });
     // A hook that looks a rule up costs its submitter that much time; one that need not, nothing that a clock of 2009 shows.
     let hook: u64 = if mode == Mode::Hooks { parameters.text("stack.hook").parse().expect("microseconds") } else { 0 };
-    let cost = format!("submit={}us,complete=0", hook);
+    let cost = format!("submit={}us,complete=0,{}", hook, parameters.text("stack.cpu"));
     let mut arm = Arm { mode, runs: Vec::new(), lookups: 0, command: String::new() };
     for seed in parameters.numbers("stack.seeds") {
         let options = format!("{} --cpu-cost {cost} --seed {seed}", parameters.text("stack.stack"));
@@ -136,13 +136,15 @@ fn arm(lab: &Lab, parameters: &Parameters, mode: Mode) -> Result<Arm, Failure> {
 
 fn measure(lab: &Lab, parameters: &Parameters) -> Result<Measured, Failure> {
     let arms = Mode::ALL.into_iter().map(|mode| arm(lab, parameters, mode)).collect::<Result<_, _>>()?;
+    let cpu = parameters.text("stack.cpu");
+    let limited_stack = format!("{} --cpu-cost {cpu}", parameters.text("stack.stack"));
     let limited = |class_aware| {
         let config = Some(Config { class_aware, ..Config::default() });
         let mut throttle = Throttle { config, limit: Some(LIMIT), ..Throttle::default() };
-        lab.watch(LIMITED, &[], parameters.text("stack.stack"), &mut throttle).map(|run| ends(&run))
+        lab.watch(LIMITED, &[], &limited_stack, &mut throttle).map(|run| ends(&run))
     };
     let two = |hosts: [&str; 2], hook: &str, stack: &str| {
-        let options = format!("{} --cpu-cost submit={hook}us,complete=0", parameters.text(stack));
+        let options = format!("{} --cpu-cost submit={hook}us,complete=0,{cpu}", parameters.text(stack));
         lab.run(TWO, &[("RT_HOST", hosts[0]), ("BE_HOST", hosts[1])], &options).map(|run| ends(&run))
     };
     let medium = |hook| two(["0", "0"], hook, "stack.medium");

@@ -42,7 +42,11 @@ impl<'a> Scale<'a> {
     }
 
     fn options(&self, memory: &str) -> String {
-        format!("--kernel {} --memory {memory}", self.parameters.text("stack.kernel"))
+        format!(
+            "--kernel {} --memory {memory} {}",
+            self.parameters.text("stack.kernel"),
+            self.parameters.text("stack.cpu")
+        )
     }
 
     /// UFS as it is fitted, and eMMC as it is, under each scheduler, with the seeds of each.
