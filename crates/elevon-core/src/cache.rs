@@ -1,12 +1,13 @@
 //! The page cache as policy: which pages are in, in what state, and which one goes next; never their bytes.
 //!
 //! So the same code stands before a simulated device and before a real file. What to read is decided in [`readahead`] and [`fault`],
-//! how much may be dirty in [`dirty`], who writes it in [`flusher`], when to reclaim in [`watermark`]. [`pages`] is the arena of page frames and the index of
+//! how much may be dirty in [`dirty`], whose it is in [`domains`], who writes it in [`flusher`], when to reclaim in [`watermark`]. [`pages`] is the arena of page frames and the index of
 //! each file, [`shadow`] what an evicted page leaves behind, [`replace`] the policies that choose the next victim, [`resident`] the
 //! three together: what the read, fault and write paths call.
 
 mod bios;
 pub mod dirty;
+pub mod domains;
 pub mod fault;
 pub mod flusher;
 pub mod page_cache;

@@ -21,10 +21,11 @@ pub(crate) enum Kind {
     Target,
     TagOrPlug,
     Flush,
+    LateTimer,
 }
 
 impl Kind {
-    pub(crate) const ALL: [Self; 8] = [
+    pub(crate) const ALL: [Self; 9] = [
         Self::Device,
         Self::Limit,
         Self::OthersServed,
@@ -33,6 +34,7 @@ impl Kind {
         Self::Target,
         Self::TagOrPlug,
         Self::Flush,
+        Self::LateTimer,
     ];
 
     pub(crate) const fn name(self) -> &'static str {
@@ -45,6 +47,7 @@ impl Kind {
             Self::Target => "latency target (io.latency)",
             Self::TagOrPlug => "free request or plug",
             Self::Flush => "cache flush",
+            Self::LateTimer => "Elevon itself late",
         }
     }
 }
@@ -151,6 +154,7 @@ fn kind(run: &RunResult, tenant: &TenantResult, cause: Cause) -> Kind {
         Cause::Latency { .. } => Kind::Target,
         Cause::Tag | Cause::Plug => Kind::TagOrPlug,
         Cause::Flush => Kind::Flush,
+        Cause::LateTimer => Kind::LateTimer,
     }
 }
 
@@ -174,6 +178,7 @@ fn words(run: &RunResult, tenant: &TenantResult, cause: Cause) -> String {
         Cause::SchedulerOthers => "scheduler serving many others".into(),
         Cause::Flush => "cache flush".into(),
         Cause::Device => "device".into(),
+        Cause::LateTimer => "Elevon itself late (timer)".into(),
     }
 }
 

@@ -197,6 +197,9 @@ fn run_with(plan: &Plan, only: Option<&str>, sabotage: Option<Sabotage>) -> Resu
         slices: slices(plan, stack.limits().rotational),
         conserves: false,
         bios: BTreeMap::new(),
+        payers: BTreeMap::new(),
+        payers_at: BTreeMap::new(),
+        heirs: Vec::new(),
         activity: Activity::Off,
         writers: 0,
         truncates: plan.cache.as_ref().is_some_and(|cache| cache.truncates),
@@ -305,6 +308,8 @@ fn run_phase(
         checks.world.tenants = jobs.members().iter().map(|member| who(member.spec)).collect();
         checks.world.conserves = phase == 1 && plan.tunable_changes == 0 && !plan.idles();
         checks.world.bios.clear();
+        checks.world.payers.clear();
+        checks.world.payers_at.clear();
         checks.world.specs = jobs.members().iter().map(|member| parsed.jobs[member.spec].clone()).collect();
         checks.world.layouts = layouts;
     }
@@ -312,7 +317,7 @@ fn run_phase(
         let mut cached = Cached::new(config, drawn.cost(), options.cpu, &mut jobs, stack);
         cached.settle_at_end();
         let dice = Dice::new(plan.seed ^ (phase as u64 + 3) << 56);
-        let strangers = Strangers::new(drawn, dice, cached.flusher());
+        let strangers = Strangers::new(drawn, dice, cached.last_flusher());
         let mut checks = checks.borrow_mut();
         checks.world.writers = strangers.tasks().into();
         let users = users(&jobs).chain(strangers.users()).collect();
@@ -429,7 +434,13 @@ impl Watch {
             self.removals.pop_front();
             let _ = stack.remove_tenant(now, tenant);
             let mut checks = self.checks.borrow_mut();
-            checks.world.tenants.iter_mut().for_each(|task| *task = stack.tenants().charged(*task));
+            let heir = |tenant: &mut TenantId| *tenant = stack.tenants().charged(*tenant);
+            let count = stack.tenants().ids() as u32;
+            checks.world.heirs = (0..count).map(TenantId).collect();
+            checks.world.heirs.iter_mut().for_each(heir);
+            checks.world.tenants.iter_mut().for_each(heir);
+            checks.world.payers.values_mut().for_each(heir);
+            checks.world.payers_at.values_mut().for_each(heir);
         }
     }
 }

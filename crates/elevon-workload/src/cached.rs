@@ -299,11 +299,13 @@ pub struct Cached {
     cost: CacheCost,
     cpu: CpuCost,
     flusher: TaskId,
+    /// The last of the tenants' flushers, which follow.
+    last_flusher: TaskId,
     users: Vec<User>,
     files: Vec<File>,
     /// By token of the cache.
     layouts: Vec<LayoutId>,
-    /// By task, the flusher's last.
+    /// By task, the flushers' last.
     plugs: Vec<Plug>,
     device_end: Sector,
     control: Option<Control>,
@@ -334,10 +336,12 @@ enum LastWriteBack {
 }
 
 impl Cached {
-    /// A cache for these jobs. Its flusher is a task behind theirs, whatever `config` says. `cpu`: as in
-    /// [`crate::jobs::JobsOptions`].
+    /// A cache for these jobs. Its flusher is a task behind theirs, and behind it one for each tenant up to the last that a job lies
+    /// in, whatever `config` says. `cpu`: as in [`crate::jobs::JobsOptions`].
     pub fn new(config: CacheConfig, cost: CacheCost, cpu: CpuCost, jobs: &mut Jobs, stack: &Stack) -> Self {
         let flusher = TaskId(jobs.processes().len() as u32);
+        let tenant_flushers = jobs.processes().iter().map(|process| process.tenant().0).max().unwrap_or(0);
+        let last_flusher = TaskId(flusher.0 + tenant_flushers);
         let (has_bytes, wait_window) = (config.copies, config.wait_window);
         let mut cached = Self {
             has_bytes,
@@ -348,14 +352,15 @@ impl Cached {
             settles: has_bytes,
             last_write_back: LastWriteBack::NotDue,
             traffic: Traffic::default(),
-            cache: PageCache::new(CacheConfig { flusher, ..config }),
+            cache: PageCache::new(CacheConfig { flusher, tenant_flushers, ..config }),
             cost,
             cpu,
             flusher,
+            last_flusher,
             users: Vec::new(),
             files: Vec::new(),
             layouts: Vec::new(),
-            plugs: vec![Plug::default(); flusher.index() + 1],
+            plugs: vec![Plug::default(); last_flusher.index() + 1],
             device_end: Sector::ZERO + stack.config().size,
             control: None,
             started: Instant::ZERO,
@@ -425,9 +430,14 @@ impl Cached {
         self.series.finish(now, reading(&self.cache, &self.traffic));
     }
 
-    /// The task in whose name the flusher writes.
+    /// The task in whose name the flusher writes what the root made dirty.
     pub const fn flusher(&self) -> TaskId {
         self.flusher
+    }
+
+    /// The last of the flusher tasks: those of tenants follow the root's.
+    pub const fn last_flusher(&self) -> TaskId {
+        self.last_flusher
     }
 
     /// The cache, to be told of memory that others use, and of files of theirs. Calls go by [`Self::call_of_stranger`].
@@ -440,12 +450,12 @@ impl Cached {
         self.settles = true;
     }
 
-    /// A program that is no job uses the cache, as a task behind the flusher's. [`Self::poll_stranger`] says how it ended.
+    /// A program that is no job uses the cache, as a task behind the flushers'. [`Self::poll_stranger`] says how it ended.
     ///
     /// # Panics
     /// Where the task is a job's or the flusher.
     pub fn call_of_stranger(&mut self, now: Instant, call: Call) {
-        assert!(call.task > self.flusher, "{:?} is no stranger", call.task);
+        assert!(call.task > self.last_flusher, "{:?} is no stranger", call.task);
         if self.plugs.len() <= call.task.index() {
             self.plugs.resize(call.task.index() + 1, Plug::default());
         }

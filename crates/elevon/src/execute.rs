@@ -183,7 +183,8 @@ fn go<B: Backend>(
     if real {
         share_cpu(&mut outcome, before, elevon_host::cpu::used());
     }
-    stack.control_mut().settle(outcome.ended);
+    // The last write-back of a cache is after the last job.
+    stack.control_mut().settle(outcome.ended.max(outcome.disk_end.at));
     let mut warnings = plan.warnings.clone();
     warnings.extend(of_backend);
     warnings.extend(jobs.settings.refused().iter().map(|line| format!("--tenants: {line}")));

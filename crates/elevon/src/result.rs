@@ -228,7 +228,7 @@ fn tenants_of(facts: &Facts<'_>, outcome: &Outcome) -> Vec<TenantResult> {
         statistics: control.statistics(),
         pressure: Some(control.pressure()),
         ledger: control.ledger(),
-        now: outcome.ended,
+        now: outcome.ended.max(outcome.disk_end.at),
     };
     let given = &facts.plan.tenants.tenants;
     tenants::tenants(&sources, |id| {

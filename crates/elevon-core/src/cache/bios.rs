@@ -1,7 +1,7 @@
 //! Bios of cached pages: built page by page as the kernel's mpage and iomap code build them, queued per task until polled.
 //!
-//! A bio ends where its pages stop being consecutive on the device, or where a page needs a 257th vector: pages in neighbouring
-//! frames share one. What a task has queued waits while the stack makes that task sleep for a tag, so nobody runs ahead of the
+//! A bio ends where its pages stop being consecutive on the device, where the next is another tenant's, or where a page needs a
+//! 257th vector: pages in neighbouring frames share one. What a task has queued waits while the stack makes that task sleep for a tag, so nobody runs ahead of the
 //! tags it can have.
 //!
 //! Cost: O(1) a page and a bio. Each bio keeps its list of frames, and tables are used again, so a steady run allocates nothing. With
@@ -152,10 +152,10 @@ impl Bios {
         Self { table: Vec::new(), free: Vec::new(), building, queues: Vec::new(), ready: VecDeque::new(), promoter }
     }
 
-    /// Whether the bio that is being built takes the page.
+    /// Whether the bio that is being built takes the page, which is this tenant's.
     #[inline]
-    pub(super) fn takes(&self, piece: &Piece) -> bool {
-        self.building.takes(piece, self.building.follows(piece.slot))
+    pub(super) fn takes(&self, piece: &Piece, tenant: TenantId) -> bool {
+        self.building.source.tenant == tenant && self.building.takes(piece, self.building.follows(piece.slot))
     }
 
     /// Adds a page: to the bio that is being built where it fits, else that one is closed and another begun. In line whatever the
@@ -163,7 +163,7 @@ impl Bios {
     #[inline(always)]
     pub(super) fn add(&mut self, source: &Source, piece: Piece) {
         let mut merged = self.building.follows(piece.slot);
-        if !self.building.takes(&piece, merged) {
+        if self.building.source.tenant != source.tenant || !self.building.takes(&piece, merged) {
             self.close_and_begin(source, piece.sector);
             merged = false;
         }
@@ -289,9 +289,9 @@ impl Bios {
         }
     }
 
-    /// Whether a task has bios queued.
-    pub(super) fn has_queued(&self, task: TaskId) -> bool {
-        self.queues.get(task.index()).is_some_and(|queue| queue.head.is_some())
+    /// Whether a task that is not blocked has bios queued.
+    pub(super) fn has_ready(&self) -> bool {
+        !self.ready.is_empty()
     }
 
     pub(super) fn is_blocked(&self, task: TaskId) -> bool {

@@ -37,6 +37,7 @@ pub use stats::{CacheStats, Cause, Reading, WaitStats, Waits};
 
 use super::bios::{Bios, Piece, Source, page_sectors};
 use super::dirty::{Counts, DirtyRatios, Domain, Hz, Verdict, Writer};
+use super::domains::Domains;
 use super::flusher::{Flusher, FlusherTimes};
 use super::pages::{Bits, Entry, Evicted, Flags as PageFlags};
 use super::readahead::{Advice, RA_PAGES, Readahead};
@@ -117,6 +118,9 @@ pub struct CacheConfig {
     pub write_mode: WriteMode,
     /// The flusher's task: a number of its own.
     pub flusher: TaskId,
+    /// Tenants 1 to this have a flusher task each, numbered behind `flusher`, so that one that sleeps for a limit of its tenant
+    /// does not hold up the others. Those of higher numbers share the root's.
+    pub tenant_flushers: u32,
     /// Whether there are bytes to copy: [`PageCache::poll_copy`].
     pub copies: bool,
     /// Windows of time that waits are counted in, by those who count them: [`crate::stats::Windows`].
@@ -144,6 +148,7 @@ impl CacheConfig {
             extra_free: 0,
             write_mode: WriteMode::Back,
             flusher,
+            tenant_flushers: 0,
             copies: false,
             wait_window: Nanos::from_secs(1),
         }
@@ -401,9 +406,11 @@ pub struct PageCache {
     calls: Pool<Progress>,
     runnable: VecDeque<u32>,
     writers: Vec<Writer>,
-    domain: Domain,
+    domains: Domains,
     flusher: Flusher,
     turn: Option<FlushTurn>,
+    /// The flusher left pages dirty whose tenant's flusher task sleeps.
+    skipped: bool,
     marks: Watermarks,
     kswapd: Kswapd,
     /// kswapd found nothing: it sleeps until then, or until a write is over.
@@ -438,9 +445,10 @@ impl PageCache {
             calls: Pool::new(),
             runnable: VecDeque::new(),
             writers: Vec::new(),
-            domain: Domain::new(config.hz, config.dirty),
+            domains: Domains::new(Domain::new(config.hz, config.dirty)),
             flusher: Flusher::new(config.flusher_times),
             turn: None,
+            skipped: false,
             marks,
             kswapd: Kswapd::default(),
             kswapd_rests: None,
@@ -540,7 +548,7 @@ impl PageCache {
     pub fn complete_as(&mut self, now: Instant, token: u64, status: Status, device: Nanos, class: PrioClass) {
         self.reclaim_in_vain = false;
         let bio = self.bios.bio(token);
-        let op = bio.io.op;
+        let (op, tenant) = (bio.io.op, bio.io.tenant);
         if let Some(call) = bio.call {
             self.calls[call].status = status;
             self.wake(now, call, device, Some(class));
@@ -559,7 +567,7 @@ impl PageCache {
         }
         self.bios.end(token, frames);
         if op == Op::Write {
-            self.domain.on_written(pages as u64);
+            self.domains.end_writeback(tenant, pages as u64);
             self.stats.written += pages as u64;
             self.kswapd_rests = None;
         }
@@ -600,6 +608,10 @@ impl PageCache {
     /// The task goes on.
     pub fn task_unblocked(&mut self, task: TaskId) {
         self.bios.set_blocked(task, false);
+        if self.skipped && task >= self.config.flusher {
+            self.skipped = false;
+            self.flusher.wake();
+        }
     }
 
     /// When [`Self::handle_timers`] has work next.
@@ -640,9 +652,14 @@ impl PageCache {
         &self.bios.promoter
     }
 
-    /// The limits on dirty pages, and what was measured for them.
-    pub const fn dirty_domain(&self) -> &Domain {
-        &self.domain
+    /// The limits on dirty pages, and what was measured for them of the root's writes.
+    pub fn dirty_domain(&self) -> &Domain {
+        self.domains.of(TenantId(0))
+    }
+
+    /// Pages of a tenant that are dirty, and that are being written.
+    pub fn dirty_of(&self, tenant: TenantId) -> (u64, u64) {
+        (self.resident.pages().dirty_of(tenant), self.domains.writeback(tenant))
     }
 
     /// Statistics.
@@ -653,7 +670,7 @@ impl PageCache {
     /// What its counters and levels say now, to be drawn over time. Cost: O(1), some hundred loads.
     pub fn reading(&self) -> Reading {
         let (pages, stats, counts) = (self.resident.pages(), &self.stats, self.counts());
-        let limits = self.domain.limits(counts.dirtyable);
+        let limits = self.domains.of(TenantId(0)).limits(counts.dirtyable);
         let policy = self.resident.stats();
         let mut reading = Reading {
             hits: stats.hits,
@@ -798,6 +815,7 @@ impl PageCache {
             if op == Op::Read { read += 1 } else { written += 1 }
         }
         assert_eq!(written, pages.writeback(), "a page is under writeback in no bio, or in two");
+        self.domains.self_check(written);
         for (n, _) in self.files.iter().enumerate() {
             let file = FileId(n as u32);
             let mut at = 0;

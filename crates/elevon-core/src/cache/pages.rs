@@ -9,7 +9,7 @@
 //! they were freed: a file that was evicted in order is read again into contiguous frames. (The kernel's free lists keep some of that
 //! order and lose some; this is the most that they can keep.) All folios are single pages.
 //!
-//! Bytes: [`PAGE_BYTES`] a frame, and [`Pages::index_bytes`] for the index with the bits: 7 a page where files are cached in runs.
+//! Bytes: [`PAGE_BYTES`] a frame (4 more once a tenant has made a page dirty), and [`Pages::index_bytes`] for the index with the bits: 7 a page where files are cached in runs.
 //!
 //! Cost: each operation O(1), but for those of the index; see `tree`.
 
@@ -28,6 +28,8 @@ pub use tree::{Entry, Place, Tag};
 
 use super::shadow::Shadow;
 use super::{FileId, Slot};
+use crate::tenant::ROOT;
+use crate::units::TenantId;
 use tree::{Tree, WIDTH};
 
 /// No page, or no node.
@@ -84,6 +86,10 @@ pub struct Pages {
     dirty: u64,
     writeback: u64,
     mapped: u64,
+    /// Who made each frame's page dirty; the root behind the end. Means something while the page is dirty.
+    owners: Vec<TenantId>,
+    /// Dirty pages by owner.
+    owned: Vec<u64>,
 }
 
 impl Index<Slot> for Pages {
@@ -120,6 +126,8 @@ impl Pages {
             dirty: 0,
             writeback: 0,
             mapped: 0,
+            owners: Vec::new(),
+            owned: Vec::new(),
         }
     }
 
@@ -353,16 +361,54 @@ impl Pages {
         self.bits_mut(slot).set_list_tag(tag);
     }
 
-    /// Marks a page dirty; answers whether it was clean. It is no candidate of reclaim any more.
+    /// Marks a page dirty, the root's; see [`Self::set_dirty_by`].
     pub fn set_dirty(&mut self, slot: Slot) -> bool {
+        self.set_dirty_by(slot, ROOT)
+    }
+
+    /// Marks a page dirty; answers whether it was clean. Then it is this tenant's until it is clean again. It is no candidate of
+    /// reclaim any more.
+    pub fn set_dirty_by(&mut self, slot: Slot, tenant: TenantId) -> bool {
         let place = self.place_of(slot);
         let was_clean = !self.at(place).has(Flags::DIRTY);
         self.at_mut(place).change(Flags::DIRTY, Flags::RECLAIM);
         if was_clean {
             self.dirty += 1;
+            self.set_owner(slot, tenant);
+            self.owned[tenant.index()] += 1;
             self.tree.set_tag(place, Tag::Dirty);
         }
         was_clean
+    }
+
+    fn set_owner(&mut self, slot: Slot, tenant: TenantId) {
+        let at = slot.0 as usize;
+        if at >= self.owners.len() && tenant != ROOT {
+            self.owners.resize(self.frames.len(), ROOT);
+        }
+        if let Some(owner) = self.owners.get_mut(at) {
+            *owner = tenant;
+        }
+        if self.owned.len() <= tenant.index() {
+            self.owned.resize(tenant.index() + 1, 0);
+        }
+    }
+
+    /// The tenant that made a page dirty; of a clean page, that did so last in its frame.
+    #[inline]
+    pub fn owner(&self, slot: Slot) -> TenantId {
+        self.owners.get(slot.0 as usize).copied().unwrap_or(ROOT)
+    }
+
+    /// Dirty pages of a tenant.
+    pub fn dirty_of(&self, tenant: TenantId) -> u64 {
+        self.owned.get(tenant.index()).copied().unwrap_or(0)
+    }
+
+    /// Tenants that have dirty pages.
+    pub fn dirty_tenants(&self) -> impl Iterator<Item = TenantId> + '_ {
+        let dirty = self.owned.iter().enumerate().filter(|&(_, &count)| count > 0);
+        dirty.map(|(tenant, _)| TenantId(tenant as u32))
     }
 
     /// Makes a page clean without writing it (its data is not wanted any more).
@@ -370,6 +416,8 @@ impl Pages {
         let place = self.place_of(slot);
         if self.at(place).has(Flags::DIRTY) {
             self.dirty -= 1;
+            let owner = self.owner(slot);
+            self.owned[owner.index()] -= 1;
             self.at_mut(place).change(Flags::NONE, Flags::DIRTY);
             self.tree.clear_tag(place, Tag::Dirty);
             self.tree.clear_tag(place, Tag::ToWrite);
@@ -553,6 +601,7 @@ impl Pages {
         self.tree.self_check();
         assert!(self.tree.shadow_leaves() <= self.tree.shadows());
         let (mut used, mut dirty, mut writeback, mut mapped) = (0, 0, 0, 0);
+        let mut owned = alloc::vec![0; self.owned.len()];
         for slot in (0..self.frames.len() as u32).map(Slot) {
             let page = &self[slot];
             if !self.is_used(slot) {
@@ -571,11 +620,15 @@ impl Pages {
             }
             assert_eq!(self.has(slot, Flags::MAPPED), page.maps != 0);
             used += 1;
-            dirty += u64::from(self.has(slot, Flags::DIRTY));
+            if self.has(slot, Flags::DIRTY) {
+                dirty += 1;
+                owned[self.owner(slot).index()] += 1;
+            }
             writeback += u64::from(self.has(slot, Flags::WRITEBACK));
             mapped += u64::from(page.maps != 0);
         }
         assert_eq!((used, dirty, writeback, mapped), (self.used, self.dirty, self.writeback, self.mapped));
+        assert_eq!(owned, self.owned, "dirty pages by owner");
         let with_bits = self.bits.as_flattened().iter().filter(|&&bits| bits != Bits::NONE).count();
         assert_eq!(with_bits as u64, used, "bits of a page that is not there");
     }

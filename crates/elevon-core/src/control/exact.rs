@@ -5,6 +5,11 @@
 //! and the long-run rate is the limit itself. A bio that is larger than a burst goes when its turn comes and the next waits
 //! longer: nothing is ever too large.
 //!
+//! A real clock calls late, and a bucket without a burst would forget every microsecond of it. So what was held pays as of the time
+//! at which it was due, and what the same tenant submits next counts as come earlier by as much as its bios were late. A tenant gets
+//! back at most [`CATCH_UP`], and only of what it asked for; then over any window the bound above grows by rate · [`CATCH_UP`]. What
+//! a tenant waited after it was due is charged to [`Cause::LateTimer`]. In virtual time nothing is ever late.
+//!
 //! What waits stands in a queue for each tenant, direction and priority class; a tenant's RT never waits behind its BE, its reads
 //! never behind its writes. A tenant that has something waiting stands in the list of the one level that will hold it
 //! longest; levels stand in a tree by when they let the next go. Tenants in one list take turns by the bio. Journal and metadata
@@ -30,6 +35,9 @@ mod tests;
 
 use bucket::Bucket;
 
+/// How much of a lateness is made up for: one slice of `io.max` on a disk that rotates. A longer stall is lost beyond that.
+pub const CATCH_UP: Nanos = Nanos::from_millis(100);
+
 /// What a tenant takes in memory before anything of it has waited.
 pub const NODE_BYTES: usize = size_of::<Node>();
 /// What its queues take beside that, without what stands in them.
@@ -46,6 +54,8 @@ const KEYS: usize = 4;
 struct Held {
     bio: BioId,
     bytes: u64,
+    /// When it came, earlier by what its tenant's bios were late then.
+    since: Instant,
 }
 
 /// What of a tenant waits, by direction.
@@ -57,6 +67,10 @@ struct Backlog {
     /// What all that waits has waited together since it is held by that, up to `mark`.
     waited: Nanos,
     mark: Instant,
+    /// Of `waited`, what passed after the limit would have let the next go.
+    overdue: Nanos,
+    /// By how much the last bio went later than it was due, as far as that is made up for.
+    late: Nanos,
 }
 
 impl Backlog {
@@ -64,15 +78,35 @@ impl Backlog {
         self.classes.iter().all(VecDeque::is_empty)
     }
 
-    /// Before what waits changes: counts what it waited until now.
-    fn settle(&mut self, now: Instant) {
+    /// Before what waits changes: counts what it waited until now. `due`: when the next may go.
+    fn settle(&mut self, now: Instant, due: Instant) {
         let count: usize = self.classes.iter().map(VecDeque::len).sum();
         self.waited += Nanos::new(now.since(self.mark).get() * count as u64);
+        self.overdue += Nanos::new(now.since(self.mark.max(due)).get() * count as u64);
         self.mark = now;
+    }
+
+    fn next(&self) -> Option<&Held> {
+        self.classes.iter().find_map(VecDeque::front)
     }
 
     fn pop(&mut self) -> Option<Held> {
         self.classes.iter_mut().find_map(VecDeque::pop_front)
+    }
+
+    /// A bio that nothing holds goes at `now`; its limits let it go from `eligible` on. Answers as of when it pays: it counts as come
+    /// earlier by what the tenant's last bio was late. That is over once the tenant had nothing to submit for as long.
+    fn pass(&mut self, now: Instant, eligible: Instant) -> Instant {
+        let came = Instant::new(now.get() - self.late.get().min(now.get()));
+        if eligible > came {
+            self.late = now.since(eligible);
+            return eligible.min(now);
+        }
+        if came.since(eligible) >= self.late {
+            self.late = Nanos::ZERO;
+            return now;
+        }
+        came
     }
 }
 
@@ -144,6 +178,8 @@ pub struct Exact {
     /// Levels that hold somebody, by (time, order of arrival).
     waiting: BTreeSet<(u64, u64, TenantId, Direction)>,
     sequence: u64,
+    /// When limits last changed: nothing was due under them before.
+    changed: Instant,
 }
 
 impl Exact {
@@ -170,6 +206,7 @@ impl Exact {
             }
         }
         node.limits = limits;
+        self.changed = now;
         self.rules = self.rules + u32::from(!limits.is_none()) - u32::from(!old.is_none());
         self.generation += 1;
         for direction in DIRECTIONS {
@@ -238,6 +275,22 @@ impl Exact {
         tenants.path(tenant).find(has_line).map(|level| (level, self.nodes[level.index()].eligible(direction).1))
     }
 
+    /// From when on every level of a path lets the next of a direction go, but not before the last change of a limit.
+    fn due(&self, tenants: &Tenants, tenant: TenantId, direction: Direction) -> Instant {
+        let at = |level: TenantId| self.nodes.get(level.index()).map_or(0, |node| node.eligible(direction).0);
+        let eligible = tenants.path(tenant).map(at).max().unwrap_or(0);
+        Instant::new(eligible).max(self.changed)
+    }
+
+    /// When the level that a tenant stands in line for lets the next go.
+    fn line_due(&self, tenant: TenantId, direction: Direction) -> Instant {
+        let queues = self.nodes.get(tenant.index()).and_then(|node| node.queues.as_ref());
+        let level = queues.and_then(|queues| queues.backlog[direction as usize].at).map(|(level, _)| level);
+        let due = level.map_or(0, |level| self.nodes[level.index()].eligible(direction).0);
+        Instant::new(due).max(self.changed)
+    }
+
+    /// `now`: as of when it pays.
     fn pay(&mut self, now: Instant, tenants: &Tenants, tenant: TenantId, direction: Direction, bytes: u64) {
         for level in tenants.path(tenant) {
             if let Some(node) = self.nodes.get_mut(level.index()) {
@@ -273,18 +326,21 @@ impl Exact {
     }
 
     /// A tenant leaves the line that it stands in: what its bios waited for until now, the next and all behind it, is written
-    /// down. From now on they wait for something else, or the next goes.
+    /// down. From now on they wait for something else, or the next goes, which was `due`.
     fn settle(
         &mut self,
         now: Instant,
+        due: Instant,
         tenant: TenantId,
         direction: Direction,
         ledger: &mut Ledger,
     ) -> (TenantId, Rule) {
         let backlog = self.backlog(tenant, direction).expect("it stands in a line");
         let (level, rule) = backlog.at.take().expect("it stands in a line");
-        backlog.settle(now);
-        ledger.add(tenant, Cause::Limit { level, rule }, core::mem::take(&mut backlog.waited));
+        backlog.settle(now, due);
+        let (waited, overdue) = (core::mem::take(&mut backlog.waited), core::mem::take(&mut backlog.overdue));
+        ledger.add(tenant, Cause::Limit { level, rule }, waited.saturating_sub(overdue));
+        ledger.add(tenant, Cause::LateTimer, overdue);
         (level, rule)
     }
 
@@ -297,12 +353,17 @@ impl Exact {
         direction: Direction,
         ledger: &mut Ledger,
     ) -> BioId {
-        let (level, rule) = self.settle(now, tenant, direction, ledger);
+        let due = self.due(tenants, tenant, direction);
+        let due = due.max(Instant::new(now.get().saturating_sub(CATCH_UP.get())));
+        let next = self.backlog(tenant, direction).and_then(|backlog| backlog.next());
+        let due = due.max(next.expect("it stands in a line").since).min(now);
+        let (level, rule) = self.settle(now, due, tenant, direction, ledger);
         let backlog = self.backlog(tenant, direction).expect("it stands in a line");
         let held = backlog.pop().expect("it stands in a line");
         let has_more = !backlog.is_empty();
+        backlog.late = now.since(due);
         self.held -= 1;
-        self.pay(now, tenants, tenant, direction, held.bytes);
+        self.pay(due, tenants, tenant, direction, held.bytes);
         if has_more {
             let next = self.blocked_by(now.get(), tenants, tenant, direction).unwrap_or((level, rule));
             self.stand(tenant, direction, next);
@@ -327,13 +388,22 @@ impl Limiter for Exact {
                 .or_else(|| self.line_before(tenants, tenant, direction)),
         };
         if !waits && blocked.is_none() || charge.must_issue {
-            self.pay(now, tenants, tenant, direction, bytes);
+            let is_late = |backlog: &&mut Backlog| !backlog.late.is_zero() && !charge.must_issue;
+            let as_of = if self.backlog(tenant, direction).as_ref().is_some_and(is_late) {
+                let eligible = self.due(tenants, tenant, direction);
+                self.backlog(tenant, direction).map_or(now, |backlog| backlog.pass(now, eligible))
+            } else {
+                now
+            };
+            self.pay(as_of, tenants, tenant, direction, bytes);
             return Verdict::Pass;
         }
         self.held += 1;
+        let due = self.line_due(tenant, direction);
         let backlog = &mut self.queues(tenant).backlog[direction as usize];
-        backlog.settle(now);
-        backlog.classes[charge.ioprio.class().rank()].push_back(Held { bio, bytes });
+        backlog.settle(now, due);
+        let since = Instant::new(now.get() - backlog.late.get().min(now.get()));
+        backlog.classes[charge.ioprio.class().rank()].push_back(Held { bio, bytes, since });
         if let Some(place) = blocked {
             self.stand(tenant, direction, place);
         }
@@ -356,7 +426,7 @@ impl Limiter for Exact {
                 match self.blocked_by(now.get(), tenants, tenant, direction) {
                     None => out.push(self.go(now, tenants, tenant, direction, ledger)),
                     Some(other) => {
-                        self.settle(now, tenant, direction, ledger);
+                        self.settle(now, now, tenant, direction, ledger);
                         self.stand(tenant, direction, other);
                     }
                 }

@@ -95,6 +95,8 @@ pub enum Cause {
     Flush,
     /// The device.
     Device,
+    /// The clock that calls limits: what a bio waited after its limits would have let it go. Zero in virtual time.
+    LateTimer,
 }
 
 /// Why a policy held I/O back, as operators ask.
@@ -133,9 +135,13 @@ impl Cause {
             Self::Limit { .. } => Some(Reason::Iops),
             Self::Cost | Self::Debt => Some(Reason::Weight),
             Self::Latency { .. } => Some(Reason::Latency),
-            Self::Tag | Self::Plug | Self::Scheduler { .. } | Self::SchedulerOthers | Self::Flush | Self::Device => {
-                None
-            }
+            Self::Tag
+            | Self::Plug
+            | Self::Scheduler { .. }
+            | Self::SchedulerOthers
+            | Self::Flush
+            | Self::Device
+            | Self::LateTimer => None,
         }
     }
 }

@@ -76,6 +76,7 @@ fn cause(run: &RunResult, at: &Explained) -> Value {
         Cause::Scheduler { .. } | Cause::SchedulerOthers => ("scheduler", None),
         Cause::Flush => ("flush", None),
         Cause::Device => ("device", None),
+        Cause::LateTimer => ("late_timer", None),
     };
     let mut out = json!({ "cause": name });
     if let Cause::Limit { rule, .. } = at.cause {

@@ -21,10 +21,12 @@ use elevon_core::ioprio::{IoPrio, PrioPolicy};
 use elevon_core::kernel::Rules;
 use elevon_core::layout::Layout;
 use elevon_core::limits::QueueLimits;
+use elevon_core::op::Op;
 use elevon_core::stack::{Counters, Io};
 use elevon_core::status::Status;
 use elevon_core::units::{Instant, Nanos, SECTOR_SIZE, TaskId, TenantId};
 use elevon_formats::fio::JobSpec;
+use elevon_workload::cached::CACHE_TOKEN;
 
 use super::cache::SeenCache;
 use super::hash::StableHash;
@@ -60,6 +62,11 @@ pub(super) struct World {
     pub(super) conserves: bool,
     /// Priorities of the page cache's bios, by task and token.
     pub(super) bios: BTreeMap<(u32, u64), IoPrio>,
+    /// Who pays for the page cache's writes: whoever made their pages dirty. By task and token, and for events by task and sector.
+    pub(super) payers: BTreeMap<(u32, u64), TenantId>,
+    pub(super) payers_at: BTreeMap<(u32, u64), TenantId>,
+    /// Who is charged for each tenant that was removed; nobody removed while it is empty.
+    pub(super) heirs: Vec<TenantId>,
     /// What content does to them.
     pub(super) activity: Activity,
     /// Tasks that may make pages dirty.
@@ -73,6 +80,37 @@ pub(super) struct World {
 impl World {
     fn tenant_of(&self, task: TaskId) -> TenantId {
         self.tenants.get(task.index()).copied().unwrap_or(TenantId(0))
+    }
+
+    /// Tenants that may make pages dirty.
+    fn dirtiers(&self) -> u64 {
+        let mut all: Vec<TenantId> = self.tenants.iter().copied().chain([TenantId(0)]).collect();
+        all.sort_unstable();
+        all.dedup();
+        all.len() as u64
+    }
+
+    /// Who pays for an I/O by its token.
+    fn payer(&self, task: TaskId, token: u64) -> TenantId {
+        self.payers.get(&(task.0, token)).copied().unwrap_or_else(|| self.tenant_of(task))
+    }
+
+    /// Who pays for the bio of an event.
+    fn payer_of(&self, event: &Event) -> TenantId {
+        let of_cache = self.payers_at.get(&(event.task.0, event.sector.get())).filter(|_| event.op == Op::Write);
+        of_cache.copied().unwrap_or_else(|| self.tenant_of(event.task))
+    }
+
+    /// An I/O is about to be submitted.
+    fn note_payer(&mut self, io: &Io) {
+        let (by_token, by_sector) = ((io.task.0, io.token), (io.task.0, io.sector.get()));
+        if io.token & CACHE_TOKEN != 0 && io.op == Op::Write {
+            let payer = self.heirs.get(io.tenant.index()).copied().unwrap_or(io.tenant);
+            self.payers.insert(by_token, payer);
+            self.payers_at.insert(by_sector, payer);
+        } else if io.op == Op::Write {
+            self.payers_at.remove(&by_sector);
+        }
     }
 }
 
@@ -233,6 +271,7 @@ impl Checks {
             self.world.layouts.insert(key, Layout::from_pages(frames.iter().map(|slot| u64::from(slot.0))));
             self.world.bios.insert(key, io.ioprio);
         }
+        self.world.note_payer(io);
         self.each(|checker, world| checker.on_io(world, io, frames));
         self.shadow(|shadow| shadow.on_io(io, frames));
     }

@@ -160,7 +160,7 @@ impl PageCache {
 
     /// The page becomes writable, and dirty.
     fn store(&mut self, now: Instant, at: &mut Progress, slot: Slot) -> Step {
-        self.dirty_page(now, at.call.task, at.file, slot);
+        self.dirty_page(now, &at.call, at.file, slot);
         at.phase = Phase::Wait;
         self.pause_store(now, at)
     }

@@ -117,11 +117,14 @@ impl PageCache {
         self.note_clean(file);
     }
 
-    /// A dirty page goes into a bio.
+    /// A dirty page goes into a bio, which whoever made it dirty pays for. What the flusher writes goes by that tenant's flusher task.
     pub(super) fn write_out(&mut self, source: &Source, file: FileId, index: u64, slot: super::Slot) {
+        let tenant = self.resident.pages().owner(slot);
+        self.domains.begin_writeback(tenant);
         self.resident.pages_mut().begin_writeback(slot);
         let piece = self.piece(file, index, slot, self.resident.pages().bits(slot), false);
-        self.bios.add(source, piece);
+        let task = if source.task == self.config.flusher { self.flusher_of(tenant) } else { source.task };
+        self.bios.add(&Source { task, tenant, ..*source }, piece);
     }
 
     /// Tells the flusher if nothing of the file is dirty any more.

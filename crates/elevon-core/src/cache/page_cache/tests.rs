@@ -5,6 +5,7 @@ use alloc::vec;
 mod memory;
 mod oracle;
 mod paths;
+mod tenants;
 
 const MIB: u64 = 1 << 20;
 const PAGE: u64 = PAGE_SIZE;
@@ -366,7 +367,8 @@ fn writers_are_held_at_the_limit() {
             in_flight.push_back((device_free, io.token));
         }
         let counts = cache.counts();
-        most = most.max((counts.dirty + counts.writeback) * 1000 / cache.domain.limits(counts.dirtyable).thresh);
+        most =
+            most.max((counts.dirty + counts.writeback) * 1000 / cache.dirty_domain().limits(counts.dirtyable).thresh);
         assert!(cache.resident().free() > cache.marks.min / 2);
         let next = [in_flight.front().map(|&(at, _)| at), cache.next_timer()].into_iter().flatten().min();
         now = now.max(next.expect("somebody is at work"));

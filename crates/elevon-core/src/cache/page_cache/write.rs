@@ -1,7 +1,7 @@
 //! Writes through a descriptor, and how pages become dirty.
 
 use super::{
-    FileId, Instant, PAGE_SIZE, PageCache, PageFlags, Phase, Progress, Slot, Status, Step, TaskId, Verdict, Way,
+    Call, FileId, Instant, PAGE_SIZE, PageCache, PageFlags, Phase, Progress, Slot, Status, Step, Verdict, Way,
     WriteMode, Writer,
 };
 use crate::cache::Context;
@@ -71,7 +71,7 @@ impl PageCache {
         self.copy(at, slot, end, Way::ToFrame);
         let file = &mut self.files[at.file.0 as usize];
         file.size = file.size.max(end.min((at.pos + 1) * PAGE_SIZE));
-        self.dirty_page(now, at.call.task, at.file, slot);
+        self.dirty_page(now, &at.call, at.file, slot);
         at.pos += 1;
         (at.read_alone, at.starved) = (false, None);
         self.balance(now, at)
@@ -83,11 +83,12 @@ impl PageCache {
         self.config.copies && self.resident.pages().has(slot, PageFlags::WRITEBACK)
     }
 
-    /// A page becomes dirty, in the name of a task.
-    pub(super) fn dirty_page(&mut self, now: Instant, task: TaskId, file: FileId, slot: Slot) {
-        if self.resident.pages_mut().set_dirty(slot) {
+    /// A page becomes dirty by a call, in the name of its task and tenant.
+    pub(super) fn dirty_page(&mut self, now: Instant, call: &Call, file: FileId, slot: Slot) {
+        let &Call { task, tenant, .. } = call;
+        if self.resident.pages_mut().set_dirty_by(slot, tenant) {
             self.flusher.on_dirtied(file, now);
-            self.domain.on_dirtied(1);
+            self.domains.on_dirtied(now, tenant);
             self.stats.dirtied += 1;
             if let Some(bits) = &mut self.files[file.0 as usize].written {
                 let (_, index) = self.resident.pages().key(slot);
@@ -102,17 +103,19 @@ impl PageCache {
 
     /// Looks at the dirty limits when it is time for that. `Some`: the task is to sleep.
     pub(super) fn balance(&mut self, now: Instant, at: &mut Progress) -> Option<Step> {
-        let writer = &mut self.writers[at.call.task.index()];
-        if !at.rebalance && !self.domain.is_due(writer) {
+        let &Call { task, tenant, .. } = &at.call;
+        let writer = &mut self.writers[task.index()];
+        if !at.rebalance && !self.domains.of(tenant).is_due(writer) {
             return None;
         }
         let mut writer = *writer;
-        let counts = self.counts();
-        if self.domain.wants_flusher(&counts) {
+        let counts = self.domains.counts(now, tenant, &self.counts(), self.resident.pages());
+        let domain = self.domains.of_mut(tenant);
+        if domain.wants_flusher(&counts) {
             self.flusher.wake();
         }
-        let verdict = self.domain.balance(now, &mut writer, &counts, at.call.submitter.rt_cpu);
-        self.writers[at.call.task.index()] = writer;
+        let verdict = domain.balance(now, &mut writer, &counts, at.call.submitter.rt_cpu);
+        self.writers[task.index()] = writer;
         at.rebalance = false;
         match verdict {
             Verdict::Go => None,

@@ -239,7 +239,7 @@ impl Checker for Merges {
             ensure(by_command || may_be, || {
                 format!("{command:?} carries an I/O of {:?} with priority {own:?}", piece.task)
             })?;
-            let of_one = world.tenant_of(piece.task) == world.tenant_of(first.task);
+            let of_one = world.payer(piece.task, piece.token) == world.payer(first.task, first.token);
             ensure(of_one || !world.tenants_stay, || format!("{issued:?} is of two tenants"))?;
             let is_sync = spec.is_some_and(|spec| spec.sync != SyncMode::None);
             let durable = command.op == Op::Write && is_sync && world.limits.write_cache;

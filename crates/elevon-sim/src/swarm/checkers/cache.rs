@@ -31,7 +31,8 @@ impl Checker for Memory {
     }
 }
 
-/// No more is dirty than the limit and what each writer may dirty before it looks at it.
+/// No more is dirty than the limit and what each writer may dirty before it looks at it. Tenants have equal parts of the limit; one that
+/// was alone may still have as much dirty as it had.
 #[derive(Default)]
 pub(super) struct Dirty {
     limit: u64,
@@ -43,7 +44,7 @@ impl Checker for Dirty {
         // Limits follow memory; pages dirtied under a larger one may still be there.
         self.limit = self.limit.max(seen.limit);
         self.allowance = self.allowance.max(seen.allowance);
-        let most = self.limit + world.writers * (self.allowance + 8);
+        let most = self.limit * world.dirtiers() + world.writers * (self.allowance + 8);
         let dirty = seen.dirty + seen.writeback;
         ensure(dirty <= most, || format!("{dirty} pages are dirty: {} and {} a writer", self.limit, self.allowance))
     }

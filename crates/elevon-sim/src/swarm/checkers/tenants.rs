@@ -239,7 +239,7 @@ struct Queued {
 impl Queued {
     fn on_event(&mut self, world: &World, event: &Event) {
         if event.kind == EventKind::BioQueue {
-            let id = world.tenant_of(event.task).index();
+            let id = world.payer_of(event).index();
             if id >= self.bytes.len() {
                 self.bytes.resize(id + 1, 0);
             }
@@ -330,7 +330,7 @@ pub(super) struct Ledger {
 impl Checker for Ledger {
     fn on_event(&mut self, world: &World, event: &Event, _: Option<&Issued>) -> Verdict {
         if event.kind == EventKind::BioQueue {
-            let id = world.tenant_of(event.task).index();
+            let id = world.payer_of(event).index();
             if id >= self.bios.len() {
                 self.bios.resize(id + 1, 0);
             }

@@ -283,7 +283,7 @@ fn run_to_end(cache: &mut PageCache, wanted: Call) {
 #[test]
 fn the_flusher_begins_above_the_background_threshold() {
     let (mut cache, open) = cache_of(256, 1 << 16);
-    let background = cache.domain.limits(cache.counts().dirtyable).background;
+    let background = cache.dirty_domain().limits(cache.counts().dirtyable).background;
     run_to_end(&mut cache, call(open, CallKind::Write, 0, background * PAGE));
     assert_eq!(cache.resident().pages().dirty(), background);
     // The writer looks at the limits every so many pages.
