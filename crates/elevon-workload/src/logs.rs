@@ -125,7 +125,7 @@ pub struct Logger {
 
 impl Logger {
     /// `None` where the job keeps no log.
-    pub(crate) fn new(logs: &Logs, asynchronous: bool) -> Option<Self> {
+    pub(crate) fn new(logs: &Logs) -> Option<Self> {
         let log = |kind, prefix: &String| Log {
             kind,
             prefix: prefix.clone(),
@@ -135,7 +135,8 @@ impl Logger {
         let mut kept: Vec<Log> = logs.bandwidth.iter().map(|p| log(LogKind::Bandwidth, p)).collect();
         kept.extend(logs.iops.iter().map(|p| log(LogKind::Iops, p)));
         if let Some(prefix) = &logs.latency {
-            kept.extend(asynchronous.then(|| log(LogKind::SubmissionLatency, prefix)));
+            // As in fio, this log is there for blocking engines too, and stays empty.
+            kept.push(log(LogKind::SubmissionLatency, prefix));
             kept.push(log(LogKind::CompletionLatency, prefix));
             kept.push(log(LogKind::Latency, prefix));
         }
@@ -198,7 +199,10 @@ impl Logger {
                 // fio 3.33 does it.
                 LogKind::Bandwidth => (u128::from(sample.len) * 1_000_000 / u128::from(sample.clat.max(1))) as u64,
                 LogKind::Iops => 1,
-                LogKind::SubmissionLatency => sample.slat.unwrap_or(0),
+                LogKind::SubmissionLatency => match sample.slat {
+                    Some(slat) => slat,
+                    None => continue,
+                },
                 LogKind::CompletionLatency => sample.clat,
                 LogKind::Latency => sample.lat,
             };
@@ -312,7 +316,7 @@ mod tests {
         let mut logs =
             Logs { bandwidth: Some("b".into()), iops: Some("i".into()), latency: Some("l".into()), ..Logs::default() };
         edit(&mut logs);
-        let mut logger = Logger::new(&logs, true).expect("logs");
+        let mut logger = Logger::new(&logs).expect("logs");
         logger.start(Instant::new(5 * MS));
         logger
     }

@@ -258,7 +258,7 @@ impl Process {
             wakeup: None,
             asleep: false,
             verify_passes: 0,
-            measure: Measure::new(asynchronous, by_priority, Logger::new(&spec.logs, asynchronous)),
+            measure: Measure::new(asynchronous, by_priority, Logger::new(&spec.logs)),
             options,
             spec: Box::new(spec.clone()),
         }

@@ -85,7 +85,7 @@ fn logs_are_written_under_fios_names() {
     let job = "[r]\nrw=read\nbs=64k\ndirect=1\nrate=10m\nsize=2m\nwrite_bw_log=r\nwrite_lat_log=r\nwrite_iops_log=r\n";
     let job = bench.file("job.fio", job);
     bench.stdout(&["run", job]);
-    assert_eq!(bench.names(), ["job.fio", "r_bw.1.log", "r_clat.1.log", "r_iops.1.log", "r_lat.1.log"]);
+    assert_eq!(bench.names(), ["job.fio", "r_bw.1.log", "r_clat.1.log", "r_iops.1.log", "r_lat.1.log", "r_slat.1.log"]);
     let text = std::fs::read_to_string(bench.path("r_lat.1.log")).expect("the log");
     assert_eq!(text.lines().count(), 32, "a line for each of 32 reads");
 }

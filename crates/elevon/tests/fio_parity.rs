@@ -69,11 +69,23 @@ const CASES: &[Case] = &[
     ),
     same("mixed-of-one", "rw=read\nbs=16k\nunified_rw_reporting=mixed"),
     same("both-of-one", "rw=write\nbs=16k\nunified_rw_reporting=both"),
+    same("gap-backwards", "rw=read:-4k\nbs=4k"),
+    same("eight-an-offset", "rw=randread:8\nbs=4k"),
+    same("norandommap", "rw=randwrite\nbs=4k\nnorandommap=1"),
+    same("pareto", "rw=randread\nbs=16k\nrandom_distribution=pareto:0.2"),
+    same("zoned", "rw=randread\nbs=16k\nrandom_distribution=zoned:50/10:50/90"),
+    same("aligned", "rw=randread\nbs=4k\nba=8k\nio_size=1m"),
+    same("offset_increment", "rw=read\nbs=16k\nsize=1m\noffset_increment=1m\nnumjobs=3"),
+    same("half", "rw=read\nbs=16k\nsize=50%"),
+    same("second-half", "rw=read\nbs=16k\nsize=1m\noffset=50%"),
+    same("depth-low", "rw=randread\nbs=4k\nioengine=libaio\niodepth=16\niodepth_low=4"),
+    same("thinktime", "rw=randread\nbs=16k\nioengine=libaio\niodepth=16\nthinktime=10\nthinktime_blocks=4"),
     same("rate", "rw=read\nbs=4k\nnumber_ios=20\nrate_iops=200"),
     same("empty", ""),
     by_chance("mix", "rw=randrw\nrwmixread=70\nbs=4k"),
     by_chance("mix-mixed", "rw=rw\nbs=8k\nunified_rw_reporting=mixed"),
     by_chance("mix-both", "rw=rw\nbs=8k\nunified_rw_reporting=both"),
+    by_chance("bsrange", "rw=randread\nbsrange=4k-64k"),
     by_chance("bssplit", "rw=randread\nbssplit=4k/50:8k/50\nnorandommap=1"),
     by_chance("prio", "rw=randread\nbs=4k\nioengine=libaio\niodepth=4\ncmdprio_percentage=50"),
     by_chance("prio-lat", "rw=randread\nbs=4k\nioengine=libaio\niodepth=4\ncmdprio_percentage=50\nlat_percentiles=1"),
@@ -350,11 +362,72 @@ fn what_fails_fails_with_the_same_error() {
     let errors = |report: &Value| [0, 1].map(|job| report["jobs"][job]["error"].as_i64());
     assert_eq!(errors(&reports.fio), [Some(84), Some(0)]);
     assert_eq!(errors(&reports.ours), errors(&reports.fio));
+    // Without verify_fatal, and where the job may go on.
+    let jobs = "[global]\nfilename=$FILE\nsize=64k\nrw=read\nstonewall=1\nverify=pattern\nverify_pattern=0xff\n\
+                [plain]\n[goes-on]\ncontinue_on_error=verify\n";
+    let reports = run_both(folder.path(), jobs, "json");
+    assert_eq!(reports.codes, (Some(1), Some(1)));
+    let reads = |report: &Value| [0, 1].map(|job| report["jobs"][job]["read"]["total_ios"].as_u64());
+    assert_eq!((errors(&reports.fio), reads(&reports.fio)), ([Some(84), Some(84)], [Some(1), Some(16)]));
+    assert_eq!((errors(&reports.ours), reads(&reports.ours)), ([Some(84), Some(0)], [Some(16), Some(16)]));
     // A trim of a file is refused by fio and punches a hole here.
     let reports = run_both(folder.path(), "[a]\nfilename=$FILE\nsize=64k\nrw=trim\n", "json");
     assert_eq!(reports.fio["jobs"][0]["error"], 25);
     let trims = (&reports.ours["jobs"][0]["error"], &reports.ours["jobs"][0]["trim"]["total_ios"]);
     assert_eq!(trims, (&0.into(), &16.into()));
+}
+
+/// Names of logs, their numbers of lines, and all columns but the time and the value.
+#[test]
+fn logs_have_fios_names_lines_and_columns() {
+    if !is_fio_3_33() {
+        return;
+    }
+    let jobs = "[a]\nfilename=$FILE\nsize=256k\nrw=write\nbs=16k\nwrite_bw_log=x\nwrite_lat_log=x\nwrite_iops_log=x\n\
+                log_offset=1\nlog_prio=1\n\
+                [b]\nfilename=$FILE\nsize=256k\nrw=read\nbs=16k\nioengine=libaio\nwrite_lat_log\nwrite_hist_log=h\n\
+                log_hist_msec=1000\n";
+    let folder = in_memory();
+    let logs = |folder: &Path| -> BTreeMap<String, Vec<Vec<String>>> {
+        let files = std::fs::read_dir(folder).expect("a folder").map(|entry| entry.expect("an entry").path());
+        let logs = files.filter(|path| path.extension().is_some_and(|end| end == "log"));
+        let columns = |line: &str| line.split(", ").skip(2).map(str::to_owned).collect();
+        logs.map(|path| {
+            let text = std::fs::read_to_string(&path).expect("a log");
+            std::fs::remove_file(&path).expect("removed");
+            (path.file_name().expect("a name").to_string_lossy().into_owned(), text.lines().map(columns).collect())
+        })
+        .collect()
+    };
+    let job_file = folder.path().join("job.fio");
+    let file = folder.path().join("file.img");
+    std::fs::write(&job_file, jobs.replace("$FILE", &file.display().to_string())).expect("a job file");
+    std::fs::write(&file, vec![7; 256 << 10]).expect("a file");
+    let run = |command: &mut Command| {
+        let output = command.current_dir(folder.path()).output().expect("the command ran");
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        logs(folder.path())
+    };
+    let mut fio = run(Command::new("fio").arg(&job_file));
+    let mut elevon = Command::new(env!("CARGO_BIN_EXE_elevon"));
+    let mut ours = run(elevon.arg("run").arg(&job_file).arg("--device").arg(&file));
+    // The histograms of a job that is over before its first window is: none by fio, one line here.
+    let histograms = |logs: &mut BTreeMap<_, Vec<_>>| logs.remove("h_clat_hist.2.log").map(|lines| lines.len());
+    assert_eq!((histograms(&mut fio), histograms(&mut ours)), (Some(0), Some(1)));
+    assert_eq!(ours, fio);
+    assert_eq!(
+        fio.keys().map(String::as_str).collect::<Vec<_>>(),
+        [
+            "b_clat.2.log",
+            "b_lat.2.log",
+            "b_slat.2.log",
+            "x_bw.1.log",
+            "x_clat.1.log",
+            "x_iops.1.log",
+            "x_lat.1.log",
+            "x_slat.1.log",
+        ]
+    );
 }
 
 /// The words of fio's text for latencies by priority.
