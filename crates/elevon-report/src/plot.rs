@@ -4,6 +4,7 @@
 //! and dark. The drawing is 400 units wide: text keeps a readable size on a phone and does not grow huge on a desk.
 
 mod axis;
+mod coincide;
 
 use std::fmt::Write as _;
 
@@ -116,7 +117,11 @@ impl Plot {
         if self.series.len() > 1 {
             out.push_str(&self.legend());
         }
-        out.push_str(&self.svg(id));
+        let (svg, coinciding) = self.draw(id);
+        if !coinciding.is_empty() {
+            let _ = write!(out, "<p class=\"note\">{}</p>", escape(&coinciding));
+        }
+        out.push_str(&svg);
         let _ = write!(out, "<details><summary>Numbers</summary>{}</details></figure>", self.table());
         out
     }
@@ -141,6 +146,11 @@ impl Plot {
 
     /// The drawing alone.
     pub fn svg(&self, id: &str) -> String {
+        self.draw(id).0
+    }
+
+    /// The drawing, and which of its curves coincide.
+    fn draw(&self, id: &str) -> (String, String) {
         let categories = self.categories();
         let points = || self.series.iter().flat_map(|s| s.points.iter());
         let plot_height = HEIGHT - TOP - BOTTOM;
@@ -162,10 +172,12 @@ impl Plot {
             escape(&self.description)
         );
         frame.axes(&mut out);
+        let groups = coincide::groups(self, |x, y| frame.at(x, y));
         for (slot, series) in self.series.iter().enumerate() {
+            let style = coincide::style(&groups, slot);
             match self.mark {
-                Mark::Line => frame.line(&mut out, series, false),
-                Mark::Step => frame.line(&mut out, series, true),
+                Mark::Line => frame.line(&mut out, series, false, &style),
+                Mark::Step => frame.line(&mut out, series, true, &style),
                 Mark::Bars => frame.bars(&mut out, series, &categories, slot, self.series.len()),
                 Mark::Points => frame.dots(&mut out, series),
             }
@@ -173,7 +185,7 @@ impl Plot {
         if self.mark == Mark::Points {
             frame.names(&mut out, &self.series);
         }
-        out + "</svg>"
+        (out + "</svg>", coincide::note(&groups, &self.series))
     }
 
     /// Every x that any series has, ascending.
@@ -262,7 +274,7 @@ impl Frame<'_> {
         );
     }
 
-    fn line(&self, out: &mut String, series: &Series, step: bool) {
+    fn line(&self, out: &mut String, series: &Series, step: bool, style: &str) {
         let mut path = String::new();
         for (at, &(x, y)) in series.points.iter().enumerate() {
             let (px, py) = self.at(x, y);
@@ -278,7 +290,7 @@ impl Frame<'_> {
             let class = colour_class(series.colour);
             let _ = write!(out, "<circle class=\"fill {class}\" cx=\"{px:.1}\" cy=\"{py:.1}\" r=\"3\"/>");
         } else if !path.is_empty() {
-            let _ = write!(out, "<path class=\"line ink {}\" d=\"{path}\"/>", colour_class(series.colour));
+            let _ = write!(out, "<path class=\"line ink {}\"{style} d=\"{path}\"/>", colour_class(series.colour));
         }
     }
 

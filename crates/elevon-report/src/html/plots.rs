@@ -2,15 +2,20 @@
 
 use elevon_core::histogram::Histogram;
 
-use super::cache;
+use super::{cache, typeset};
 use crate::compare::{Variant, letters};
 use crate::fairness::{Share, fairness};
+use crate::number::span;
 use crate::plot::{Axis, Mark, Plot, Scale, Series, Unit};
 use crate::result::{Point, SizeCounts};
 use crate::summary::{ratio, shown_latency, total};
 
 /// Points that a line keeps; more would not be seen on 400 units of width.
 pub(super) const LINE_POINTS: usize = 200;
+/// I/Os that a window of a line over time holds on average: one more or less is a per cent.
+const WINDOW_IOS: u64 = 100;
+/// Windows that a short run has at least.
+const FEWEST_WINDOWS: u64 = 8;
 /// Request sizes that get a bar of their own; past that, sizes count by powers of two.
 const SIZE_BARS: usize = 12;
 
@@ -51,12 +56,34 @@ pub(super) fn series<'a>(variants: &[Variant<'a>], points: impl Fn(&Variant<'a>)
         .collect()
 }
 
-/// Values over time, one for each interval, thinned by averaging over equal runs of intervals.
+/// Intervals that make one window of a line over time: so many that there are at most [`LINE_POINTS`] windows and that each
+/// holds [`WINDOW_IOS`] I/Os on average, since with a few it would show how they fall into windows and not how many there are.
+/// A short run has [`FEWEST_WINDOWS`] all the same.
+fn window(points: &[Point]) -> usize {
+    let ios: u64 = points.iter().flat_map(|point| point.ios).sum();
+    let windows = (ios / WINDOW_IOS).clamp(FEWEST_WINDOWS, LINE_POINTS as u64);
+    points.len().div_ceil(windows as usize).max(1)
+}
+
+/// A window's length in words: `5.00 ms`, or `5.00 ms to 8.00 ms` where variants differ.
+fn windows_in_words(variants: &[Variant<'_>]) -> String {
+    let series = variants.iter().filter_map(|variant| variant.result.series.as_ref());
+    let lengths = series.map(|series| series.interval.get() * window(&series.points) as u64);
+    let (least, most) = lengths.fold((u64::MAX, 0), |(least, most), length| (least.min(length), most.max(length)));
+    let words = |ns: u64| typeset(&span(ns as f64));
+    if least >= most { words(most) } else { format!("{} to {}", words(least), words(most)) }
+}
+
+/// Values over time, one for each window. What is left at the end and shorter than half of a window belongs to the last one.
 fn over_time(variant: &Variant<'_>, value: impl Fn(&[Point], f64) -> f64) -> Vec<(f64, f64)> {
     let points = variant.result.series.as_ref().map_or(&[][..], |series| &series.points);
+    let window = window(points);
+    let whole = points.len() / window;
+    let is_rest_short = whole > 0 && (points.len() % window) * 2 < window;
+    let (body, last) = points.split_at(if is_rest_short { (whole - 1) * window } else { whole * window });
     let mut start = 0.0;
     let mut out = Vec::new();
-    for run in points.chunks(points.len().div_ceil(LINE_POINTS).max(1)) {
+    for run in body.chunks(window).chain([last]).filter(|run| !run.is_empty()) {
         let end = run.last().map_or(start, |point| point.at.get() as f64);
         out.push((end, value(run, (end - start) / 1e9)));
         start = end;
@@ -68,7 +95,10 @@ fn throughput(variants: &[Variant<'_>]) -> Plot {
     let bytes = |run: &[Point]| run.iter().flat_map(|point| point.bytes).sum::<u64>() as f64;
     Plot {
         title: "Throughput over time".into(),
-        description: "Bytes that the jobs completed a second: reads, writes and trims together.".into(),
+        description: format!(
+            "Bytes that the jobs completed a second: reads, writes and trims together. Means of {}.",
+            windows_in_words(variants)
+        ),
         mark: Mark::Line,
         x: axis("time", Scale::Linear, Unit::Nanos),
         y: axis("throughput", Scale::Linear, Unit::BytesPerSecond),
@@ -80,7 +110,10 @@ fn iops(variants: &[Variant<'_>]) -> Plot {
     let ios = |run: &[Point]| run.iter().flat_map(|point| point.ios).sum::<u64>() as f64;
     Plot {
         title: "I/Os over time".into(),
-        description: "I/Os that the jobs completed a second, before splits and merges.".into(),
+        description: format!(
+            "I/Os that the jobs completed a second, before splits and merges. Means of {}.",
+            windows_in_words(variants)
+        ),
         mark: Mark::Line,
         x: axis("time", Scale::Linear, Unit::Nanos),
         y: axis("I/Os a second", Scale::Linear, Unit::Count),
@@ -92,7 +125,7 @@ fn queue_depth(variants: &[Variant<'_>]) -> Plot {
     let mean = |run: &[Point], _| ratio(run.iter().map(|point| point.in_flight).sum(), run.len() as f64);
     Plot {
         title: "Queue depth over time".into(),
-        description: "Mean requests in flight in each interval.".into(),
+        description: format!("Mean requests in flight, in windows of {}.", windows_in_words(variants)),
         mark: Mark::Step,
         x: axis("time", Scale::Linear, Unit::Nanos),
         y: axis("requests in flight", Scale::Linear, Unit::Count),
@@ -228,4 +261,51 @@ fn shares(variants: &[Variant<'_>]) -> Plot {
 /// The largest power of two that is not above `bytes`.
 fn floor_power(bytes: u64) -> u64 {
     if bytes == 0 { 0 } else { 1 << bytes.ilog2() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::result::Series as RunSeries;
+    use crate::sample;
+    use elevon_core::units::{Instant, Nanos};
+
+    /// A run of `ms` milliseconds in which an I/O of 1 MiB completes every `every` microseconds, exactly.
+    fn steady(ms: u64, every: u64) -> crate::result::RunResult {
+        let mut points: Vec<Point> = (1..=ms)
+            .map(|at| Point { at: Instant::new(at * 1_000_000), bytes: [0; 3], ios: [0; 3], in_flight: 1.0 })
+            .collect();
+        for io in 1..=ms * 1000 / every {
+            let point = &mut points[((io * every - 1) / 1000) as usize];
+            point.ios[0] += 1;
+            point.bytes[0] += 1 << 20;
+        }
+        let mut run = sample::mixed_run();
+        run.series = Some(RunSeries { interval: Nanos::from_millis(1), points });
+        run
+    }
+
+    #[test]
+    fn a_steady_rate_is_a_flat_line() {
+        // Three I/Os a millisecond or so: windows of one millisecond would show 2, 3, 2, 3 ...
+        for (ms, every, within) in [(1000, 361, 0.03), (997, 361, 0.03), (3001, 373, 0.02), (100, 361, 0.10)] {
+            let run = steady(ms, every);
+            let plot = throughput(&[Variant { label: "steady", result: &run }]);
+            let expected = f64::from(1 << 20) * 1e6 / every as f64;
+            let points = &plot.series[0].points;
+            assert!(points.len() >= 6, "{} windows of {ms} ms", points.len());
+            for &(at, rate) in points {
+                assert!((rate / expected - 1.0).abs() < within, "{ms} ms, every {every} us: {rate} at {at}");
+            }
+        }
+    }
+
+    #[test]
+    fn captions_say_how_long_a_window_is() {
+        let (short, long) = (steady(1000, 361), steady(4000, 361));
+        let of = |result| Variant { label: "x", result };
+        assert!(throughput(&[of(&short)]).description.ends_with("Means of 38.0\u{202f}ms."));
+        let both = iops(&[of(&short), of(&long)]).description;
+        assert!(both.ends_with("Means of 37.0\u{202f}ms to 38.0\u{202f}ms."), "{both}");
+    }
 }

@@ -90,6 +90,9 @@ fn plain(value: f64) -> String {
     if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_owned() } else { text }
 }
 
+/// A logarithmic axis covers at least this factor.
+const NARROWEST: f64 = 1.02;
+
 /// An axis that knows its range: ticks with labels, and where values lie.
 pub(super) struct Ticks {
     title: String,
@@ -145,13 +148,23 @@ impl Ticks {
             if gap >= widest || ticks.len() <= 2 {
                 return Self { title, scale: Scale::Linear, low: start, high: top, ticks };
             }
-            step = round_up(step * 1.5);
+            let wider = round_up(step * 1.5);
+            if wider > (high - low) / size {
+                // One tick tells nothing: labels that stand close do.
+                return Self { title, scale: Scale::Linear, low: start, high: top, ticks };
+            }
+            step = wider;
         }
     }
 
-    /// Powers of ten first, then 2 and 5 between them where there is room.
+    /// Powers of ten first, then 2 and 5 between them where there is room. Equal steps where that leaves fewer than two.
     fn log(axis: &Axis, low: f64, high: f64, length: f64, room: impl Fn(&str) -> f64) -> Self {
-        let high = if high > low { high } else { low * 10.0 };
+        let (low, high) = match high / low {
+            ratio if ratio <= 1.0 => (low, low * 10.0),
+            // Labels have four digits: what lies closer together is drawn near the middle of a wider range.
+            ratio if ratio < NARROWEST => (low * (ratio / NARROWEST).sqrt(), high * (NARROWEST / ratio).sqrt()),
+            _ => (low, high),
+        };
         let range = (libm::log10(low), libm::log10(high));
         let (first, last) = (range.0.floor() as i32, range.1.ceil() as i32);
         let fraction = |value: f64| (libm::log10(value) - range.0) / (range.1 - range.0);
@@ -173,6 +186,12 @@ impl Ticks {
             // All of a kind or none: ticks at 1, 2, 10 and 100 read as if something were missing.
             if fit(&more, length, &room) {
                 ticks = more;
+            }
+        }
+        if ticks.len() < 2 {
+            let even = even(low, high, length, tick, &room);
+            if even.len() > 1 {
+                ticks = even;
             }
         }
         Self { title: axis.title.clone(), scale: Scale::Log, low, high, ticks }
@@ -217,6 +236,33 @@ impl Ticks {
             Scale::Log => libm::log(value / self.low) / libm::log(self.high / self.low),
         };
         if at.is_finite() { at.clamp(0.0, 1.0) } else { 0.0 }
+    }
+}
+
+/// Equal steps of 1, 2 or 5 times a power of ten within a range: as many as have room. At least two, if two have room.
+fn even(
+    low: f64,
+    high: f64,
+    length: f64,
+    tick: impl Fn(f64) -> (f64, String),
+    room: &impl Fn(&str) -> f64,
+) -> Vec<(f64, String)> {
+    let mut step = round_up((high - low) / 6.0);
+    let mut outermost = Vec::new();
+    loop {
+        let (first, last) = ((low / step - 1e-9).ceil() as i64, (high / step + 1e-9).floor() as i64);
+        let mut ticks: Vec<(f64, String)> = (first..=last).map(|k| tick(k as f64 * step)).collect();
+        if ticks.len() < 2 {
+            return outermost;
+        }
+        if fit(&ticks, length, room) {
+            return ticks;
+        }
+        ticks.drain(1..ticks.len() - 1);
+        if fit(&ticks, length, room) {
+            outermost = ticks;
+        }
+        step = round_up(step * 1.5);
     }
 }
 

@@ -120,3 +120,80 @@ fn a_scatter_plot_as_drawn() {
         plot(Mark::Points, (Scale::Linear, Unit::Percent), (Scale::Linear, Unit::Count), points).svg("p")
     );
 }
+
+/// The labels of both axes of a line through two points.
+fn tick_labels(x: (Scale, Unit), y: (Scale, Unit), points: Vec<(f64, f64)>) -> [Vec<String>; 2] {
+    let plot = plot(Mark::Line, x, y, points);
+    let ticks = |axis: &Axis, values: Vec<f64>, room, vertical| {
+        let ticks = Ticks::new(axis, values.into_iter(), 300.0, room, vertical);
+        assert!(ticks.iter().all(|(at, _)| (-1e-6..=1.0 + 1e-6).contains(&at)), "a tick lies outside");
+        ticks.labels().map(str::to_owned).collect::<Vec<_>>()
+    };
+    let of = |at: fn(&(f64, f64)) -> f64| plot.series[0].points.iter().map(at).collect();
+    [ticks(&plot.x, of(|p| p.0), CHARACTER, false), ticks(&plot.y, of(|p| p.1), 18.0, true)]
+}
+
+#[test]
+fn a_range_without_a_round_number_has_ticks() {
+    let log = (Scale::Log, Unit::Nanos);
+    let [x, y] = tick_labels(log, log, vec![(365_000.0, 365_000.0), (395_000.0, 395_000.0)]);
+    assert_eq!(x, y);
+    assert_eq!(y, ["365 µs", "370 µs", "375 µs", "380 µs", "385 µs", "390 µs", "395 µs"]);
+}
+
+#[test]
+fn every_range_has_two_ticks_that_differ() {
+    let mut state = 7u64;
+    let mut random = || {
+        state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+        (state >> 11) as f64 / (1u64 << 53) as f64
+    };
+    for round in 0..4000 {
+        let low = 10f64.powf(random() * 11.0);
+        // From nothing to many decades, narrow ones more often.
+        let factor = 1.0 + 10f64.powf(random() * 10.0 - 7.0);
+        let high = if round % 50 == 0 { low } else { low * factor };
+        let unit = [Unit::Nanos, Unit::BytesPerSecond, Unit::Count][round % 3];
+        for scale in [Scale::Log, Scale::Linear] {
+            for labels in tick_labels((scale, unit), (scale, unit), vec![(low, low), (high, high)]) {
+                let distinct: std::collections::BTreeSet<&String> = labels.iter().collect();
+                assert!(labels.len() >= 2, "{scale:?} {unit:?}, {low} to {high}: {labels:?}");
+                assert_eq!(distinct.len(), labels.len(), "{scale:?} {unit:?}, {low} to {high}: {labels:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn curves_that_coincide_take_turns_and_are_named() {
+    let base = plot(Mark::Line, (Scale::Linear, Unit::Nanos), (Scale::Linear, Unit::Count), vec![]);
+    let line = |name: &str, rise: f64| Series {
+        name: name.into(),
+        colour: 0,
+        points: (0..20).map(|x| (f64::from(x) * 1e8, f64::from(x) * rise)).collect(),
+        labels: vec![],
+    };
+    let named = |series: Vec<Series>| {
+        let figure = Plot { series, ..base.clone() }.figure("p");
+        let note = figure.split("<p class=\"note\">").nth(1).map(|at| at.split('<').next().unwrap().to_owned());
+        (note, figure.matches("stroke-dasharray:").count())
+    };
+    let [a, b, c, d] = ["A: baseline", "B: --set x=1", "C: --set x=2", "D: other"].map(|name| line(name, 100.0));
+    let far = line("E: far", 60.0);
+    let says = |text: &str| Some(text.to_owned());
+    assert_eq!(named(vec![a.clone(), far.clone()]), (None, 0));
+    assert_eq!(named(vec![a.clone(), b.clone()]), (says("A and B coincide: their dashes take turns."), 2));
+    assert_eq!(named(vec![a.clone(), b.clone(), c.clone()]).0, says("A to C coincide: their dashes take turns."));
+    let mixed = vec![a.clone(), far.clone(), c, d];
+    assert_eq!(named(mixed).0, says("A, C and D coincide: their dashes take turns."));
+    // A curve with fewer points that follows another is the same to the eye; half of one is not.
+    let ends = Series { points: vec![a.points[0], a.points[19]], ..b.clone() };
+    assert!(named(vec![a.clone(), ends]).0.is_some());
+    let half = Series { points: a.points[..10].to_vec(), ..b };
+    assert_eq!(named(vec![a.clone(), half, far.clone()]).0, None);
+    // Bars stand side by side.
+    assert_eq!(
+        Plot { mark: Mark::Bars, series: vec![a.clone(), a], ..base.clone() }.figure("p").matches("note").count(),
+        0
+    );
+}
