@@ -332,7 +332,7 @@ impl Control {
 
     /// Whether a bio has to be looked at.
     #[inline]
-    pub(crate) const fn is_active(&self) -> bool {
+    pub const fn is_active(&self) -> bool {
         HOOKED && self.active
     }
 

@@ -167,6 +167,14 @@ impl Measure {
         self.phase_start = now;
     }
 
+    /// The statistics as [`Self::end_phase`] and [`Self::finish`] would leave them now.
+    pub(crate) fn stats_at(&self, now: Instant, directions: [bool; 3]) -> JobStats {
+        let mut copy = Self { logger: None, stats: self.stats.clone(), ..*self };
+        copy.end_phase(now.max(self.phase_start), directions);
+        copy.finish(now);
+        copy.stats
+    }
+
     pub(crate) fn finish(&mut self, now: Instant) {
         // A job shorter than one sample still has one, as its mean.
         if self.stats.directions.iter().all(|d| d.bandwidth.count == 0) {

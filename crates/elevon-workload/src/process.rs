@@ -311,6 +311,15 @@ impl Process {
         &self.measure.stats
     }
 
+    /// Statistics as they would be if it ended now: with the runtime so far, and a mean bandwidth.
+    pub fn stats_at(&self, now: Instant) -> JobStats {
+        if self.ended.is_some() || self.started.is_none() {
+            return self.measure.stats.clone();
+        }
+        let used = if self.phase == Phase::Verify { [true, false, false] } else { self.options.used };
+        self.measure.stats_at(now, used)
+    }
+
     /// Logs, where the job keeps any.
     pub fn logger(&self) -> Option<&Logger> {
         self.measure.logger.as_deref()
@@ -333,10 +342,15 @@ impl Process {
             return 1000;
         }
         let per_mille = |done: u64, whole: u64| (u128::from(done) * 1000 / u128::from(whole.max(1))).min(1000) as u64;
-        let total = self.budget.per_loop.saturating_mul(self.options.loops);
-        let whole_loops = self.budget.per_loop.saturating_mul(self.budget.loops_left.saturating_sub(1));
-        let left = whole_loops.saturating_add(self.budget.left);
-        let by_bytes = per_mille(total.saturating_sub(left), total);
+        let share = |per_loop: u64, left: u64| {
+            let total = per_loop.saturating_mul(self.options.loops);
+            let whole_loops = per_loop.saturating_mul(self.budget.loops_left.saturating_sub(1));
+            per_mille(total.saturating_sub(whole_loops.saturating_add(left)), total)
+        };
+        // Whichever of bytes and number_ios= ends a loop sooner.
+        let by_ios =
+            if self.options.number_ios == u64::MAX { 0 } else { share(self.options.number_ios, self.budget.ios_left) };
+        let by_bytes = share(self.budget.per_loop, self.budget.left).max(by_ios);
         match self.deadline() {
             Some(deadline) => {
                 let by_time = per_mille(now.since(started).get(), deadline.since(started).get());

@@ -53,6 +53,12 @@ pub trait Observer {
     /// An interval is over. `disk` reads the device's statistics, which moves io_ticks as it does in a kernel: only who shows
     /// them should. `jobs` is ordered by task.
     fn on_interval(&mut self, _now: Instant, _disk: &mut dyn FnMut() -> DiskStats, _jobs: &[Progress]) {}
+    /// Whether [`Self::on_status`] is wanted now; asked after each [`Self::on_interval`].
+    fn wants_status(&mut self) -> bool {
+        false
+    }
+    /// The run so far, as [`run`] would return it if all jobs ended now.
+    fn on_status(&mut self, _so_far: Outcome, _stack: &mut Stack, _cached: Option<&Cached>) {}
     /// Events since the last call; only where the stack records them.
     fn on_events(&mut self, _events: &[Event]) {}
     /// All jobs are over, and so much that they wrote is to be written back before the run is. Only with a page cache that has bytes.
@@ -134,13 +140,20 @@ pub struct Outcome {
     pub cut: Option<Cut>,
 }
 
-/// A run is stuck when no I/O came back for this long though some are in flight and no process has anything else to do: twenty
-/// of the block layer's timeouts; after an interrupt, two.
+/// A run is stuck if for this long I/Os were at the device, none of them completed, and no process
+/// had anything else to do: twenty of the block layer's timeouts; after an interrupt, two.
 const PATIENCE: Nanos = Nanos::from_secs(600);
 const PATIENCE_INTERRUPTED: Nanos = Nanos::from_secs(60);
 
 /// Completed steps at one instant after which a run counts as timeless.
 const STEPS_AT_ONE_INSTANT: u64 = 200_000_000;
+
+/// A process that never waits, because a page cache answers it at once, is left after this much
+/// time: others have their turn, the device is looked after, and an interrupt is seen.
+const TURN: Nanos = Nanos::from_micros(200);
+
+/// Batches after which a process that never waits is interrupted where time stands still meanwhile.
+const BATCHES_BETWEEN_LOOKS: u64 = 64;
 
 /// Runs all jobs to their end.
 pub fn run<B: Backend>(stack: &mut Stack, jobs: &mut Jobs, backend: &mut B, observer: &mut dyn Observer) -> Outcome {
@@ -181,8 +194,12 @@ struct Runner<'a, B> {
     cut: Option<Cut>,
     steps: u64,
     scheduler_lock: SchedulerLock,
-    /// When an I/O was last over.
-    last_done: Instant,
+    /// When an I/O was last over, or an I/O last reached a device that had none.
+    last_progress: Instant,
+    /// I/Os at the device at the end of the last wait.
+    at_device: usize,
+    /// A process was left though it did not wait; see [`TURN`].
+    is_turn_over: bool,
 }
 
 impl<'a, B: Backend> Runner<'a, B> {
@@ -212,7 +229,9 @@ impl<'a, B: Backend> Runner<'a, B> {
             cut: None,
             steps: 0,
             scheduler_lock: SchedulerLock::default(),
-            last_done: now,
+            last_progress: now,
+            at_device: 0,
+            is_turn_over: false,
             stack,
             jobs,
             cached,
@@ -244,6 +263,7 @@ impl<'a, B: Backend> Runner<'a, B> {
                 break;
             }
             if moved && !self.is_stuck(now) {
+                self.look_after_device(now);
                 continue;
             }
             if !self.wait(now) {
@@ -326,7 +346,7 @@ impl<'a, B: Backend> Runner<'a, B> {
     fn drain(&mut self, now: Instant) -> bool {
         let mut any = false;
         while let Some(done) = self.stack.poll_done() {
-            self.last_done = now;
+            self.last_progress = now;
             any = true;
             if self.sees_ios && done.token & CACHE_TOKEN != 0 {
                 self.observer.on_io_over(now, done.task, done.token, done.status);
@@ -382,6 +402,7 @@ impl<'a, B: Backend> Runner<'a, B> {
             }
             return;
         }
+        let (began, mut batches) = (now, 0);
         loop {
             let poll = self.jobs.processes[task].poll(now);
             if self.in_batch[task] && !matches!(poll, Poll::Submit(_)) && !self.jobs.processes[task].is_blocked() {
@@ -392,6 +413,11 @@ impl<'a, B: Backend> Runner<'a, B> {
                 Poll::Submit(count) => {
                     self.submit(task, count);
                     now = self.backend.now();
+                    batches += 1;
+                    if self.ends_turn(began, now, batches) {
+                        self.make_ready(task);
+                        return;
+                    }
                 }
                 Poll::Wait => {
                     self.jobs.processes[task].pass_lock(now, &mut self.scheduler_lock);
@@ -411,6 +437,21 @@ impl<'a, B: Backend> Runner<'a, B> {
                 }
             }
         }
+    }
+
+    /// Whether a process that did not wait yet has to let the loop go on. One comparison of times a
+    /// batch, and in virtual time one look at the interrupt in [`BATCHES_BETWEEN_LOOKS`].
+    #[inline]
+    fn ends_turn(&mut self, began: Instant, now: Instant, batches: u64) -> bool {
+        if now.since(began) >= TURN {
+            self.is_turn_over = true;
+            return true;
+        }
+        if !batches.is_multiple_of(BATCHES_BETWEEN_LOOKS) {
+            return false;
+        }
+        self.steps += BATCHES_BETWEEN_LOOKS;
+        self.steps > STEPS_AT_ONE_INSTANT || (self.cut.is_none() && self.backend.interrupted())
     }
 
     /// What a process does from now on, for the pressure of its tenant.
@@ -520,11 +561,38 @@ impl<'a, B: Backend> Runner<'a, B> {
     }
 
     #[inline]
-    fn is_stuck(&self, now: Instant) -> bool {
+    fn is_stuck(&mut self, now: Instant) -> bool {
         let patience = if self.cut.is_some() { PATIENCE_INTERRUPTED } else { PATIENCE };
-        now.since(self.last_done) > patience
-            && self.stack.ios_in_flight() > self.stack.control().held()
-            && self.wakeups.earliest() == Instant::MAX
+        now.since(self.last_progress) > patience && self.is_device_silent(now)
+    }
+
+    /// Patience is at its end: whether the device had something to do all the time.
+    #[cold]
+    fn is_device_silent(&mut self, now: Instant) -> bool {
+        let at_device = self.ios_at_device();
+        if at_device == 0 || at_device != self.at_device {
+            // What is there came, or went, a moment ago.
+            self.at_device = at_device;
+            self.last_progress = now;
+            return false;
+        }
+        self.wakeups.earliest() == Instant::MAX
+    }
+
+    /// I/Os in flight that no rule of a tenant holds back.
+    #[inline]
+    fn ios_at_device(&self) -> usize {
+        let all = self.stack.ios_in_flight();
+        if all == 0 || !self.stack.control().is_active() { all } else { all - self.stack.control().held().min(all) }
+    }
+
+    /// A process was left in the middle of its work, and is ready: commands that other processes
+    /// queued go to the device, and completions come, without a wait.
+    #[inline]
+    fn look_after_device(&mut self, now: Instant) {
+        if std::mem::take(&mut self.is_turn_over) && self.stack.ios_in_flight() > 0 {
+            self.backend.wait(Some(now));
+        }
     }
 
     /// Waits for the earliest of everything; false where nothing can come.
@@ -538,7 +606,13 @@ impl<'a, B: Backend> Runner<'a, B> {
         let change = self.jobs.settings.next_change().unwrap_or(Instant::MAX);
         let until = self.wakeups.earliest().min(timer).min(change).min(self.next_interval);
         let until_any = (until < Instant::MAX).then_some(until);
-        if self.backend.wait(until_any) {
+        let waited = self.backend.wait(until_any);
+        self.at_device = self.ios_at_device();
+        if self.at_device == 0 {
+            // However long nothing was asked of the device, it did not fail to answer.
+            self.last_progress = self.backend.now();
+        }
+        if waited {
             return true;
         }
         // Interrupted: the loop sees to it. Nothing in flight and no time given: nobody will ever wake.
@@ -577,6 +651,10 @@ impl<'a, B: Backend> Runner<'a, B> {
             })
             .collect();
         self.observer.on_interval(now, &mut || self.stack.disk_stats(now), &progress);
+        if self.observer.wants_status() {
+            let so_far = self.snapshot(now);
+            self.observer.on_status(so_far, self.stack, self.cached.as_deref());
+        }
         if let Some(interval) = self.interval {
             // Intervals that passed in a stall are not made up for.
             let missed = now.since(self.next_interval).get() / interval.get();
@@ -584,11 +662,8 @@ impl<'a, B: Backend> Runner<'a, B> {
         }
     }
 
-    fn outcome(mut self) -> Outcome {
-        self.pass_events();
-        let ended = self.backend.now();
-        let disk_end = self.stack.disk_stats(ended);
-        self.series.advance(ended, self.stack.requests_in_flight());
+    /// The run as it stands.
+    fn snapshot(&mut self, now: Instant) -> Outcome {
         let jobs = self.jobs.members.iter().zip(&self.jobs.processes).map(|(member, process)| JobOutcome {
             spec: member.spec,
             clone: member.clone,
@@ -597,13 +672,30 @@ impl<'a, B: Backend> Runner<'a, B> {
             number: member.number,
             start: process.started(),
             end: process.ended(),
-            stats: process.stats().clone(),
-            logs: process.logger().cloned(),
+            stats: process.stats_at(now),
+            logs: None,
         });
-        let jobs: Vec<JobOutcome> = jobs.collect();
-        let ended = jobs.iter().filter_map(|job| job.end).max().unwrap_or(ended);
-        let Self { started, series, disk_start, scheduler_lock, cut, .. } = self;
-        let scheduler_lock = scheduler_lock.held();
-        Outcome { jobs, started, ended, series, disk_start, disk_end, scheduler_lock, cut }
+        Outcome {
+            jobs: jobs.collect(),
+            started: self.started,
+            ended: now,
+            series: self.series.clone(),
+            disk_start: self.disk_start,
+            disk_end: self.stack.disk_stats(now),
+            scheduler_lock: self.scheduler_lock.held(),
+            cut: self.cut,
+        }
+    }
+
+    fn outcome(mut self) -> Outcome {
+        self.pass_events();
+        let now = self.backend.now();
+        self.series.advance(now, self.stack.requests_in_flight());
+        let mut outcome = self.snapshot(now);
+        for (job, process) in outcome.jobs.iter_mut().zip(&self.jobs.processes) {
+            job.logs = process.logger().cloned();
+        }
+        outcome.ended = outcome.jobs.iter().filter_map(|job| job.end).max().unwrap_or(now);
+        outcome
     }
 }

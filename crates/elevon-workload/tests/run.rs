@@ -210,6 +210,38 @@ fn a_device_that_forgets_ends_the_run() {
     }
 }
 
+#[test]
+fn a_gap_of_any_length_is_no_dead_device() {
+    let hour = Nanos::from_secs(3_600);
+    let late = job("late", |s| s.start_delay = (hour, hour));
+    let thinker = job("thinker", |s| {
+        s.size = Some(Amount::Bytes(4 * 4096));
+        (s.think_time, s.think_time_blocks) = (Nanos::from_secs(1_200), 1);
+    });
+    // An I/O of 4 KiB in 1024 s.
+    let slow = job("slow", |s| {
+        s.size = Some(Amount::Bytes(4 * 4096));
+        s.rate = [Some(4); 3];
+    });
+    for (spec, ios) in [(late, 256), (thinker, 4), (slow, 4)] {
+        let outcome = go(std::slice::from_ref(&spec));
+        assert_eq!((outcome.cut, outcome.jobs[0].stats.directions[0].ios), (None, ios), "{}", spec.name);
+        assert!(outcome.ended.get() > 1_000 * 1_000 * MS, "{}", spec.name);
+    }
+}
+
+#[test]
+fn a_device_that_forgets_after_a_gap_ends_the_run() {
+    let hour = Nanos::from_secs(3_600);
+    let late = job("late", |s| s.start_delay = (hour, hour));
+    let mut device = Fixed::new(100 * US);
+    device.forget = true;
+    let outcome = go_with(&[late], &mut device, 4, &mut NoObserver);
+    assert_eq!((outcome.cut, outcome.jobs[0].stats.directions[0].ios), (Some(Cut::Stuck), 0));
+    let waited = device.now - hour.get();
+    assert!((600_000 * MS..700_000 * MS).contains(&waited), "{waited} ns since the first submission");
+}
+
 /// Notes what it is told.
 #[derive(Default)]
 struct Notes {

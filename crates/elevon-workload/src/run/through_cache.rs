@@ -3,7 +3,7 @@
 use elevon_core::stack::{Done, Io, Submitted};
 use elevon_core::units::{Bytes, Instant, PAGE_SIZE, TaskId};
 
-use super::{Cut, Runner};
+use super::{Cut, Runner, TURN};
 use crate::backend::Backend;
 use crate::cached::{CACHE_TOKEN, Event, Route};
 
@@ -15,6 +15,7 @@ impl<B: Backend> Runner<'_, B> {
         if !cached.is_user(task) {
             return false;
         }
+        let began = self.backend.now();
         while let Some(io) = self.jobs.processes[task].take() {
             let now = self.backend.now();
             self.fill(task, &io);
@@ -30,6 +31,10 @@ impl<B: Backend> Runner<'_, B> {
             let now = self.backend.now();
             self.jobs.processes[task].on_submitted(now, is_asleep);
             self.pump(now);
+            if now.since(began) >= TURN {
+                // The rest of a large batch goes when the process is polled next.
+                break;
+            }
         }
         true
     }
@@ -79,7 +84,7 @@ impl<B: Backend> Runner<'_, B> {
                 self.observer.on_write_back(Bytes::new(left * PAGE_SIZE), self.cut == Some(Cut::Interrupted));
             }
             cached.write_back(now);
-            self.last_done = now;
+            self.last_progress = now;
         }
         while self.cached.as_ref().is_some_and(|cached| cached.is_settling()) {
             let now = self.backend.now();
@@ -141,7 +146,7 @@ impl<B: Backend> Runner<'_, B> {
                 if self.sees_ios {
                     self.observer.on_io_over(now, TaskId(task as u32), token.into(), status);
                 }
-                self.last_done = now;
+                self.last_progress = now;
                 self.make_ready(task);
             }
             Event::Submit(io) => {
