@@ -15,7 +15,7 @@ pub mod spec;
 
 pub use diagnostic::{Diagnostic, Span};
 pub use engine::{Behaviour, ENGINES, EngineRow, WITHOUT_CACHE, find_engine};
-pub use parse::{ParsedJobs, parse, parse_all};
+pub use parse::{MOST_ERRORS, MOST_JOBS, ParsedJobs, parse, parse_all};
 pub use render::render;
-pub use source::{HostSource, JobSource, Machine, MemorySource};
+pub use source::{HostSource, JobSource, Machine, MemorySource, read_text, read_text_file};
 pub use spec::JobSpec;

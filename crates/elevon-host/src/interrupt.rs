@@ -1,35 +1,183 @@
-//! SIGINT and SIGTERM as a flag: a run sees it, drains what is in flight, and still reports.
+//! Signals as flags: a run sees that it is to stop, drains what is in flight, and still reports; or it is asked how far it is.
+//!
+//! SIGINT, SIGTERM and SIGHUP ask the run to stop. Senders often send two: timeout(1) signals its child and then its own group, a
+//! terminal that closes sends SIGHUP after SIGTERM. So a further signal gives the run up only [`GRACE`] after the first; what comes
+//! sooner belongs to the first. SIGUSR1 asks for the status so far, as with fio, and never ends the process.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
 
-/// A flag that the user's wish to stop sets. Clones share it.
+use elevon_core::units::{Instant, Nanos};
+use libc::{SIGHUP, SIGINT, SIGTERM, SIGUSR1};
+
+/// A signal that comes sooner after the first does not give the run up.
+pub const GRACE: Nanos = Nanos::from_secs(1);
+
+/// The user's wishes. Clones share them.
 #[derive(Clone, Debug, Default)]
-pub struct Interrupt(Arc<AtomicBool>);
+pub struct Interrupt(Arc<State>);
+
+#[derive(Debug, Default)]
+struct State {
+    /// The first signal that asked to stop; 0 for none.
+    signal: AtomicI32,
+    /// When it came, in nanoseconds of the machine's monotonic clock; 0 until that is known.
+    at: AtomicU64,
+    is_status_wanted: AtomicBool,
+}
+
+/// What a signal that asks to stop means.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Meaning {
+    /// The first: the run is to stop.
+    Stop,
+    /// It belongs to the first.
+    Same,
+    /// The process is to end at once.
+    GiveUp,
+}
 
 impl Interrupt {
-    /// A flag that only [`Self::set`] sets.
+    /// Flags that only [`Self::set`] sets.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// A flag that SIGINT and SIGTERM set; a second SIGINT ends the process at once.
+    /// Flags that signals set. SIGHUP stays ignored if it is (nohup).
+    ///
+    /// # Errors
+    /// A handler cannot be installed.
     pub fn on_signals() -> std::io::Result<Self> {
-        let flag = Self::new();
-        for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
-            signal_hook::flag::register_conditional_shutdown(signal, 130, Arc::clone(&flag.0))?;
-            signal_hook::flag::register(signal, Arc::clone(&flag.0))?;
+        let flags = Self::new();
+        for signal in [SIGINT, SIGTERM, SIGHUP] {
+            if signal == SIGHUP && is_ignored(signal) {
+                continue;
+            }
+            let flags = flags.clone();
+            // SAFETY: the handler reads a clock, touches atomics, and calls poll, write and _exit: all of
+            // them may be called in a signal handler, and errno is put back.
+            unsafe { signal_hook::low_level::register(signal, move || flags.handle(signal)) }?;
         }
-        Ok(flag)
+        let status = flags.clone();
+        let ask = move || status.0.is_status_wanted.store(true, Ordering::Relaxed);
+        // SAFETY: the handler stores to an atomic.
+        unsafe { signal_hook::low_level::register(SIGUSR1, ask) }?;
+        Ok(flags)
     }
 
-    /// Asks the run to stop.
+    /// Asks the run to stop, as SIGINT does.
     pub fn set(&self) {
-        self.0.store(true, Ordering::Relaxed);
+        let _ = self.on_signal(SIGINT, Instant::ZERO);
     }
 
-    /// Whether somebody asked.
+    /// Whether somebody asked the run to stop.
     pub fn is_set(&self) -> bool {
-        self.0.load(Ordering::Relaxed)
+        self.0.signal.load(Ordering::Relaxed) != 0
+    }
+
+    /// The number of the signal that asked first.
+    pub fn signal(&self) -> Option<i32> {
+        Some(self.0.signal.load(Ordering::Relaxed)).filter(|&signal| signal != 0)
+    }
+
+    /// Whether somebody asked for the status since the last call.
+    pub fn take_status_request(&self) -> bool {
+        self.0.is_status_wanted.swap(false, Ordering::Relaxed)
+    }
+
+    fn on_signal(&self, signal: i32, now: Instant) -> Meaning {
+        let State { signal: first, at, .. } = &*self.0;
+        if first.compare_exchange(0, signal, Ordering::Relaxed, Ordering::Relaxed).is_ok() {
+            at.store(now.get().max(1), Ordering::Relaxed);
+            return Meaning::Stop;
+        }
+        match at.load(Ordering::Relaxed) {
+            // The first is being handled by another thread.
+            0 => Meaning::Same,
+            at if now.since(Instant::new(at)) < GRACE => Meaning::Same,
+            _ => Meaning::GiveUp,
+        }
+    }
+
+    /// Runs in the signal handler.
+    fn handle(&self, signal: i32) {
+        match self.on_signal(signal, clock()) {
+            Meaning::Stop => {
+                say(name(signal));
+                say(
+                    ": stopping once what is in flight is over; another signal, a second from now or later, gives up\n",
+                );
+            }
+            Meaning::Same => {}
+            Meaning::GiveUp => {
+                say(name(signal));
+                say(" again: given up\n");
+                signal_hook::low_level::exit(128 + signal);
+            }
+        }
+    }
+}
+
+const fn name(signal: i32) -> &'static str {
+    match signal {
+        SIGINT => "elevon: SIGINT",
+        SIGTERM => "elevon: SIGTERM",
+        SIGHUP => "elevon: SIGHUP",
+        _ => "elevon: a signal",
+    }
+}
+
+/// The machine's monotonic clock.
+fn clock() -> Instant {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: a valid place for the answer. An error leaves zero.
+    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut time) };
+    Instant::new(time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64)
+}
+
+/// Whether a signal is ignored at present.
+fn is_ignored(signal: i32) -> bool {
+    // SAFETY: zeroes are a valid sigaction, and a null pointer in place of a new one only asks for the old.
+    unsafe {
+        let mut old: libc::sigaction = std::mem::zeroed();
+        libc::sigaction(signal, std::ptr::null(), &raw mut old) == 0 && old.sa_sigaction == libc::SIG_IGN
+    }
+}
+
+/// Writes to stderr if that does not block: a signal handler must not wait for whoever reads it.
+fn say(text: &str) {
+    // SAFETY: errno is this thread's own; the pollfd and the text are valid while they are used.
+    unsafe {
+        let errno = *libc::__errno_location();
+        let mut stderr = libc::pollfd { fd: libc::STDERR_FILENO, events: libc::POLLOUT, revents: 0 };
+        if libc::poll(&raw mut stderr, 1, 0) == 1 && stderr.revents & libc::POLLOUT != 0 {
+            // A line that cannot be written is lost: there is nobody else to tell.
+            let _ = libc::write(libc::STDERR_FILENO, text.as_ptr().cast(), text.len());
+        }
+        *libc::__errno_location() = errno;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_second_signal_counts_only_some_time_after_the_first() {
+        let flags = Interrupt::new();
+        assert_eq!((flags.is_set(), flags.signal()), (false, None));
+        let at = |ms: u64| Instant::new(5_000_000_000 + ms * 1_000_000);
+        let meanings = [(SIGTERM, 0), (SIGTERM, 0), (SIGINT, 999), (SIGHUP, 1_000), (SIGINT, 60_000)]
+            .map(|(signal, ms)| flags.on_signal(signal, at(ms)));
+        use Meaning::{GiveUp, Same, Stop};
+        assert_eq!(meanings, [Stop, Same, Same, GiveUp, GiveUp]);
+        assert_eq!((flags.is_set(), flags.signal()), (true, Some(SIGTERM)), "the first names the end");
+    }
+
+    #[test]
+    fn a_request_for_the_status_is_taken_once() {
+        let flags = Interrupt::new();
+        flags.clone().0.is_status_wanted.store(true, Ordering::Relaxed);
+        assert_eq!([flags.take_status_request(), flags.take_status_request(), flags.is_set()], [true, false, false]);
     }
 }

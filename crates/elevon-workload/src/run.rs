@@ -323,7 +323,7 @@ impl<'a, B: Backend> Runner<'a, B> {
             moved = true;
         }
         if now >= self.next_interval {
-            self.on_interval(now);
+            self.on_interval();
         }
         if moved {
             self.steps += 1;
@@ -637,7 +637,9 @@ impl<'a, B: Backend> Runner<'a, B> {
     }
 
     #[cold]
-    fn on_interval(&mut self, now: Instant) {
+    fn on_interval(&mut self) {
+        // On the machine's clock processes have run since the step began.
+        let now = self.backend.now();
         let progress: Vec<Progress> = self
             .jobs
             .processes

@@ -46,13 +46,22 @@ Examples:
   elevon run job.fio --tenants limits.toml               with limits and weights for the cgroups of its jobs
   elevon run job.fio --output-format json | jq '.jobs[0].read.iops'
 
-Exit status: 0 done, 1 the run failed (I/O errors that the job does not ignore), 2 bad input, 130 interrupted
-(the report then covers what ran until then).";
+A JOB.fio of - is read from stdin, and so is --tenants -.
+
+Signals: SIGINT, SIGTERM and SIGHUP stop the run: what is in flight is waited for, what a cache holds dirty is written, and
+the report covers what ran until then. Another of them gives up, if it comes a second or more after the first. SIGUSR1
+prints the report so far, on stderr if stdout is JSON, and the run goes on.
+
+Exit status: 0 done, 1 the run failed (I/O errors that the job does not ignore) or something could not be written, 2 bad
+input, 130, 143 or 129 interrupted by SIGINT, SIGTERM or SIGHUP.";
 
 const COMPARE_EXAMPLES: &str = "\
 Examples:
   elevon compare job.fio --vs '--scheduler mq-deadline' --vs '--set fill=max-sectors'
-  elevon compare job.fio --device ufs-4.0 --vs '--kernel 6.1' --html compare.html";
+  elevon compare job.fio --device ufs-4.0 --vs '--kernel 6.1' --html compare.html
+
+Exit status: 0 done, 1 a run failed or something could not be written, 2 bad input, 130, 143 or 129 interrupted by SIGINT,
+SIGTERM or SIGHUP (the table then has what ran until then, and names what did not).";
 
 const CALIBRATE_ABOUT: &str = "\
 Measure a device, simulated or real, and print what io.cost.model wants to know of it.
@@ -288,25 +297,9 @@ pub(crate) fn one_line(error: &clap::Error) -> String {
     words.join(" ").trim_start_matches("error: ").replace(" tip: ", "; ")
 }
 
-/// Words as a shell splits them: spaces apart, single or double quotes together.
+/// Words as a shell splits them.
 fn split_words(text: &str) -> Result<Vec<String>, String> {
-    let (mut words, mut word, mut quote) = (Vec::new(), None::<String>, None);
-    for c in text.chars() {
-        match quote {
-            Some(q) if c == q => quote = None,
-            None if c == '\'' || c == '"' => {
-                quote = Some(c);
-                word.get_or_insert_default();
-            }
-            None if c.is_whitespace() => words.extend(word.take()),
-            Some(_) | None => word.get_or_insert_default().push(c),
-        }
-    }
-    words.extend(word);
-    match quote {
-        Some(q) => Err(format!("--vs '{text}': a {q} is not closed")),
-        None => Ok(words),
-    }
+    shlex::split(text).ok_or_else(|| format!("--vs '{text}': a quote is not closed, or nothing follows a backslash"))
 }
 
 #[cfg(test)]

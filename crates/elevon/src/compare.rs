@@ -9,7 +9,8 @@ use elevon_report::html;
 use crate::args::CompareArgs;
 use crate::console::Console;
 use crate::execute::execute;
-use crate::failure::{Failure, Outcome, emit};
+use crate::failure::{Failure, Outcome, all, emit_text};
+use crate::files::Files;
 use crate::output::NewFile;
 use crate::plan::Plan;
 use crate::run::warn;
@@ -26,12 +27,17 @@ pub(crate) fn compare(args: &CompareArgs) -> Result<Outcome, Failure> {
         let plan = Plan::new(job, &stack).map_err(|failure| in_variant(vs, failure))?;
         plans.push((vs.clone(), plan));
     }
+    let mut files = plans.iter().try_fold(Files::default(), |files, (_, plan)| plan.add_files(files))?;
+    files.add_stdout()?;
+    if let Some(path) = &args.html {
+        files.add_output(format!("--html {}", path.display()), path)?;
+    }
     let page = args.html.as_deref().map(|path| NewFile::create("--html", path)).transpose()?;
     let interrupt = Interrupt::on_signals().map_err(|e| Failure::Machine(format!("cannot watch for signals: {e}")))?;
     let (mut results, mut said, mut worst) = (Vec::new(), BTreeSet::new(), Outcome::Done);
     for (label, plan) in &plans {
         say(label, &plan.warnings, &mut said);
-        let mut console = Console::new(label, None, false, None);
+        let mut console = Console::new(label, None, false, None).with_status(&interrupt, true);
         let (result, outcome) = execute(plan, &mut console, &interrupt)?;
         console.finish()?;
         say(label, &result.warnings[plan.warnings.len()..], &mut said);
@@ -39,17 +45,23 @@ pub(crate) fn compare(args: &CompareArgs) -> Result<Outcome, Failure> {
         if outcome != Outcome::Done {
             worst = outcome;
         }
-        if outcome == Outcome::Interrupted {
+        if let Outcome::Interrupted(_) = outcome {
             break;
         }
     }
     let variants: Vec<Variant<'_>> =
         plans.iter().zip(&results).map(|((label, _), result)| Variant { label, result }).collect();
-    emit(&table(&variants))?;
-    if let Some(file) = page {
-        file.commit(html::page(&format!("{}, compared", args.job.display()), &variants).as_bytes())?;
-    }
+    let printed = emit_text(&(table(&variants) + &missing(&plans[results.len()..])));
+    let page = page.map_or(Ok(()), |file| {
+        file.commit(html::page(&format!("{}, compared", args.job.display()), &variants).as_bytes())
+    });
+    all([printed, page])?;
     Ok(worst)
+}
+
+/// What an interrupt left out of the table.
+fn missing(plans: &[(String, Plan)]) -> String {
+    plans.iter().map(|(label, _)| format!("Not run, because of the interrupt: {label}\n")).collect()
 }
 
 /// Warnings that no variant before had; past the first variant they say whose they are.

@@ -5,15 +5,17 @@ use std::io::Write;
 use elevon_core::account::DiskStats;
 use elevon_core::event::Event;
 use elevon_core::units::{Bytes, Instant, Nanos};
+use elevon_host::interrupt::Interrupt;
+use elevon_report::result::RunResult;
 use elevon_report::summary::DiskDelta;
-use elevon_report::text::{iostat_header, iostat_line};
+use elevon_report::text::{iostat_header, iostat_line, report};
 use elevon_sim::device::Description;
 use elevon_workload::jobs::Jobs;
 use elevon_workload::run::{Observer, Progress};
 
 use crate::bar::Bar;
 use crate::execute::Watch;
-use crate::failure::Failure;
+use crate::failure::{Failure, all, printable, tell};
 use crate::trace::TraceFile;
 
 /// How often the bar is looked after, in time of the run.
@@ -34,13 +36,15 @@ pub(crate) struct Console {
     lines: u32,
     bar: Bar,
     trace: Option<TraceFile>,
+    /// Where the user's requests for the status are seen, and whether it goes to stderr.
+    status: Option<(Interrupt, bool)>,
     /// The first error of stdout; reported when the run is over.
     error: Option<std::io::Error>,
 }
 
 impl Console {
     pub(crate) fn new(label: &str, iostat: Option<Nanos>, json: bool, trace: Option<TraceFile>) -> Self {
-        let bar = Bar::new(label);
+        let bar = Bar::new(&printable(label));
         bar.expect(1000);
         Self {
             iostat,
@@ -51,17 +55,22 @@ impl Console {
             lines: 0,
             bar,
             trace,
+            status: None,
             error: None,
         }
+    }
+
+    /// Shows the report so far when SIGUSR1 asks for it: on stdout, as fio does, or on stderr if stdout
+    /// is for something else.
+    pub(crate) fn with_status(self, interrupt: &Interrupt, to_stderr: bool) -> Self {
+        Self { status: Some((interrupt.clone(), to_stderr)), ..self }
     }
 
     /// Clears the bar, finishes the trace, and hands out the first error of either.
     pub(crate) fn finish(self) -> Result<(), Failure> {
         drop(self.bar);
-        if let Some(trace) = self.trace {
-            trace.finish()?;
-        }
-        self.error.map_or(Ok(()), |error| Err(Failure::Output(error)))
+        let traced = self.trace.map_or(Ok(()), TraceFile::finish);
+        all([traced, self.error.map_or(Ok(()), |error| Err(Failure::Output(error)))])
     }
 
     fn print_iostat(&mut self, disk: &DiskStats) {
@@ -74,15 +83,21 @@ impl Console {
         self.lines += 1;
         text += &iostat_line(&self.device, width, &delta);
         text.push('\n');
-        let written = if self.iostat_to_stderr {
+        self.print(&text, self.iostat_to_stderr);
+        self.last = *disk;
+    }
+
+    fn print(&mut self, text: &str, to_stderr: bool) {
+        let text = printable(text);
+        let written = if to_stderr {
             std::io::stderr().write_all(text.as_bytes())
         } else {
-            std::io::stdout().write_all(text.as_bytes())
+            let mut out = std::io::stdout().lock();
+            out.write_all(text.as_bytes()).and_then(|()| out.flush())
         };
         if let (Err(error), None) = (written, &self.error) {
             self.error = Some(error);
         }
-        self.last = *disk;
     }
 }
 
@@ -104,9 +119,13 @@ impl Observer for Console {
     fn on_write_back(&mut self, dirty: Bytes, is_interrupted: bool) {
         let mib = dirty.get() >> 20;
         if is_interrupted || dirty >= WORTH_A_LINE {
-            let give_up = if is_interrupted { "; a second interrupt gives it up" } else { "" };
-            eprintln!("elevon: --cache: writing back {mib} MiB that jobs left dirty{give_up}");
+            let give_up = if is_interrupted { "; another interrupt gives it up" } else { "" };
+            tell(&format!("--cache: writing back {mib} MiB that jobs left dirty{give_up}"));
         }
+    }
+
+    fn wants_status(&mut self) -> bool {
+        self.status.as_ref().is_some_and(|(interrupt, _)| interrupt.take_status_request())
     }
 
     fn on_events(&mut self, events: &[Event]) {
@@ -117,6 +136,11 @@ impl Observer for Console {
 }
 
 impl Watch for Console {
+    fn on_report(&mut self, so_far: &RunResult) {
+        let to_stderr = self.status.as_ref().is_some_and(|(_, to_stderr)| *to_stderr);
+        self.print(&report(so_far), to_stderr);
+    }
+
     fn wants_events(&self) -> bool {
         self.trace.is_some()
     }

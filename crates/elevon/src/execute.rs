@@ -21,6 +21,9 @@ use crate::in_force;
 use crate::plan::{Plan, Target};
 use crate::result::{self, Facts};
 
+/// Its number, by POSIX.
+const SIGINT: i32 = 2;
+
 /// What watches a run, and learns of the device before it starts.
 pub(crate) trait Watch: Observer {
     /// Whether events are wanted.
@@ -29,6 +32,8 @@ pub(crate) trait Watch: Observer {
     }
     /// The stack is built: what the plan cannot say of it is set here.
     fn prepare(&mut self, _stack: &mut Stack) {}
+    /// The user asked how far the run is: what its report would be if it ended now.
+    fn on_report(&mut self, _so_far: &RunResult) {}
     /// The run is over, its stack still there.
     fn on_end(&mut self, _stack: &Stack) {}
     /// The jobs are built and the run is about to start.
@@ -45,6 +50,15 @@ pub(crate) fn execute(
     watch: &mut dyn Watch,
     interrupt: &Interrupt,
 ) -> Result<(RunResult, Outcome), Failure> {
+    let (result, outcome) = execute_until(plan, watch, interrupt)?;
+    let outcome = match outcome {
+        Outcome::Interrupted(signal) => Outcome::Interrupted(interrupt.signal().unwrap_or(signal)),
+        Outcome::Done | Outcome::Failed => outcome,
+    };
+    Ok((result, outcome))
+}
+
+fn execute_until(plan: &Plan, watch: &mut dyn Watch, interrupt: &Interrupt) -> Result<(RunResult, Outcome), Failure> {
     match &plan.target {
         Target::Simulated(_) => {
             let device = plan.device()?;
@@ -178,7 +192,9 @@ fn go<B: Backend>(
     watch.prepare(&mut stack);
     watch.on_start(device, stack.config().cpus, &jobs)?;
     let before = elevon_host::cpu::used();
-    let (mut outcome, cached) = run_jobs(plan, &mut stack, &mut jobs, backend, cpu, watch);
+    let mut watched = WatchedRun { watch, plan, device, real };
+    let (mut outcome, cached) = run_jobs(&mut watched, &mut stack, &mut jobs, backend, cpu);
+    let WatchedRun { watch, .. } = watched;
     watch.on_end(&stack);
     if real {
         share_cpu(&mut outcome, before, elevon_host::cpu::used());
@@ -195,7 +211,7 @@ fn go<B: Backend>(
     let ended = match outcome.cut {
         Some(Cut::Interrupted) => {
             warnings.push("interrupted: the figures cover what ran until then".to_owned());
-            Outcome::Interrupted
+            Outcome::Interrupted(SIGINT)
         }
         Some(Cut::Stuck) => {
             warnings.push("the device stopped answering: I/Os in flight were given up".to_owned());
@@ -220,21 +236,20 @@ fn go<B: Backend>(
         // The report is not lost with them.
         Err(line) => {
             result.warnings.push(line);
-            Ok((result, Outcome::Failed))
+            Ok((result, if ended == Outcome::Done { Outcome::Failed } else { ended }))
         }
     }
 }
 
 /// Runs the jobs, through a page cache where the machine has memory for one.
 fn run_jobs<B: Backend>(
-    plan: &Plan,
+    observer: &mut WatchedRun<'_>,
     stack: &mut Stack,
     jobs: &mut Jobs,
     backend: &mut B,
     cpu: CpuCost,
-    watch: &mut dyn Watch,
 ) -> (run::Outcome, Option<Cached>) {
-    let observer = &mut WatchAsObserver(watch);
+    let plan = observer.plan;
     let Some(cache) = &plan.cache else { return (run::run(stack, jobs, backend, observer), None) };
     let mut cached = Cached::new(cache.config(stack.config()), cache.cost, cpu, jobs, stack);
     if let Some(control) = cache.control(plan.seed) {
@@ -288,12 +303,26 @@ fn failures(outcome: &run::Outcome) -> Vec<String> {
     lines
 }
 
-/// Trait objects of a subtrait, for a function that takes the supertrait's.
-struct WatchAsObserver<'a>(&'a mut dyn Watch);
+/// Who watches a run, with what a report of it needs beside its outcome.
+struct WatchedRun<'a> {
+    watch: &'a mut dyn Watch,
+    plan: &'a Plan,
+    device: &'a Description,
+    real: bool,
+}
 
-impl Observer for WatchAsObserver<'_> {
+impl Observer for WatchedRun<'_> {
     fn interval(&self) -> Option<elevon_core::units::Nanos> {
-        self.0.interval()
+        self.watch.interval()
+    }
+    fn wants_status(&mut self) -> bool {
+        self.watch.wants_status()
+    }
+    fn on_status(&mut self, so_far: run::Outcome, stack: &mut Stack, cached: Option<&Cached>) {
+        let Self { plan, device, real, .. } = *self;
+        stack.control_mut().settle(so_far.ended);
+        let facts = Facts { plan, device, stack, cached, real, warnings: plan.warnings.clone() };
+        self.watch.on_report(&result::of(&facts, so_far));
     }
     fn on_interval(
         &mut self,
@@ -301,12 +330,12 @@ impl Observer for WatchAsObserver<'_> {
         disk: &mut dyn FnMut() -> elevon_core::account::DiskStats,
         jobs: &[run::Progress],
     ) {
-        self.0.on_interval(now, disk, jobs);
+        self.watch.on_interval(now, disk, jobs);
     }
     fn on_events(&mut self, events: &[elevon_core::event::Event]) {
-        self.0.on_events(events);
+        self.watch.on_events(events);
     }
     fn on_write_back(&mut self, dirty: Bytes, is_interrupted: bool) {
-        self.0.on_write_back(dirty, is_interrupted);
+        self.watch.on_write_back(dirty, is_interrupted);
     }
 }

@@ -9,6 +9,7 @@ mod compare;
 mod console;
 mod execute;
 mod failure;
+mod files;
 mod in_force;
 mod logs;
 mod memory;
@@ -17,7 +18,10 @@ mod plan;
 mod reproduce;
 mod result;
 mod run;
+mod source;
 mod trace;
+
+use std::io::Write;
 
 use clap::Parser;
 
@@ -26,15 +30,12 @@ use failure::{Failure, Outcome};
 
 fn main() -> std::process::ExitCode {
     match Cli::try_parse().map_or_else(|error| usage(&error), dispatch) {
-        Ok(Outcome::Done) => std::process::ExitCode::SUCCESS,
-        Ok(Outcome::Failed) => std::process::ExitCode::from(1),
-        Ok(Outcome::Interrupted) => std::process::ExitCode::from(130),
+        Ok(outcome) => std::process::ExitCode::from(outcome.code()),
         // Whoever read our output has seen enough.
-        Err(Failure::Output(error)) if error.kind() == std::io::ErrorKind::BrokenPipe => {
-            std::process::ExitCode::SUCCESS
-        }
+        Err(failure) if failure.is_broken_pipe() => std::process::ExitCode::SUCCESS,
         Err(failure) => {
-            eprint!("{failure}");
+            // The exit status says it too, if nobody can read stderr.
+            let _ = write!(std::io::stderr(), "{failure}");
             std::process::ExitCode::from(failure.code())
         }
     }
@@ -59,7 +60,7 @@ fn usage(error: &clap::Error) -> Result<Outcome, Failure> {
         return Ok(Outcome::Done);
     }
     if error.kind() == clap::error::ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
-        eprint!("{error}");
+        let _ = write!(std::io::stderr(), "{error}");
         return Err(Failure::Input(Vec::new()));
     }
     Err(Failure::input(args::one_line(error)))

@@ -1,21 +1,36 @@
 //! Files that a command writes beside its report: whole, or not at all.
 
-use std::fs::{self, File};
+use std::ffi::OsString;
+use std::fs::{self, File, Permissions};
 use std::io::{self, Write};
+use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+
+use tempfile::NamedTempFile;
 
 use crate::failure::Failure;
 
+/// The mode of a new file before the umask.
+const NEW_FILE: u32 = 0o666;
+
+/// Symbolic links that are followed one after the other, as in the kernel.
+const MOST_LINKS: usize = 40;
+
 /// A file that will be written when a run is over. It is opened before the run starts, so that nobody waits for a run
-/// whose page cannot be kept; until [`Self::commit`] it stands beside its final name, and it goes away when it is dropped.
+/// whose page cannot be kept; until [`Self::commit`] it is a hidden file beside its place, and it goes away when it is dropped.
 ///
-/// What exists and is no regular file (a pipe, a terminal, `/dev/stdout`) is written in place.
+/// What exists and is no regular file (a pipe, a terminal, `/dev/stdout`) is written in place. A symbolic link stays one, and a
+/// file that is replaced gives its mode and owner to the new one.
 #[derive(Debug)]
 pub(crate) struct NewFile {
     name: String,
-    file: File,
-    /// The temporary name and the final one.
-    part: Option<(PathBuf, PathBuf)>,
+    to: Place,
+}
+
+#[derive(Debug)]
+enum Place {
+    There(File),
+    Beside { part: NamedTempFile, target: PathBuf },
 }
 
 impl NewFile {
@@ -23,53 +38,84 @@ impl NewFile {
     pub(crate) fn create(option: &str, path: &Path) -> Result<Self, Failure> {
         let name = format!("{option} {}", path.display()).trim_start().to_owned();
         let fail = |error: io::Error| Failure::input(format!("{name}: cannot write there: {error}"));
-        if path.is_dir() {
-            return Err(Failure::input(format!("{name}: is a directory; name a file")));
+        if let Ok(metadata) = fs::metadata(path) {
+            if metadata.is_dir() {
+                return Err(Failure::input(format!("{name}: is a directory; name a file")));
+            }
+            if metadata.file_type().is_block_device() {
+                return Err(Failure::input(format!("{name}: is a block device; name a file")));
+            }
+            let file = File::options().write(true).open(path).map_err(fail)?;
+            if !metadata.is_file() {
+                return Ok(Self { name, to: Place::There(file) });
+            }
         }
-        // A symbolic link stays one: what it points to is replaced.
-        let target = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
-        if target.exists() && !target.is_file() {
-            let file = File::options().write(true).open(&target).map_err(fail)?;
-            return Ok(Self { name, file, part: None });
-        }
-        let part = beside(&target);
-        let file = File::create(&part).map_err(fail)?;
-        Ok(Self { name, file, part: Some((part, target)) })
+        let target = target_of(path).map_err(fail)?;
+        let part = part_of(&target).map_err(fail)?;
+        Ok(Self { name, to: Place::Beside { part, target } })
     }
 
     /// Writes the content and gives the file its name.
-    pub(crate) fn commit(mut self, content: &[u8]) -> Result<(), Failure> {
-        self.write(content).map_err(|error| Failure::Machine(format!("{}: cannot write: {error}", self.name)))
-    }
-
-    fn write(&mut self, content: &[u8]) -> io::Result<()> {
-        self.file.write_all(content)?;
-        if let Some((part, target)) = &self.part {
-            fs::rename(part, target)?;
-            self.part = None;
-        }
-        Ok(())
+    pub(crate) fn commit(self, content: &[u8]) -> Result<(), Failure> {
+        let Self { name, to } = self;
+        let written = match to {
+            Place::There(mut file) => file.write_all(content),
+            Place::Beside { mut part, target } => {
+                part.write_all(content).and_then(|()| part.persist(target).map(drop).map_err(|error| error.error))
+            }
+        };
+        written.map_err(|error| Failure::Machine(format!("{name}: cannot write: {error}")))
     }
 }
 
-impl Drop for NewFile {
-    fn drop(&mut self) {
-        if let Some((part, _)) = &self.part {
-            // Nobody can be told any more; what would be left names this process and says that it is a part.
-            let _ = fs::remove_file(part);
-        }
+/// A hidden file beside `target`, with its mode and owner if it exists.
+fn part_of(target: &Path) -> io::Result<NamedTempFile> {
+    let mut builder = tempfile::Builder::new();
+    let prefix = hidden(target);
+    builder.prefix(&prefix).suffix(".part").permissions(Permissions::from_mode(NEW_FILE));
+    let part = builder.tempfile_in(folder_of(target))?;
+    if let Ok(old) = fs::metadata(target) {
+        inherit(part.path(), &old)?;
     }
+    Ok(part)
 }
 
-/// The temporary name of a file: beside it, for a rename to be one step.
-pub(crate) fn beside(path: &Path) -> PathBuf {
-    let mut name = path.file_name().unwrap_or_default().to_owned();
-    name.push(format!(".part-{}", std::process::id()));
-    path.with_file_name(name)
+/// Gives a file the mode, and as far as this process may the owner, of the one that it will replace.
+pub(crate) fn inherit(file: &Path, old: &fs::Metadata) -> io::Result<()> {
+    // Only root may give files away; for anyone else the file was theirs in all likelihood.
+    let _ = std::os::unix::fs::chown(file, Some(old.uid()), Some(old.gid()));
+    fs::set_permissions(file, old.permissions())
+}
+
+/// The file that a path leads to: what its symbolic links point to in the end, whether that exists or not.
+pub(crate) fn target_of(path: &Path) -> io::Result<PathBuf> {
+    let mut target = path.to_owned();
+    for _ in 0..MOST_LINKS {
+        match fs::read_link(&target) {
+            Ok(to) => target = folder_of(&target).join(to),
+            Err(_) => return Ok(target),
+        }
+    }
+    Err(io::Error::other("too many symbolic links"))
+}
+
+/// The start of the name of what is written beside a file before it is whole.
+pub(crate) fn hidden(path: &Path) -> OsString {
+    let mut name = OsString::from(".");
+    name.push(path.file_name().unwrap_or_default());
+    name.push(".");
+    name
+}
+
+/// The folder that a path is in.
+pub(crate) fn folder_of(path: &Path) -> &Path {
+    path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::symlink;
+
     use super::*;
 
     fn names(folder: &Path) -> Vec<String> {
@@ -84,6 +130,7 @@ mod tests {
         fs::write(&path, "old").expect("written");
         let file = NewFile::create("--html", &path).expect("a place to write");
         assert_eq!(fs::read(&path).expect("the old one"), b"old");
+        assert!(names(folder.path()).iter().all(|name| name == "page.html" || name.starts_with(".page.html.")));
         file.commit(b"new").expect("written");
         assert_eq!(
             (fs::read(&path).expect("the new one"), names(folder.path())),
@@ -94,18 +141,37 @@ mod tests {
     }
 
     #[test]
-    #[cfg(unix)]
     fn a_link_stays_and_a_device_is_not_replaced() {
         let folder = tempfile::tempdir().expect("a folder");
-        let (link, file) = (folder.path().join("link"), folder.path().join("file"));
-        fs::write(&file, "old").expect("written");
-        std::os::unix::fs::symlink(&file, &link).expect("a link");
-        NewFile::create("", &link).and_then(|f| f.commit(b"new")).expect("written");
-        assert!(link.is_symlink());
-        assert_eq!(fs::read(&file).expect("its target"), b"new");
-        let null = folder.path().join("null");
-        std::os::unix::fs::symlink("/dev/null", &null).expect("a link");
-        NewFile::create("", &null).and_then(|f| f.commit(b"gone")).expect("written");
+        let at = |name: &str| folder.path().join(name);
+        fs::create_dir(at("sub")).expect("a folder");
+        fs::write(at("file"), "old").expect("written");
+        symlink("file", at("link")).expect("a link");
+        symlink("sub/new", at("dangling")).expect("a link");
+        for (link, target) in [("link", "file"), ("dangling", "sub/new")] {
+            NewFile::create("", &at(link)).and_then(|f| f.commit(b"new")).expect("written");
+            assert!(at(link).is_symlink(), "{link}");
+            assert_eq!(fs::read(at(target)).expect("its target"), b"new", "{link}");
+        }
+        symlink("round", at("round")).expect("a link");
+        let error = NewFile::create("", &at("round")).expect_err("a link to itself");
+        assert!(error.to_string().contains("symbolic links"), "{error}");
+        symlink("/dev/null", at("null")).expect("a link");
+        NewFile::create("", &at("null")).and_then(|f| f.commit(b"gone")).expect("written");
         assert_eq!(fs::read(Path::new("/dev/null")).expect("still the device"), b"");
+    }
+
+    #[test]
+    fn a_file_that_is_replaced_keeps_its_mode() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let mode = |path: &Path| fs::metadata(path).expect("a file").permissions().mode() & 0o777;
+        let (old, plain, new) = (folder.path().join("old"), folder.path().join("plain"), folder.path().join("new"));
+        fs::write(&old, "secret").expect("written");
+        fs::set_permissions(&old, Permissions::from_mode(0o600)).expect("its owner");
+        fs::write(&plain, "").expect("written");
+        for path in [&old, &new] {
+            NewFile::create("", path).and_then(|f| f.commit(b"new")).expect("written");
+        }
+        assert_eq!((mode(&old), mode(&new)), (0o600, mode(&plain)), "a new one has what the umask leaves");
     }
 }

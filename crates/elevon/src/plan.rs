@@ -1,5 +1,6 @@
 //! Arguments to a checked plan: nothing is opened or run before everything that can be checked has been.
 
+use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 
 use elevon_core::cache::settings;
@@ -9,7 +10,7 @@ use elevon_core::stack::StackConfig;
 use elevon_core::units::Nanos;
 use elevon_formats::cgroup::Setting;
 use elevon_formats::fio::spec::JobSpec;
-use elevon_formats::fio::{Diagnostic, HostSource, ParsedJobs, parse_all};
+use elevon_formats::fio::{Diagnostic, ParsedJobs, parse_all};
 use elevon_sim::device::{AnyDevice, Device, fault::Fault};
 use elevon_sim::memory::MemoryModel;
 use elevon_sim::profiles;
@@ -20,9 +21,11 @@ use elevon_workload::tenants::{BFQ_WEIGHT_MAX, TenantPlan, is_weight};
 
 use crate::args::StackArgs;
 use crate::failure::Failure;
+use crate::files::Files;
 use crate::in_force;
 use crate::logs::LogFolder;
 use crate::memory::{CachePlan, Memory};
+use crate::source::{STDIN, Sources, name_of, quoted};
 
 /// CPU time of an I/O where nobody says otherwise. Measured with fio 3.33 on Linux 6.18 (2 virtual CPUs of an AMD EPYC): 4 KiB
 /// direct random reads of a file on ext4 at depth 32 cost 5.4 us of CPU each, by io_uring and by libaio alike, of which about
@@ -66,6 +69,8 @@ pub(crate) struct Plan {
     pub(crate) tenants_file: Option<PathBuf>,
     /// A command line that makes this run again.
     pub(crate) command: String,
+    /// The files that were read for it, with their names.
+    pub(crate) inputs: Vec<(String, PathBuf)>,
     /// What the user should know before it runs.
     pub(crate) warnings: Vec<String>,
 }
@@ -73,20 +78,28 @@ pub(crate) struct Plan {
 impl Plan {
     /// Reads the job files and checks every option.
     pub(crate) fn new(jobs: &[PathBuf], args: &StackArgs) -> Result<Self, Failure> {
-        let names: Vec<String> = jobs.iter().map(|path| path.display().to_string()).collect();
-        let names: Vec<&str> = names.iter().map(String::as_str).collect();
-        let mut source = HostSource { include_folder: args.include_dir.clone() };
-        let parsed = parse_all(&mut source, &names).map_err(|errors| {
+        let mut sources = Sources::new(args.include_dir.as_deref());
+        let names: Vec<&str> = jobs.iter().map(|path| text_of("the job file", path)).collect::<Result<_, _>>()?;
+        let parsed = parse_all(&mut sources, &names).map_err(|errors| {
             let mut lines: Vec<String> = errors.iter().map(ToString::to_string).collect();
             // What is included twice is wrong twice.
             lines.dedup();
             Failure::Input(lines)
         })?;
-        Self::of_jobs(parsed, &names.join(" "), args)
+        Self::of_sources(parsed, &names, args, sources)
     }
 
-    /// The same for jobs that are parsed already; `names` is how a command line names them.
-    pub(crate) fn of_jobs(mut jobs: ParsedJobs, names: &str, args: &StackArgs) -> Result<Self, Failure> {
+    /// The same for jobs that are parsed already and no file; `name` is how a command line names them.
+    pub(crate) fn of_jobs(jobs: ParsedJobs, name: &str, args: &StackArgs) -> Result<Self, Failure> {
+        Self::of_sources(jobs, &[name], args, Sources::default())
+    }
+
+    fn of_sources(
+        mut jobs: ParsedJobs,
+        names: &[&str],
+        args: &StackArgs,
+        mut sources: Sources,
+    ) -> Result<Self, Failure> {
         let kernel = Kernel::from_name(&args.kernel).ok_or_else(|| {
             let all: Vec<&str> = Kernel::ALL.iter().map(|k| k.name()).collect();
             let (all, instead) = (all.join(", "), Kernel::instead_of(&args.kernel));
@@ -105,7 +118,7 @@ impl Plan {
         let of_cache = cache.is_some().then(|| jobs.with_cache());
         let buffers = args.buffers.as_deref().unwrap_or(DEFAULT_BUFFERS);
         let memory = MemoryModel::parse(buffers).map_err(|e| Failure::input(format!("--buffers: {e}")))?;
-        let tenants = tenants(&jobs.jobs, args.tenants.as_deref(), kernel)?;
+        let tenants = tenants(&jobs.jobs, args.tenants.as_deref(), kernel, &mut sources)?;
         let mut plan = Self {
             warnings: jobs.warnings.iter().map(ToString::to_string).chain(tenants.warnings.iter().cloned()).collect(),
             tenants,
@@ -122,6 +135,7 @@ impl Plan {
             faults: args.fault.clone(),
             tenants_file: args.tenants.clone(),
             command: command(names, args),
+            inputs: sources.files().collect(),
         };
         if of_cache == Some(false) {
             let option = if matches!(plan.target, Target::Real(_)) { "--cache" } else { "--memory" };
@@ -167,6 +181,25 @@ impl Plan {
             config.set(key, value).map_err(|error| Failure::input(format!("--set {error}")))?;
         }
         Ok(config)
+    }
+
+    /// The files that it reads, and its device.
+    pub(crate) fn files(&self) -> Result<Files, Failure> {
+        self.add_files(Files::default())
+    }
+
+    /// The same beside those of other plans.
+    pub(crate) fn add_files(&self, mut files: Files) -> Result<Files, Failure> {
+        for (what, path) in &self.inputs {
+            files.add_input(what.clone(), path)?;
+        }
+        if let Target::Real(path) = &self.target {
+            files.add_device(path)?;
+            if self.writes() {
+                check_image(path)?;
+            }
+        }
+        Ok(files)
     }
 
     /// Whether any job writes or trims.
@@ -243,15 +276,18 @@ fn surprises(jobs: &[JobSpec], device: &str, device_bytes: u64) -> Vec<String> {
 }
 
 /// Reads the file of tenants, if there is one, and joins it with the cgroups of the jobs.
-fn tenants(jobs: &[JobSpec], path: Option<&Path>, kernel: Kernel) -> Result<TenantPlan, Failure> {
+fn tenants(
+    jobs: &[JobSpec],
+    path: Option<&Path>,
+    kernel: Kernel,
+    sources: &mut Sources,
+) -> Result<TenantPlan, Failure> {
     let refused = |errors: Vec<Diagnostic>| Failure::Input(errors.iter().map(ToString::to_string).collect());
     let file = path
         .map(|path| {
-            let text = std::fs::read(path)
-                .map_err(|error| Failure::input(format!("--tenants {}: {error}", path.display())))?;
-            let not_text = || Failure::input(format!("--tenants {}: not a text in UTF-8", path.display()));
-            let text = String::from_utf8(text).map_err(|_| not_text())?;
-            elevon_formats::tenants::parse(&path.display().to_string(), &text, &kernel.rules()).map_err(refused)
+            let name = text_of("--tenants", path)?;
+            let text = sources.text(name).map_err(|error| Failure::input(format!("--tenants {name}: {error}")))?;
+            elevon_formats::tenants::parse(name, &text, &kernel.rules()).map_err(refused)
         })
         .transpose()?;
     TenantPlan::new(jobs, file.as_ref()).map_err(refused)
@@ -359,27 +395,54 @@ fn time(text: &str) -> Option<Nanos> {
     whole.checked_mul(scale)?.checked_add(thousandths * scale / 1000).map(Nanos::new)
 }
 
-/// The command line again, with everything that is not a default.
-fn command(jobs: &str, args: &StackArgs) -> String {
-    let mut words = vec![format!("elevon run {jobs} --device '{}' --seed {}", args.device, args.seed)];
+/// A job that writes is not let loose on a file that cannot be the image of a disk.
+fn check_image(path: &Path) -> Result<(), Failure> {
+    match std::fs::metadata(path) {
+        Ok(metadata) if metadata.is_file() && metadata.len() % 512 != 0 => {
+            let (path, bytes) = (path.display(), metadata.len());
+            Err(Failure::input(format!(
+                "--device {path}: has {bytes} bytes, no multiple of 512, so it is no image of a disk, and a job that \
+                 writes would spoil it; name another file, or one that does not exist yet"
+            )))
+        }
+        Ok(_) | Err(_) => Ok(()),
+    }
+}
+
+/// A path as text.
+fn text_of<'a>(what: &str, path: &'a Path) -> Result<&'a str, Failure> {
+    name_of(path).ok_or_else(|| {
+        Failure::input(format!("{what} {path:?}: its name is no UTF-8; rename it, or give it by - (stdin)"))
+    })
+}
+
+/// The command line again, with everything that is not a default, as a shell reads it.
+fn command(jobs: &[&str], args: &StackArgs) -> String {
+    let seed = args.seed.to_string();
+    let mut words = ["elevon", "run"].to_vec();
+    words.extend(jobs);
+    words.extend(["--device", &args.device, "--seed", &seed]);
     for (name, value, default) in [("--scheduler", &args.scheduler, "none"), ("--kernel", &args.kernel, "6.18")] {
         if value != default {
-            words.push(format!("{name} {value}"));
+            words.extend([name, value]);
         }
     }
-    words.extend(
-        args.buffers.iter().filter(|model| *model != DEFAULT_BUFFERS).map(|model| format!("--buffers {model}")),
-    );
-    words.extend(args.cpu_cost.iter().map(|cost| format!("--cpu-cost {cost}")));
-    words.extend(args.tenants.iter().map(|path| format!("--tenants '{}'", path.display())));
-    for (name, folder) in [("--log-dir", &args.log_dir), ("--include-dir", &args.include_dir)] {
-        words.extend(folder.iter().map(|folder| format!("{name} '{}'", folder.display())));
-    }
-    words.extend(args.memory.iter().map(|memory| format!("--memory {memory}")));
-    words.extend(args.cache.iter().map(|cache| format!("--cache {cache}")));
-    words.extend(args.set.iter().map(|set| format!("--set {set}")));
-    words.extend(args.fault.iter().map(|fault| format!("--fault '{fault}'")));
-    words.join(" ")
+    let buffers = args.buffers.as_deref().filter(|model| *model != DEFAULT_BUFFERS);
+    words.extend(buffers.into_iter().flat_map(|model| ["--buffers", model]));
+    words.extend(args.cpu_cost.iter().flat_map(|cost| ["--cpu-cost", cost]));
+    let tenants = args.tenants.as_deref().and_then(name_of);
+    words.extend(tenants.into_iter().flat_map(|path| ["--tenants", path]));
+    let folders = [("--log-dir", &args.log_dir), ("--include-dir", &args.include_dir)];
+    let folders: Vec<(&str, Cow<'_, str>)> =
+        folders.iter().flat_map(|(name, folder)| folder.as_deref().map(|f| (*name, f.to_string_lossy()))).collect();
+    words.extend(folders.iter().flat_map(|(name, folder)| [*name, folder]));
+    words.extend(args.memory.iter().flat_map(|memory| ["--memory", memory]));
+    words.extend(args.cache.iter().flat_map(|cache| ["--cache", cache]));
+    words.extend(args.set.iter().flat_map(|set| ["--set", set]));
+    words.extend(args.fault.iter().flat_map(|fault| ["--fault", fault]));
+    let is_of_stdin = jobs.contains(&STDIN) || tenants == Some(STDIN);
+    let note = if is_of_stdin { "  # and the same text on stdin" } else { "" };
+    quoted(words) + note
 }
 
 #[cfg(test)]

@@ -14,7 +14,8 @@ mod parameters;
 use elevon_report::document::Document;
 
 use crate::args::ReproduceArgs;
-use crate::failure::{Failure, Outcome, emit, write_file};
+use crate::failure::{Failure, Outcome, all, emit};
+use crate::output::NewFile;
 use lab::Lab;
 
 struct Experiment {
@@ -63,16 +64,16 @@ pub(crate) fn reproduce(args: &ReproduceArgs) -> Result<Outcome, Failure> {
         let known: Vec<&str> = EXPERIMENTS.iter().map(|experiment| experiment.name).collect();
         return Err(Failure::input(format!("reproduce: no experiment {name}; there are {}", known.join(", "))));
     };
+    let page = args.html.as_deref().map(|path| NewFile::create("--html", path)).transpose()?;
     let lab = Lab::on_signals(experiment.name, args.full)?;
     let document = match (experiment.run)(&lab) {
-        Err(_) if lab.is_interrupted() => return Ok(Outcome::Interrupted),
-        other => other?,
+        Ok(document) => document,
+        Err(failure) => return lab.interrupted_by().map(Outcome::Interrupted).ok_or(failure),
     };
     drop(lab);
-    emit(&document.text())?;
-    if let Some(path) = &args.html {
-        write_file(path, document.html("simulated devices").as_bytes())?;
-    }
+    let printed = emit(&document.text());
+    let page = page.map_or(Ok(()), |file| file.commit(document.html("simulated devices").as_bytes()));
+    all([printed, page])?;
     Ok(Outcome::Done)
 }
 

@@ -9,7 +9,7 @@ use elevon_report::{html, json, text};
 use crate::args::{OutputFormat, RunArgs};
 use crate::console::Console;
 use crate::execute::execute;
-use crate::failure::{Failure, Outcome, emit};
+use crate::failure::{Failure, Outcome, all, emit, emit_text, tell};
 use crate::output::NewFile;
 use crate::plan::Plan;
 use crate::trace::TraceFile;
@@ -18,31 +18,38 @@ pub(crate) fn run(args: &RunArgs) -> Result<Outcome, Failure> {
     let plan = Plan::new(&args.jobs, &args.stack)?;
     let json = args.output_format.is_json();
     let iostat = args.iostat.map(interval).transpose()?;
-    let trace = args.trace.as_deref().map(|path| TraceFile::new(path, plan.kernel)).transpose()?;
+    let mut files = plan.files()?;
+    files.add_stdout()?;
+    if let Some(path) = &args.html {
+        files.add_output(format!("--html {}", path.display()), path)?;
+    }
+    let trace = args.trace.as_deref().map(|path| TraceFile::new(path, plan.kernel, &mut files)).transpose()?;
     let page = args.html.as_deref().map(|path| NewFile::create("--html", path)).transpose()?;
     let interrupt = Interrupt::on_signals().map_err(|e| Failure::Machine(format!("cannot watch for signals: {e}")))?;
     let label = args.jobs.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(" ");
     warn(&plan.warnings);
-    let mut console = Console::new(&label, iostat, json, trace);
+    let mut console = Console::new(&label, iostat, json, trace).with_status(&interrupt, json);
     let (result, outcome) = execute(&plan, &mut console, &interrupt)?;
-    console.finish()?;
+    // Whatever cannot be written, the rest is.
+    let watched = console.finish();
     warn(&result.warnings[plan.warnings.len()..]);
-    emit(&match args.output_format {
-        OutputFormat::Normal => text::report(&result),
-        OutputFormat::Json => json::report(&result, JsonOptions::default()),
-        OutputFormat::JsonPlus => json::report(&result, JsonOptions { bins: true, series: true }),
-    })?;
-    if let Some(file) = page {
+    let printed = match args.output_format {
+        OutputFormat::Normal => emit_text(&text::report(&result)),
+        OutputFormat::Json => emit(&json::report(&result, JsonOptions::default())),
+        OutputFormat::JsonPlus => emit(&json::report(&result, JsonOptions { bins: true, series: true })),
+    };
+    let page = page.map_or(Ok(()), |file| {
         let variant = Variant { label: &label, result: &result };
-        file.commit(html::page(&label, &[variant]).as_bytes())?;
-    }
+        file.commit(html::page(&label, &[variant]).as_bytes())
+    });
+    all([watched, printed, page])?;
     Ok(outcome)
 }
 
 /// Warnings go to stderr, a line each.
 pub(crate) fn warn(warnings: &[String]) {
     for warning in warnings {
-        eprintln!("elevon: warning: {warning}");
+        tell(&format!("warning: {warning}"));
     }
 }
 

@@ -1,6 +1,8 @@
 //! `--trace FILE`: events of a run, written beside the final name as it goes on and renamed when it is over.
 
+use std::fs;
 use std::io;
+use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 
 use elevon_core::event::Event;
@@ -8,14 +10,23 @@ use elevon_core::kernel::Kernel;
 use elevon_formats::trace::{Context, TaskName, TraceFormat, TraceWriter};
 use elevon_sim::device::Description;
 use elevon_workload::jobs::Jobs;
+use tempfile::TempDir;
 
 use crate::failure::Failure;
-use crate::output::beside;
+use crate::files::Files;
+use crate::output::{folder_of, hidden, inherit, target_of};
 
-/// A trace being written: a folder beside the final place holds it until it is whole.
+/// Parts of a blktrace that are looked for among the other files of the command, before the number of CPUs is known.
+const PARTS_CHECKED: u32 = 256;
+
+/// A trace being written: a hidden folder beside the final place holds it until it is whole.
 pub(crate) struct TraceFile {
+    /// As it was named.
+    name: String,
     path: PathBuf,
-    folder: Scratch,
+    /// Where it will be: the path, or where its symbolic link points to.
+    target: PathBuf,
+    folder: TempDir,
     kernel: Kernel,
     writer: Option<TraceWriter>,
     error: Option<io::Error>,
@@ -23,18 +34,33 @@ pub(crate) struct TraceFile {
 
 impl TraceFile {
     /// Checks the extension and that something can be written there, before anything runs.
-    pub(crate) fn new(path: &Path, kernel: Kernel) -> Result<Self, Failure> {
-        TraceFormat::from_path(path).map_err(|error| Failure::input(format!("--trace {error}")))?;
+    pub(crate) fn new(path: &Path, kernel: Kernel, files: &mut Files) -> Result<Self, Failure> {
+        let format = TraceFormat::from_path(path).map_err(|error| Failure::input(format!("--trace {error}")))?;
+        let name = format!("--trace {}", path.display());
         if path.is_dir() {
-            return Err(Failure::input(format!("--trace {}: is a directory; name a file", path.display())));
+            return Err(Failure::input(format!("{name}: is a directory; name a file")));
         }
-        let folder = Scratch::beside(path)
-            .map_err(|error| Failure::input(format!("--trace {}: cannot write there: {error}", path.display())))?;
-        Ok(Self { path: path.to_owned(), folder, kernel, writer: None, error: None })
+        let fail = |error| Failure::input(format!("{name}: cannot write there: {error}"));
+        let path = path.to_owned();
+        let mut target = path.clone();
+        if format == TraceFormat::Blktrace {
+            for cpu in 0..PARTS_CHECKED {
+                files.add_output(&name, &part(&path, cpu))?;
+            }
+        } else {
+            files.add_output(&name, &path)?;
+            check_replaceable(&name, &path)?;
+            target = target_of(&path).map_err(fail)?;
+        }
+        let folder = tempfile::Builder::new().prefix(&hidden(&target)).suffix(".part").tempdir_in(folder_of(&target));
+        Ok(Self { folder: folder.map_err(fail)?, name, path, target, kernel, writer: None, error: None })
     }
 
     /// The run is about to start: the file gets its head.
     pub(crate) fn start(&mut self, device: &Description, cpus: u16, jobs: &Jobs) -> Result<(), Failure> {
+        if self.is_in_parts() {
+            (0..u32::from(cpus)).try_for_each(|cpu| check_replaceable(&self.name, &part(&self.path, cpu)))?;
+        }
         let name =
             |member: &elevon_workload::jobs::Member| TaskName::new(&jobs.specs()[member.spec].name, member.number);
         let context = Context {
@@ -44,7 +70,7 @@ impl TraceFile {
             cpus,
             ioprio_in_events: self.kernel.rules().ioprio_in_events,
         };
-        let part = self.folder.0.join(self.path.file_name().unwrap_or_default());
+        let part = self.folder.path().join(self.path.file_name().unwrap_or_default());
         self.writer = Some(TraceWriter::create(&part, context).map_err(|error| Failure::Machine(error.to_string()))?);
         Ok(())
     }
@@ -57,55 +83,74 @@ impl TraceFile {
     }
 
     /// Ends the trace and moves it to its place.
-    pub(crate) fn finish(self) -> Result<(), Failure> {
-        let Self { path, folder, writer, error, .. } = self;
-        let written = error.map_or(Ok(()), Err).and_then(|()| writer.map_or(Ok(()), TraceWriter::finish));
+    pub(crate) fn finish(mut self) -> Result<(), Failure> {
+        let written = self.error.take().map_or(Ok(()), Err);
+        let written = written.and_then(|()| self.writer.take().map_or(Ok(()), TraceWriter::finish));
         written
-            .and_then(|()| folder.move_into_place(&path))
-            .map_err(|error| Failure::Machine(format!("--trace {}: cannot write: {error}", path.display())))
-    }
-}
-
-/// Device numbers as Linux gives them: blkext for NVMe, 8:0 for the first disk of the SCSI layer.
-pub(crate) fn number_of(device: &str) -> (u32, u32) {
-    if device.rsplit('/').next().is_some_and(|name| name.starts_with("nvme")) { (259, 0) } else { (8, 0) }
-}
-
-/// A folder that goes away with its content when it is dropped.
-struct Scratch(PathBuf);
-
-impl Scratch {
-    fn beside(path: &Path) -> io::Result<Self> {
-        let folder = beside(path);
-        std::fs::create_dir(&folder).map(|()| Self(folder))
+            .and_then(|()| self.move_into_place())
+            .map_err(|error| Failure::Machine(format!("{}: cannot write: {error}", self.name)))
     }
 
-    /// Moves its files beside `path`. blktrace's are one a CPU: those of an earlier trace that had more CPUs go away, or
+    /// Whether it is one file a CPU.
+    fn is_in_parts(&self) -> bool {
+        TraceFormat::from_path(&self.path).is_ok_and(|format| format == TraceFormat::Blktrace)
+    }
+
+    /// Moves its files beside the path. blktrace's are one a CPU: those of an earlier trace that had more CPUs go away, or
     /// `blkparse` would read them as part of this one.
-    fn move_into_place(self, path: &Path) -> io::Result<()> {
+    fn move_into_place(&self) -> io::Result<()> {
+        if !self.is_in_parts() {
+            return replace(&self.folder.path().join(self.path.file_name().unwrap_or_default()), &self.target);
+        }
         let mut files = 0;
-        for entry in std::fs::read_dir(&self.0)? {
+        for entry in fs::read_dir(self.folder.path())? {
             let entry = entry?;
-            std::fs::rename(entry.path(), path.with_file_name(entry.file_name()))?;
+            replace(&entry.path(), &target_of(&self.path.with_file_name(entry.file_name()))?)?;
             files += 1;
         }
-        if TraceFormat::from_path(path).is_ok_and(|format| format == TraceFormat::Blktrace) {
-            let of_cpu = |cpu: u32| {
-                let mut name = path.as_os_str().to_owned();
-                name.push(format!(".{cpu}"));
-                PathBuf::from(name)
-            };
-            for stale in (files..).map(of_cpu).take_while(|file| file.is_file()) {
-                std::fs::remove_file(stale)?;
-            }
+        for stale in (files..).map(|cpu| part(&self.path, cpu)).take_while(|file| file.is_file()) {
+            fs::remove_file(stale)?;
         }
         Ok(())
     }
 }
 
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        // Nobody can be told any more; what is left is named after this process and says what it is.
-        let _ = std::fs::remove_dir_all(&self.0);
+/// Gives a finished file its place, with the mode of what it replaces.
+fn replace(from: &Path, target: &Path) -> io::Result<()> {
+    if let Ok(old) = fs::metadata(target) {
+        inherit(from, &old)?;
     }
+    fs::rename(from, target)
+}
+
+/// A CPU's file of a blktrace.
+fn part(path: &Path, cpu: u32) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(format!(".{cpu}"));
+    PathBuf::from(name)
+}
+
+/// Refuses a place where no finished trace could be moved to: only a regular file is replaced.
+fn check_replaceable(name: &str, path: &Path) -> Result<(), Failure> {
+    let Ok(metadata) = fs::metadata(path) else { return Ok(()) };
+    let kind = metadata.file_type();
+    let what = match kind {
+        _ if kind.is_file() => {
+            let opened = fs::File::options().write(true).open(path);
+            return opened.map(drop).map_err(|error| cannot(name, path, &error.to_string()));
+        }
+        _ if kind.is_dir() => "is a directory",
+        _ if kind.is_block_device() => "is a block device",
+        _ => "is no regular file",
+    };
+    Err(cannot(name, path, what))
+}
+
+fn cannot(name: &str, path: &Path, why: &str) -> Failure {
+    Failure::input(format!("{name}: cannot write {}: {why}", path.display()))
+}
+
+/// Device numbers as Linux gives them: blkext for NVMe, 8:0 for the first disk of the SCSI layer.
+pub(crate) fn number_of(device: &str) -> (u32, u32) {
+    if device.rsplit('/').next().is_some_and(|name| name.starts_with("nvme")) { (259, 0) } else { (8, 0) }
 }

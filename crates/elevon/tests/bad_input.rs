@@ -359,28 +359,3 @@ fn a_failed_run_says_which_job_and_why() {
     assert!(bench.names().contains(&"run.ftrace".to_owned()), "what was traced shows what failed");
     assert!(bench.names().iter().all(|name| !name.contains(".part-")));
 }
-
-#[test]
-#[cfg(target_os = "linux")]
-fn an_interrupted_run_still_reports() {
-    use std::io::{BufRead, BufReader, Read};
-
-    let bench = Bench::new();
-    let job = bench.file("endless.fio", "[a]\nrw=read\nbs=4k\ndirect=1\nsize=1m\nruntime=100000\ntime_based\n");
-    let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_elevon"));
-    command.current_dir(bench.path("")).args(["run", job, "--iostat", "1"]);
-    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the command started");
-    let mut stdout = BufReader::new(child.stdout.take().expect("a pipe"));
-    let mut first = String::new();
-    stdout.read_line(&mut first).expect("the first line of a run under way");
-    assert!(first.starts_with("Device"), "{first}");
-    let kill = std::process::Command::new("kill").args(["-INT", &child.id().to_string()]).status();
-    assert!(kill.expect("kill ran").success());
-    let mut rest = String::new();
-    stdout.read_to_string(&mut rest).expect("the report");
-    let output = child.wait_with_output().expect("the command ended");
-    assert_eq!(output.status.code(), Some(130));
-    assert!(rest.contains("IOPS=") && rest.contains("Disk stats"), "{rest}");
-    let stderr = String::from_utf8_lossy(&output.stderr);
-    assert!(stderr.contains("interrupted: the figures cover what ran until then"), "{stderr}");
-}

@@ -5,6 +5,7 @@
 //! relative to the including file, holds options only and may include further files.
 
 use super::diagnostic::{Diagnostic, Span};
+use super::parse::MOST_ERRORS;
 use super::source::{JobSource, Machine};
 
 /// Includes inside includes; more is a cycle.
@@ -20,6 +21,8 @@ pub(crate) struct Entry {
     pub(crate) key: String,
     /// The value with variables expanded; `None` for a bare key.
     pub(crate) value: Option<String>,
+    /// Variables in it that are not set, and so were left out.
+    pub(crate) unset: Vec<String>,
 }
 
 /// A head and what follows it.
@@ -63,11 +66,16 @@ impl Reader<'_> {
     }
 
     fn text(&mut self, file: &str, text: &str, sections: &mut Vec<Section>, depth: u32) {
+        // The mark of UTF-8 that some editors put at the start of a text.
+        let text = text.strip_prefix('\u{feff}').unwrap_or(text);
         for (index, whole) in text.lines().enumerate() {
             let line = whole.split(';').next().unwrap_or("").split('#').next().unwrap_or("");
             let trimmed = line.trim();
             if trimmed.is_empty() {
                 continue;
+            }
+            if self.errors.len() >= MOST_ERRORS {
+                return;
             }
             let column = column(line, line.len() - line.trim_start().len());
             let at = Span { file: file.to_owned(), line: index as u32 + 1, column };
@@ -131,8 +139,9 @@ impl Reader<'_> {
             self.errors.push(at.diagnostic(trimmed, "an option needs a name before `=`, such as `bs=4k`"));
             return;
         }
-        let value = value.map(|text| expand(text, self.source));
-        section.entries.push(Entry { at, value_column, key: key.to_owned(), value });
+        let mut unset = Vec::new();
+        let value = value.map(|text| expand(text, self.source, &mut unset));
+        section.entries.push(Entry { at, value_column, key: key.to_owned(), value, unset });
     }
 
     fn include(&mut self, at: &Span, name: &str, sections: &mut Vec<Section>, depth: u32) {
@@ -175,8 +184,9 @@ fn column(line: &str, offset: usize) -> u32 {
 }
 
 /// `${NAME}` and the reserved keywords, each replaced once: what a variable holds is not expanded again. Arithmetic on
-/// a keyword (`8*$mb_memory`) is worked out here, since it needs no parentheses.
-fn expand(text: &str, source: &dyn JobSource) -> String {
+/// a keyword (`8*$mb_memory`) is worked out here, since it needs no parentheses. Names of variables
+/// that are not set, for which fio puts nothing, are added to `unset`.
+fn expand(text: &str, source: &dyn JobSource, unset: &mut Vec<String>) -> String {
     if !text.contains('$') {
         return text.to_owned();
     }
@@ -186,7 +196,10 @@ fn expand(text: &str, source: &dyn JobSource) -> String {
         let tail = &rest[at..];
         let braced = tail.strip_prefix("${").and_then(|tail| tail.split_once('}'));
         if let Some((name, after)) = braced {
-            out.push_str(&source.variable(name).unwrap_or_default());
+            match source.variable(name) {
+                Some(value) => out.push_str(&value),
+                None => unset.push(name.to_owned()),
+            }
             rest = after;
         } else if let Some((number, after)) = reserved(tail, source.machine()) {
             out.push_str(&number.to_string());

@@ -79,6 +79,12 @@ pub fn parse(source: &mut dyn JobSource, name: &str) -> Result<ParsedJobs, Vec<D
     parse_all(source, &[name])
 }
 
+/// Jobs of a run, clones included, as in fio.
+pub const MOST_JOBS: u64 = 4096;
+
+/// Mistakes after whose section no more are looked for.
+pub const MOST_ERRORS: usize = 1000;
+
 /// Reads several job files: the jobs of each start when those of the files before it have ended.
 ///
 /// # Errors
@@ -86,6 +92,7 @@ pub fn parse(source: &mut dyn JobSource, name: &str) -> Result<ParsedJobs, Vec<D
 pub fn parse_all(source: &mut dyn JobSource, names: &[&str]) -> Result<ParsedJobs, Vec<Diagnostic>> {
     let mut reader = Reader { source, errors: Vec::new(), warnings: Vec::new(), job_file: String::new() };
     let files: Vec<Vec<Section>> = names.iter().map(|name| reader.sections(name)).collect();
+    let mut jobs = 0;
     let mut parser = Parser { errors: reader.errors, warnings: reader.warnings, jobs: Vec::new(), places: Vec::new() };
     for (index, sections) in files.iter().enumerate() {
         let (mut globals, before) = (Draft::new(), parser.jobs.len());
@@ -98,7 +105,16 @@ pub fn parse_all(source: &mut dyn JobSource, names: &[&str]) -> Result<ParsedJob
                 draft.spec.name = section.name.clone();
                 draft.spec.origin = format!("{}:{}", section.at.file, section.at.line);
                 parser.options(&mut draft, section);
+                jobs += u64::from(draft.spec.numjobs.max(1));
                 parser.finish(draft, section);
+            }
+            if jobs > MOST_JOBS {
+                let message =
+                    format!("with this section there are {jobs} jobs, counting numjobs=; must be {MOST_JOBS} or fewer");
+                parser.error(section.at.diagnostic(&format!("[{}]", section.name), message));
+            }
+            if jobs > MOST_JOBS || parser.errors.len() >= MOST_ERRORS {
+                return Err(parser.errors);
             }
         }
         if let Some(first) = parser.jobs.get_mut(before).filter(|_| index > 0) {
@@ -121,7 +137,7 @@ struct Parser {
 
 impl Parser {
     fn error(&mut self, diagnostic: Diagnostic) {
-        if !self.errors.contains(&diagnostic) {
+        if self.errors.len() < MOST_ERRORS && !self.errors.contains(&diagnostic) {
             self.errors.push(diagnostic);
         }
     }
@@ -144,6 +160,9 @@ impl Parser {
         entries.sort_by_key(rank);
         let (errors, warnings) = (self.errors.len(), self.warnings.len());
         for entry in entries {
+            if self.errors.len() >= MOST_ERRORS {
+                break;
+            }
             self.option(draft, entry);
         }
         self.errors[errors..].sort_by_key(|error| (error.file != section.at.file, error.line));
@@ -160,7 +179,7 @@ impl Parser {
         let mut scan = Scan { kb_base: draft.kb_base, notes: Vec::new() };
         let value = entry.value.as_deref();
         match apply(row, draft, &mut scan, value) {
-            Err(why) => return self.error(at.diagnostic(&entry.key, why)),
+            Err(why) => return self.error(at.diagnostic(&entry.key, why + &unset(entry))),
             Ok(()) if row.name == "kb_base" => draft.kb_base = if value == Some("1000") { 1000 } else { 1024 },
             Ok(()) => {}
         }
@@ -174,6 +193,9 @@ impl Parser {
             Status::Refused(why) => {
                 return self.error(entry.at.diagnostic(&entry.key, format!("not supported: {why}")));
             }
+        }
+        if !entry.unset.is_empty() {
+            self.warn(at.diagnostic(&entry.key, unset(entry).trim_start_matches("; ")));
         }
         for note in scan.notes {
             self.warn(at.diagnostic(&entry.key, note));
@@ -257,6 +279,16 @@ impl Parser {
             found.push(("size", "0% is nothing; must be 1% to 100%".to_owned()));
         }
         found
+    }
+}
+
+/// What is to be said of variables in a value that are not set; empty if all are.
+fn unset(entry: &Entry) -> String {
+    let names: Vec<String> = entry.unset.iter().map(|name| format!("${{{name}}}")).collect();
+    match names.as_slice() {
+        [] => String::new(),
+        [one] => format!("; {one} is not set in the environment, and stands for nothing"),
+        [..] => format!("; {} are not set in the environment, and stand for nothing", names.join(" and ")),
     }
 }
 

@@ -2,6 +2,7 @@
 //! server can each give it a world of their own.
 
 use std::collections::BTreeMap;
+use std::io::Read;
 use std::path::{Component, Path, PathBuf};
 
 /// Numbers that `$pagesize`, `$mb_memory` and `$ncpus` stand for.
@@ -74,6 +75,30 @@ impl JobSource for MemorySource {
     }
 }
 
+/// Bytes that a job file may have: what is larger, or has no end, is none.
+const LARGEST_TEXT: u64 = 16 << 20;
+
+/// Reads a text that a person wrote: UTF-8, and not larger than 16 MiB.
+///
+/// # Errors
+/// Why it cannot be read, in a few words.
+pub fn read_text(from: impl Read) -> Result<String, String> {
+    let mut bytes = Vec::new();
+    from.take(LARGEST_TEXT + 1).read_to_end(&mut bytes).map_err(|error| error.to_string())?;
+    if bytes.len() as u64 > LARGEST_TEXT {
+        return Err(format!("larger than {} MiB", LARGEST_TEXT >> 20));
+    }
+    String::from_utf8(bytes).map_err(|_| "not UTF-8 text".to_owned())
+}
+
+/// The same from a file.
+///
+/// # Errors
+/// Why it cannot be read, in a few words ("No such file or directory").
+pub fn read_text_file(path: &Path) -> Result<String, String> {
+    read_text(std::fs::File::open(path).map_err(|error| words(&error))?)
+}
+
 /// The real world: files of the host and the environment of the process.
 #[derive(Clone, Debug, Default)]
 pub struct HostSource {
@@ -123,8 +148,7 @@ fn words(error: &std::io::Error) -> String {
 
 impl JobSource for HostSource {
     fn read(&mut self, name: &str) -> Result<String, String> {
-        let bytes = std::fs::read(name).map_err(|error| words(&error))?;
-        String::from_utf8(bytes).map_err(|_| "not UTF-8 text".to_owned())
+        read_text_file(Path::new(name))
     }
     fn read_included(&mut self, path: &str, job_file: &str) -> Result<String, String> {
         let own = folder_of(job_file);

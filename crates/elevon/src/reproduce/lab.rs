@@ -73,8 +73,9 @@ impl Lab {
         self.full
     }
 
-    pub(super) fn is_interrupted(&self) -> bool {
-        self.interrupt.is_set()
+    /// The signal that ended the runs, if one did.
+    pub(super) fn interrupted_by(&self) -> Option<i32> {
+        self.interrupt.signal()
     }
 
     /// How many runs there will be, for the bar.
@@ -139,7 +140,7 @@ impl Lab {
         result.command = settings + &result.command;
         match outcome {
             Outcome::Done => Ok(result),
-            Outcome::Failed | Outcome::Interrupted => {
+            Outcome::Failed | Outcome::Interrupted(_) => {
                 Err(Failure::Machine(format!("{}: the run did not end: {:?}", result.command, result.warnings)))
             }
         }

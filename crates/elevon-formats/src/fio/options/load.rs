@@ -5,7 +5,7 @@ use super::{ANY, BOOL, COUNT, Kind, LONG, MICROS, Row, SECONDS, TIME, row};
 
 const TARGET: &str = "the depth is not steered by latency; run elevon compare over several iodepth= instead";
 /// fio's default for `--max-jobs`.
-const JOBS: u64 = 4096;
+const JOBS: u64 = crate::fio::MOST_JOBS;
 /// More than any queue of Linux takes (aio-max-nr is 65,536 unless raised).
 const DEPTH: u64 = 1 << 20;
 

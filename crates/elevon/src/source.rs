@@ -1,0 +1,83 @@
+//! Where the command reads job files and files of tenants from: paths, and `-` for stdin.
+
+use std::collections::BTreeSet;
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+
+use elevon_formats::fio::{HostSource, JobSource, Machine, read_text, read_text_file};
+
+/// The name of stdin among files.
+pub(crate) const STDIN: &str = "-";
+
+/// Files of the host, with a note of what was read.
+#[derive(Debug, Default)]
+pub(crate) struct Sources {
+    host: HostSource,
+    read: BTreeSet<String>,
+}
+
+impl Sources {
+    /// Job files may include from this folder too.
+    pub(crate) fn new(include_folder: Option<&Path>) -> Self {
+        Self { host: HostSource { include_folder: include_folder.map(Path::to_owned) }, read: BTreeSet::new() }
+    }
+
+    /// The files that were read, as options and messages name them.
+    pub(crate) fn files(&self) -> impl Iterator<Item = (String, PathBuf)> {
+        self.read.iter().map(|name| {
+            let path = if name == STDIN { Path::new("/dev/stdin") } else { Path::new(name) };
+            (name.clone(), path.to_owned())
+        })
+    }
+
+    /// Reads a text by its name.
+    pub(crate) fn text(&mut self, name: &str) -> Result<String, String> {
+        let is_new = self.read.insert(name.to_owned());
+        match name {
+            STDIN if !is_new => Err("stdin can be read once only".to_owned()),
+            STDIN => read_text(std::io::stdin().lock()),
+            _ => read_text_file(Path::new(name)),
+        }
+    }
+}
+
+impl JobSource for Sources {
+    fn read(&mut self, name: &str) -> Result<String, String> {
+        self.text(name)
+    }
+    fn read_included(&mut self, path: &str, job_file: &str) -> Result<String, String> {
+        self.read.insert(path.to_owned());
+        self.host.read_included(path, job_file)
+    }
+    fn variable(&self, name: &str) -> Option<String> {
+        self.host.variable(name)
+    }
+    fn machine(&self) -> Machine {
+        self.host.machine()
+    }
+}
+
+/// The words of a command line as a shell reads them.
+pub(crate) fn quoted<'a>(words: impl IntoIterator<Item = &'a str>) -> String {
+    // No argument of a process has a zero byte.
+    shlex::try_join(words).unwrap_or_default()
+}
+
+/// A path as text, since the names of files are texts all through; `None` if it is none.
+pub(crate) fn name_of(path: &Path) -> Option<&str> {
+    let path: &OsStr = path.as_os_str();
+    path.to_str()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_command_line_is_quoted_for_a_shell() {
+        let words = ["elevon", "run", "a b.fio", "it's", "--fault", "error:sectors=1-2", "$HOME", ""];
+        let line = quoted(words);
+        assert_eq!(shlex::split(&line), Some(words.map(str::to_owned).to_vec()), "{line}");
+        assert_eq!(quoted(["elevon", "run", "jobs/a.fio", "--seed", "1"]), "elevon run jobs/a.fio --seed 1");
+    }
+}
