@@ -60,7 +60,8 @@ pub const CSS: &str = "\
 :root{--c0:#0b62c4;--c1:#c2500a;--c2:#0f7d52;--c3:#9a35a6;--c4:#b3262e;--c5:#6b6400;--c6:#007583;--c7:#5f46c9;--grid:#e3e5e8;--axis:#868d96}
 @media(prefers-color-scheme:dark){:root{--c0:#6cb2ff;--c1:#ffa15c;--c2:#4fd19a;--c3:#e08be8;--c4:#ff8087;--c5:#d8cf55;--c6:#4fd3e0;--c7:#ac9bff;--grid:#2b3138;--axis:#7d8792}}
 figure{margin:0}
-figure svg{display:block;width:100%;height:auto}
+figure svg{display:block;width:100%;height:auto;overflow:visible}
+figure .note{font-size:.85rem;margin:.1rem 0 .3rem}
 svg text{font:11px system-ui,-apple-system,\"Segoe UI\",Roboto,sans-serif;fill:currentColor}
 @media(max-width:560px){svg text{font-size:12px}}
 svg .grid{stroke:var(--grid);stroke-width:1}

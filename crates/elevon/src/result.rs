@@ -121,11 +121,12 @@ fn effective(facts: &Facts<'_>) -> Vec<(String, String)> {
         let of_cache = plan.cache.as_ref().map(|CachePlan { cost: CacheCost { call, hit, fault }, .. }| {
             format!(",call={call},hit={hit},fault={fault}")
         });
+        // First, since it is what differs among the variants of a comparison.
         let of_scheduler =
-            if plan.scheduler.is_none() { String::new() } else { format!(",scheduler={request},lock={locked}") };
+            if plan.scheduler.is_none() { String::new() } else { format!("scheduler={request},lock={locked},") };
         rows.push((
             "cpu_cost",
-            format!("submit={submit},complete={complete}{of_scheduler}{}", of_cache.unwrap_or_default()),
+            format!("{of_scheduler}submit={submit},complete={complete}{}", of_cache.unwrap_or_default()),
         ));
     }
     rows.extend(plan.cache.iter().flat_map(CachePlan::rows));
