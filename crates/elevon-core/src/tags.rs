@@ -70,14 +70,26 @@ impl TagMap {
         match shallow {
             Shallow::WholeMap => (self.used < limit).then(|| self.take()).flatten(),
             Shallow::PerWord => {
-                let word_bits = 1u32 << word_shift(self.depth);
-                let tag =
-                    (0..self.depth).filter(|tag| tag % word_bits < limit).find(|&tag| !self.is_taken(Tag(tag)))?;
+                let tag = self.first_free_shallow(limit)?;
                 self.words[(tag / 64) as usize] |= 1 << (tag % 64);
                 self.used += 1;
                 Some(Tag(tag))
             }
         }
+    }
+
+    /// Whether [`Self::take_shallow`] would find a tag.
+    pub fn has_shallow(&self, limit: u32, shallow: Shallow) -> bool {
+        match shallow {
+            Shallow::WholeMap => self.used < limit.min(self.depth),
+            Shallow::PerWord => self.first_free_shallow(limit).is_some(),
+        }
+    }
+
+    /// The lowest free tag among the first `limit` of each word of the kernel's bitmap.
+    fn first_free_shallow(&self, limit: u32) -> Option<u32> {
+        let word_bits = 1u32 << word_shift(self.depth);
+        (0..self.depth).filter(|tag| tag % word_bits < limit).find(|&tag| !self.is_taken(Tag(tag)))
     }
 
     /// Whether a tag is taken.

@@ -546,8 +546,8 @@ impl Stack {
         let entry = &self.queues[queue.index()];
         let map = entry.sched_tags.as_ref().unwrap_or(&entry.tags);
         match self.depth_limit(&self.bios[bio.0]) {
-            Some(limit) if self.rules.whole_map_shallow_depth => map.used() < limit.min(map.depth()),
-            Some(limit) => map.clone().take_shallow(limit, Shallow::PerWord).is_some(),
+            Some(limit) if self.rules.whole_map_shallow_depth => map.has_shallow(limit, Shallow::WholeMap),
+            Some(limit) => map.has_shallow(limit, Shallow::PerWord),
             None => map.used() < map.depth(),
         }
     }
