@@ -110,6 +110,14 @@ pub trait Driver {
     /// Starts a command, or says why not.
     fn queue_command(&mut self, now: Instant, command: &Command, pieces: &dyn Pieces) -> Accept;
 
+    /// Whether a command that failed is given to the device again, if its status is one that another try may cure (see
+    /// [`Status::is_retryable`]); how often is `StackConfig::max_retries`. True for a driver that talks to a device, as those of
+    /// NVMe and SCSI do it for every command, a flush too. False for one over a kernel that has tried already: there an answer
+    /// is final. Of a flush above all: a file system reports lost data once, and the next flush succeeds without them.
+    fn retries(&self) -> bool {
+        true
+    }
+
     /// The stack has no more commands for now: ring the doorbell.
     fn commit(&mut self, _now: Instant) {}
 

@@ -30,6 +30,9 @@ pub enum Status {
     Offline,
     /// The request is not valid for this device.
     Invalid,
+    /// An error of a real file or device that is none of the above: its errno, as the system call returned it (EDQUOT, EFBIG,
+    /// EROFS, EPERM ...). No model answers it.
+    Os(u16),
 }
 
 impl Status {
@@ -55,10 +58,12 @@ impl Status {
             Self::Again => 11,
             Self::Offline => 19,
             Self::Invalid => 22,
+            Self::Os(errno) => errno as i32,
         }
     }
 
-    /// The status of an errno (positive) that a system call returned. The other direction of [`Self::errno`].
+    /// The status of an errno (positive) that a system call returned. The other direction of [`Self::errno`]: no errno of the
+    /// kernel (up to 4095) changes on the way there and back.
     pub const fn from_errno(errno: i32) -> Self {
         match errno {
             0 => Self::Ok,
@@ -73,11 +78,13 @@ impl Status {
             11 => Self::Again,
             19 => Self::Offline,
             22 => Self::Invalid,
+            1..=4095 if errno != 5 => Self::Os(errno as u16),
             _ => Self::IoError,
         }
     }
 
-    /// Whether another try, perhaps by another path, may succeed: all but the device's own final answers.
+    /// Whether another try, perhaps by another path, may succeed: all but the device's own final answers, and what a real
+    /// file system answered.
     pub const fn is_retryable(self) -> bool {
         matches!(self, Self::Transport | Self::Timeout | Self::IoError | Self::Again | Self::Offline)
     }
@@ -94,7 +101,7 @@ impl Status {
             Self::Reservation => "reservation conflict",
             Self::Medium => "critical medium",
             Self::Protection => "protection",
-            Self::IoError => "I/O",
+            Self::IoError | Self::Os(_) => "I/O",
             Self::Again => "nonblocking retry",
             Self::Offline => "device offline",
             Self::Invalid => "invalid",
@@ -108,24 +115,11 @@ mod tests {
 
     #[test]
     fn errno_round_trips() {
-        use Status::*;
-        for s in [
-            Ok,
-            NotSupported,
-            Timeout,
-            NoSpace,
-            Transport,
-            Target,
-            Reservation,
-            Medium,
-            Protection,
-            IoError,
-            Again,
-            Offline,
-            Invalid,
-        ] {
-            assert_eq!(Status::from_errno(s.errno()), s);
+        for errno in 0..=4095 {
+            assert_eq!(Status::from_errno(errno).errno(), errno);
         }
-        assert_eq!(Status::from_errno(1), IoError);
+        assert_eq!(Status::from_errno(5), Status::IoError);
+        assert_eq!(Status::from_errno(122), Status::Os(122));
+        assert!(!Status::Os(122).is_retryable());
     }
 }

@@ -22,6 +22,8 @@ struct Slab {
     slot_bytes: usize,
     /// Commands in flight on each slot.
     in_flight: Vec<u32>,
+    /// Its index among the buffers registered with the ring, if it is one of them.
+    registered: Option<u16>,
 }
 
 // SAFETY: the slab owns its memory; nothing about it is bound to a thread.
@@ -29,7 +31,7 @@ unsafe impl Send for Slab {}
 
 impl Drop for Slab {
     fn drop(&mut self) {
-        if self.in_flight.iter().any(|&n| n > 0) {
+        if !self.is_idle() {
             // A command was abandoned: the kernel may still write here, so the memory is never used again.
             return;
         }
@@ -48,7 +50,11 @@ impl Slab {
         if memory.is_null() {
             handle_alloc_error(layout);
         }
-        Self { memory, layout, slot_bytes, in_flight: vec![0; slots.max(1) as usize] }
+        Self { memory, layout, slot_bytes, in_flight: vec![0; slots.max(1) as usize], registered: None }
+    }
+
+    fn is_idle(&self) -> bool {
+        self.in_flight.iter().all(|&commands| commands == 0)
     }
 
     fn slot(&mut self, token: u64) -> Option<&mut [u8]> {
@@ -65,21 +71,23 @@ impl Slab {
 pub(crate) struct Span {
     pub(crate) address: *mut u8,
     pub(crate) len: usize,
-    /// Index of the slab, for registered buffers.
-    pub(crate) slab: u16,
+    /// Index among the buffers registered with the ring, if its slab is one of them.
+    pub(crate) registered: Option<u16>,
+    /// Index of the slab, which is that of the task; or [`FRAMES`].
+    slab: u32,
     slot: u32,
 }
 
 // SAFETY: a span is an address and a length; whoever dereferences it answers for that.
 unsafe impl Send for Span {}
 
-/// In place of the index of a slab: the span lies in frames of the page cache, which are not registered.
-const FRAMES: u16 = u16::MAX;
+/// In place of the index of a slab: the span lies in frames of the page cache, which are not registered. No task has this number.
+const FRAMES: u32 = TaskId::IDLE.0;
 
 impl Span {
     /// Memory in frames of the page cache.
     pub(crate) const fn of_frames(address: *mut u8, len: usize) -> Self {
-        Self { address, len, slab: FRAMES, slot: 0 }
+        Self { address, len, registered: None, slab: FRAMES, slot: 0 }
     }
 
     /// Whether it lies in frames of the page cache.
@@ -101,11 +109,15 @@ pub(crate) struct Buffers {
 }
 
 impl Buffers {
+    /// Makes a slab for a task, in place of the one it had. Panics if a command is in flight on that one.
     pub(crate) fn prepare(&mut self, task: TaskId, slots: u32, bytes: u64) {
+        assert_ne!(task, TaskId::IDLE, "the idle task does no I/O");
         if task.index() >= self.slabs.len() {
             self.slabs.resize_with(task.index() + 1, || None);
         }
-        self.slabs[task.index()] = Some(Slab::new(slots, bytes));
+        let slab = &mut self.slabs[task.index()];
+        assert!(slab.as_ref().is_none_or(Slab::is_idle), "new buffers for {task:?}, which has commands in flight");
+        *slab = Some(Slab::new(slots, bytes));
     }
 
     /// The bytes of a slot that no command is in flight on.
@@ -126,7 +138,7 @@ impl Buffers {
         slab.in_flight[slot] += 1;
         // SAFETY: inside the slab by the assertion above.
         let address = unsafe { slab.memory.add(slot * slab.slot_bytes + offset) };
-        spans.push(Span { address, len, slab: piece.task.0 as u16, slot: slot as u32 });
+        spans.push(Span { address, len, registered: slab.registered, slab: piece.task.0, slot: slot as u32 });
     }
 
     /// The command of a span is over.
@@ -135,7 +147,7 @@ impl Buffers {
             if let Some(frames) = &mut self.frames {
                 frames.finish(span, is_read);
             }
-        } else if let Some(Some(slab)) = self.slabs.get_mut(usize::from(span.slab)) {
+        } else if let Some(Some(slab)) = self.slabs.get_mut(span.slab as usize) {
             slab.in_flight[span.slot as usize] -= 1;
         }
     }
@@ -147,16 +159,27 @@ impl Buffers {
         frames.carry_out(copy, slab.and_then(|slab| slab.slot(copy.token)));
     }
 
-    /// Every slab as an iovec, in order, for registration; `None` where one is missing or too large to register.
-    pub(crate) fn iovecs(&self) -> Option<Vec<libc::iovec>> {
+    /// Registers slabs by `register`, which says whether that succeeded: as many as one call takes, and none that is too large.
+    /// The others have no index.
+    pub(crate) fn register(&mut self, register: impl FnOnce(&[libc::iovec]) -> bool) {
         const LARGEST: usize = 1 << 30;
-        self.slabs
-            .iter()
-            .map(|slab| {
-                let slab = slab.as_ref().filter(|s| s.layout.size() <= LARGEST)?;
-                Some(libc::iovec { iov_base: slab.memory.cast(), iov_len: slab.layout.size() })
-            })
-            .collect()
+        const MOST: usize = 1024;
+        let fit = |slab: &&mut Slab| slab.layout.size() <= LARGEST;
+        let mut slabs: Vec<&mut Slab> = self.slabs.iter_mut().flatten().filter(fit).take(MOST).collect();
+        let iovec = |slab: &&mut Slab| libc::iovec { iov_base: slab.memory.cast(), iov_len: slab.layout.size() };
+        let iovecs: Vec<libc::iovec> = slabs.iter().map(iovec).collect();
+        if !iovecs.is_empty() && register(&iovecs) {
+            for (index, slab) in slabs.iter_mut().enumerate() {
+                slab.registered = Some(index as u16);
+            }
+        }
+    }
+
+    /// No slab is registered any more.
+    pub(crate) fn unregister(&mut self) {
+        for slab in self.slabs.iter_mut().flatten() {
+            slab.registered = None;
+        }
     }
 }
 
@@ -197,5 +220,55 @@ mod tests {
         let mut buffers = Buffers::default();
         buffers.prepare(TaskId(0), 2, 4096);
         buffers.start(&piece(1, 4096), true, &mut Vec::new());
+    }
+
+    #[test]
+    #[should_panic(expected = "commands in flight")]
+    fn buffers_in_flight_are_not_replaced() {
+        let mut buffers = Buffers::default();
+        buffers.prepare(TaskId(0), 2, 4096);
+        buffers.start(&piece(0, 4096), true, &mut Vec::new());
+        buffers.prepare(TaskId(0), 2, 4096);
+    }
+
+    #[test]
+    fn tasks_beyond_65535_have_slabs_of_their_own() {
+        let mut buffers = Buffers::default();
+        for task in [1, 65_535, 65_537] {
+            buffers.prepare(TaskId(task), 2, 4096);
+        }
+        let mut spans = Vec::new();
+        for task in [1, 65_535, 65_537] {
+            buffers.start(&Piece { task: TaskId(task), ..piece(0, 4096) }, true, &mut spans);
+        }
+        assert!(spans.iter().all(|span| !span.is_of_frames()));
+        buffers.finish(&spans[2], true);
+        buffers.finish(&spans[1], true);
+        assert!(buffers.slot(TaskId(65_537), 1).is_some() && buffers.slot(TaskId(65_535), 1).is_some());
+        let of_the_first = |buffers: &mut Buffers| buffers.slabs[1].as_ref().expect("prepared").in_flight[1];
+        assert_eq!(of_the_first(&mut buffers), 1, "its command is still in flight");
+        buffers.finish(&spans[0], true);
+        assert_eq!(of_the_first(&mut buffers), 0);
+    }
+
+    #[test]
+    fn only_slabs_that_were_registered_have_an_index() {
+        let mut buffers = Buffers::default();
+        buffers.prepare(TaskId(3), 2, 4096);
+        buffers.prepare(TaskId(5), 2, 4096);
+        let index = |buffers: &mut Buffers, task: u32| {
+            let mut spans = Vec::new();
+            buffers.start(&Piece { task: TaskId(task), ..piece(0, 4096) }, true, &mut spans);
+            buffers.finish(&spans[0], true);
+            spans[0].registered
+        };
+        buffers.register(|iovecs| iovecs.len() == 2);
+        assert_eq!((index(&mut buffers, 3), index(&mut buffers, 5)), (Some(0), Some(1)));
+        buffers.prepare(TaskId(3), 2, 8192);
+        buffers.prepare(TaskId(4), 2, 4096);
+        let all = [3, 4, 5].map(|task| index(&mut buffers, task));
+        assert_eq!(all, [None, None, Some(1)]);
+        buffers.unregister();
+        assert_eq!(index(&mut buffers, 5), None);
     }
 }

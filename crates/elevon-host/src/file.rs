@@ -235,6 +235,7 @@ fn limits_of(file: &File, is_block_device: bool, is_direct: bool) -> QueueLimits
         }
         limits.rotational = number("rotational") == Some(1);
         limits.max_hw_discard_sectors = Sectors::new(number("discard_max_bytes").unwrap_or(0) / 512);
+        limits.discard_granularity = number("discard_granularity").unwrap_or(0) as u32;
     } else if is_direct {
         limits.logical_block_size = direct_alignment(file).unwrap_or(4096);
     }

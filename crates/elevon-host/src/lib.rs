@@ -10,6 +10,7 @@ pub mod file;
 mod frames;
 pub mod interrupt;
 pub mod memory;
+mod promise;
 mod threads;
 mod uring;
 
@@ -19,6 +20,7 @@ pub use file::{HostFile, OpenError, OpenOptions};
 use elevon_core::cache::Slot;
 use elevon_core::cache::page_cache::ByteCopy;
 use elevon_core::driver::{Accept, Command, Completion, Driver, Pieces};
+use elevon_core::op::Op;
 use elevon_core::status::Status;
 use elevon_core::units::{Bytes, Instant, PAGE_SIZE, TaskId};
 use elevon_workload::backend::Backend;
@@ -26,6 +28,7 @@ use elevon_workload::cached::CACHE_TOKEN;
 
 use buffers::Buffers;
 use interrupt::Interrupt;
+use promise::Promises;
 
 /// How I/O reaches the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,9 +45,21 @@ pub struct Host {
     interrupt: Interrupt,
     /// Dropped before the buffers and the file: it waits for what is still in flight.
     engine: Engine,
+    /// Discards of a block device, which io_uring knows only from Linux 6.12 on; started with the first.
+    discards: Option<threads::Threads>,
     buffers: Buffers,
     file: HostFile,
+    depth: u32,
+    promises: Promises,
     warnings: Vec<String>,
+}
+
+/// A command that is over.
+struct Finished {
+    command: Command,
+    status: Status,
+    /// Bytes that were transferred before the end.
+    bytes: Bytes,
 }
 
 enum Engine {
@@ -53,22 +68,44 @@ enum Engine {
 }
 
 impl Host {
-    /// Starts the clock. `method` `None` takes io_uring, or threads with a warning where the kernel denies it.
+    /// Starts the clock, for `depth` commands in flight. `method` `None` takes io_uring, or threads with a warning where the kernel
+    /// denies it; see [`Self::queue_depth`].
+    ///
+    /// # Errors
+    ///
+    /// The kernel denies io_uring and it was asked for, or the machine has no thread to give.
     pub fn new(file: HostFile, depth: u32, method: Option<Method>, interrupt: Interrupt) -> std::io::Result<Self> {
         let mut warnings = file.notes.clone();
         let engine = match method {
             Some(Method::IoUring) => Engine::Uring(Box::new(uring::Uring::new(depth)?)),
-            Some(Method::Threads) => Engine::Threads(threads::Threads::new(&file, depth)),
+            Some(Method::Threads) => Engine::Threads(threads::Threads::new(&file, depth)?),
             None => match uring::Uring::new(depth) {
                 Ok(ring) => Engine::Uring(Box::new(ring)),
                 Err(error) => {
-                    warnings.push(format!("io_uring is not available ({error}): using a pool of threads"));
-                    Engine::Threads(threads::Threads::new(&file, depth))
+                    let threads = threads::Threads::new(&file, depth)?;
+                    let most = threads.depth();
+                    warnings.push(format!(
+                        "io_uring is not available ({error}): using a pool of {most} threads, so at most {most} I/Os are at the device at a time and the rest is queued"
+                    ));
+                    Engine::Threads(threads)
                 }
             },
         };
-        let buffers = Buffers::default();
-        Ok(Self { epoch: std::time::Instant::now(), interrupt, engine, buffers, file, warnings })
+        let depth = match &engine {
+            Engine::Uring(_) => depth,
+            Engine::Threads(threads) => threads.depth(),
+        };
+        Ok(Self {
+            epoch: std::time::Instant::now(),
+            interrupt,
+            engine,
+            discards: None,
+            buffers: Buffers::default(),
+            file,
+            depth,
+            promises: Promises::default(),
+            warnings,
+        })
     }
 
     /// Makes room for the frames of a page cache, before a run through one with bytes.
@@ -93,9 +130,40 @@ impl Host {
         }
     }
 
+    /// Commands that are at the device at a time: a thread carries out one, and there are at most 32. A stack of this depth keeps
+    /// the rest in its own queue, where it is counted as waiting; of a deeper one some would wait here, unseen.
+    pub const fn queue_depth(&self) -> u32 {
+        self.depth
+    }
+
+    /// Why no I/O reaches the kernel any more, if that is so. Every command ends with [`Status::Offline`] then.
+    pub fn failure(&self) -> Option<String> {
+        match &self.engine {
+            Engine::Uring(ring) => ring.failure().map(|error| format!("io_uring failed: {error}")),
+            Engine::Threads(_) => None,
+        }
+    }
+
+    /// The engine of discards on a block device.
+    fn discards(&mut self) -> std::io::Result<&mut threads::Threads> {
+        if self.discards.is_none() {
+            let threads = threads::Threads::new(&self.file, self.depth)?;
+            if let Engine::Uring(ring) = &mut self.engine {
+                ring.watch(threads.alarm());
+            }
+            self.discards = Some(threads);
+        }
+        Ok(self.discards.as_mut().expect("made above"))
+    }
+
     /// The file.
     pub const fn file(&self) -> &HostFile {
         &self.file
+    }
+
+    /// The kernel may still be at work on memory of commands that were given up: nobody may look at it.
+    fn is_broken(&self) -> bool {
+        matches!(&self.engine, Engine::Uring(ring) if ring.failure().is_some())
     }
 
     fn clock(&self) -> Instant {
@@ -109,10 +177,24 @@ impl Driver for Host {
         if !command.op.has_data() && !is_one_range(command, pieces) {
             return Accept::Error(Status::NotSupported);
         }
+        let is_discard = matches!(command.op, Op::Discard | Op::SecureErase);
+        if is_discard && self.file.is_block_device && matches!(self.engine, Engine::Uring(_)) {
+            if let Err(error) = self.discards() {
+                return Accept::Error(error.raw_os_error().map_or(Status::IoError, Status::from_errno));
+            }
+            if let Some(discards) = &mut self.discards {
+                return discards.queue(&mut self.buffers, command, pieces);
+            }
+        }
         match &mut self.engine {
             Engine::Uring(ring) => ring.queue(&self.file, &mut self.buffers, command, pieces),
             Engine::Threads(threads) => threads.queue(&mut self.buffers, command, pieces),
         }
+    }
+
+    /// The kernel below has tried as often as it will.
+    fn retries(&self) -> bool {
+        false
     }
 }
 
@@ -135,16 +217,19 @@ impl Backend for Host {
 
     #[inline]
     fn poll_completion(&mut self) -> Option<Completion> {
-        match &mut self.engine {
+        let finished = match &mut self.engine {
             Engine::Uring(ring) => ring.poll(&self.file, &mut self.buffers),
             Engine::Threads(threads) => threads.poll(&mut self.buffers),
-        }
+        };
+        let of_discards = || self.discards.as_mut()?.poll(&mut self.buffers);
+        let Finished { command, status, bytes } = finished.or_else(of_discards)?;
+        Some(Completion::of(&command, self.promises.settle(&command, status), bytes))
     }
 
     fn wait(&mut self, until: Option<Instant>) -> bool {
         let limit = until.map(|at| std::time::Duration::from_nanos(at.since(self.clock()).get()));
         let waited = match &mut self.engine {
-            Engine::Uring(ring) => ring.wait(limit),
+            Engine::Uring(ring) => ring.wait(limit, self.discards.as_ref().is_some_and(|pool| pool.in_flight() > 0)),
             Engine::Threads(threads) => threads.wait(limit),
         };
         waited && !self.interrupt.is_set()
@@ -155,13 +240,16 @@ impl Backend for Host {
     }
 
     fn prepare_buffers(&mut self, task: TaskId, slots: u32, bytes: u64) {
-        self.buffers.prepare(task, slots, bytes);
         if let Engine::Uring(ring) = &mut self.engine {
-            ring.forget_registration();
+            ring.forget_registration(&mut self.buffers);
         }
+        self.buffers.prepare(task, slots, bytes);
     }
 
     fn buffer(&mut self, task: TaskId, token: u64) -> Option<&mut [u8]> {
+        if self.is_broken() {
+            return None;
+        }
         self.buffers.slot(task, token)
     }
 
@@ -173,7 +261,9 @@ impl Backend for Host {
 
     #[inline]
     fn move_bytes(&mut self, copy: &ByteCopy) {
-        self.buffers.carry_out(copy);
+        if !self.is_broken() {
+            self.buffers.carry_out(copy);
+        }
     }
 }
 

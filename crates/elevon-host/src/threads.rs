@@ -1,22 +1,27 @@
-//! Commands by plain system calls on a pool of threads, where io_uring is denied.
+//! Commands by plain system calls on a pool of threads, where io_uring is denied, and those that io_uring does not know.
 
 use std::collections::VecDeque;
 use std::fs::File;
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
-use elevon_core::driver::{Accept, Command, Completion, Pieces};
+use elevon_core::driver::{Accept, Command, Pieces};
 use elevon_core::op::{Flags, Op};
 use elevon_core::status::Status;
 use elevon_core::units::Bytes;
 
-use crate::HostFile;
 use crate::buffers::{Buffers, Span};
+use crate::promise::is_promise;
+use crate::{Finished, HostFile};
 
 /// Threads at the most: more only fight for the same device.
 const MOST_THREADS: u32 = 32;
+
+/// `BLKDISCARD` and `BLKSECDISCARD` of linux/fs.h: discard a range of a block device, or erase it for good.
+const BLKDISCARD: libc::Ioctl = libc::_IO(0x12, 119);
+const BLKSECDISCARD: libc::Ioctl = libc::_IO(0x12, 125);
 
 /// A command on its way through the pool.
 struct Work {
@@ -26,17 +31,29 @@ struct Work {
     moved: u64,
 }
 
-/// Commands waiting for a thread; `None` in place of a queue ends the threads.
+/// Commands waiting for a thread; true beside them ends the threads.
 #[derive(Default)]
 struct Queue {
     waiting: Mutex<(VecDeque<Work>, bool)>,
     ready: Condvar,
 }
 
+/// What a thread needs.
+#[derive(Clone)]
+struct Hand {
+    queue: Arc<Queue>,
+    file: Arc<File>,
+    is_block_device: bool,
+    results: Sender<Work>,
+    alarm: Arc<OwnedFd>,
+}
+
 /// The pool.
 pub(crate) struct Threads {
     queue: Arc<Queue>,
     results: Receiver<Work>,
+    /// An eventfd, readable once a command is over.
+    alarm: Arc<OwnedFd>,
     arrived: VecDeque<Work>,
     handles: Vec<std::thread::JoinHandle<()>>,
     in_flight: usize,
@@ -45,17 +62,53 @@ pub(crate) struct Threads {
 }
 
 impl Threads {
-    pub(crate) fn new(file: &HostFile, depth: u32) -> Self {
-        let queue = Arc::new(Queue::default());
+    /// A pool for so many commands at a time, 32 at the most, and as many threads as the machine gives.
+    ///
+    /// # Errors
+    ///
+    /// The machine gives no thread, or no descriptor.
+    pub(crate) fn new(file: &HostFile, depth: u32) -> std::io::Result<Self> {
+        // SAFETY: plain numbers.
+        let alarm = unsafe { libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) };
+        if alarm < 0 {
+            return Err(std::io::Error::last_os_error());
+        }
+        // SAFETY: a descriptor that was made above, and belongs to nobody else.
+        let alarm = Arc::new(unsafe { OwnedFd::from_raw_fd(alarm) });
         let (sender, results) = channel();
-        let file = Arc::new(file.file.try_clone().expect("a descriptor can be duplicated"));
-        let handles = (0..depth.clamp(1, MOST_THREADS))
-            .map(|_| {
-                let (queue, sender, file) = (Arc::clone(&queue), sender.clone(), Arc::clone(&file));
-                std::thread::spawn(move || serve(&queue, &file, &sender))
-            })
-            .collect();
-        Self { queue, results, arrived: VecDeque::new(), handles, in_flight: 0, spare: Vec::new() }
+        let queue = Arc::new(Queue::default());
+        let hand = Hand {
+            queue: Arc::clone(&queue),
+            file: Arc::new(file.file.try_clone()?),
+            is_block_device: file.is_block_device,
+            results: sender,
+            alarm: Arc::clone(&alarm),
+        };
+        let mut handles = Vec::new();
+        for _ in 0..depth.clamp(1, MOST_THREADS) {
+            let hand = hand.clone();
+            match std::thread::Builder::new().spawn(move || serve(&hand)) {
+                Ok(handle) => handles.push(handle),
+                Err(error) if handles.is_empty() => return Err(error),
+                Err(_) => break,
+            }
+        }
+        Ok(Self { queue, results, alarm, arrived: VecDeque::new(), handles, in_flight: 0, spare: Vec::new() })
+    }
+
+    /// Commands that are carried out at a time.
+    pub(crate) const fn depth(&self) -> u32 {
+        self.handles.len() as u32
+    }
+
+    /// Commands taken and not yet given back.
+    pub(crate) const fn in_flight(&self) -> usize {
+        self.in_flight
+    }
+
+    /// A descriptor that becomes readable when a command is over.
+    pub(crate) fn alarm(&self) -> RawFd {
+        self.alarm.as_raw_fd()
     }
 
     pub(crate) fn queue(&mut self, buffers: &mut Buffers, command: &Command, pieces: &dyn Pieces) -> Accept {
@@ -71,7 +124,7 @@ impl Threads {
         Accept::Ok
     }
 
-    pub(crate) fn poll(&mut self, buffers: &mut Buffers) -> Option<Completion> {
+    pub(crate) fn poll(&mut self, buffers: &mut Buffers) -> Option<Finished> {
         let mut work = self.arrived.pop_front().or_else(|| self.results.try_recv().ok())?;
         self.in_flight -= 1;
         for span in &work.spans {
@@ -80,7 +133,7 @@ impl Threads {
         let bytes = if work.status.is_ok() { work.command.bytes } else { Bytes::new(work.moved) };
         work.spans.clear();
         self.spare.push(work.spans);
-        Some(Completion::of(&work.command, work.status, bytes))
+        Some(Finished { command: work.command, status: work.status, bytes })
     }
 
     pub(crate) fn wait(&mut self, limit: Option<Duration>) -> bool {
@@ -111,40 +164,51 @@ impl Drop for Threads {
 }
 
 /// A thread's life: take a command, carry it out, report.
-fn serve(queue: &Queue, file: &File, results: &Sender<Work>) {
+fn serve(hand: &Hand) {
     loop {
-        let mut waiting = queue.waiting.lock().expect("no thread panics with the lock");
+        let mut waiting = hand.queue.waiting.lock().expect("no thread panics with the lock");
         let mut work = loop {
             match waiting.0.pop_front() {
                 Some(work) => break work,
                 None if waiting.1 => return,
-                None => waiting = queue.ready.wait(waiting).expect("no thread panics with the lock"),
+                None => waiting = hand.queue.ready.wait(waiting).expect("no thread panics with the lock"),
             }
         };
         drop(waiting);
-        work.status = match carry_out(file, &mut work) {
+        work.status = match carry_out(hand, &mut work) {
             Ok(()) => Status::Ok,
             Err(errno) => Status::from_errno(errno),
         };
-        if results.send(work).is_err() {
+        if hand.results.send(work).is_err() {
             return;
         }
+        let one = 1_u64.to_ne_bytes();
+        // SAFETY: a valid descriptor and eight bytes. It fails only where the counter is full, and then it is readable.
+        unsafe { libc::write(hand.alarm.as_raw_fd(), one.as_ptr().cast(), one.len()) };
     }
 }
 
 /// Carries a command out with as many system calls as it takes; an errno on failure.
-fn carry_out(file: &File, work: &mut Work) -> Result<(), i32> {
-    let fd = file.as_raw_fd();
-    let offset = work.command.sector.byte_offset() as libc::off_t;
-    let bytes = work.command.bytes.get() as libc::off_t;
+fn carry_out(hand: &Hand, work: &mut Work) -> Result<(), i32> {
+    let fd = hand.file.as_raw_fd();
+    let (offset, bytes) = (work.command.sector.byte_offset(), work.command.bytes.get());
     let allocate = |mode: i32| {
+        let (offset, bytes) = (offset as libc::off_t, bytes as libc::off_t);
         // SAFETY: a valid descriptor and plain numbers.
         checked(unsafe { libc::fallocate(fd, mode | libc::FALLOC_FL_KEEP_SIZE, offset, bytes) } as isize).map(|_| ())
     };
+    let discard = |request: libc::Ioctl| {
+        let range = [offset, bytes];
+        // SAFETY: a valid descriptor, and memory for the range that both of these requests read.
+        checked(unsafe { libc::ioctl(fd, request, range.as_ptr()) } as isize).map(|_| ())
+    };
     match work.command.op {
         Op::Read | Op::Write | Op::ZoneAppend => move_data(fd, work),
+        // Asked for once: see `Promises`.
         // SAFETY: a valid descriptor.
         Op::Flush => checked(unsafe { libc::fdatasync(fd) } as isize).map(|_| ()),
+        Op::Discard if hand.is_block_device => discard(BLKDISCARD),
+        Op::SecureErase if hand.is_block_device => discard(BLKSECDISCARD),
         Op::Discard | Op::SecureErase => allocate(libc::FALLOC_FL_PUNCH_HOLE),
         Op::WriteZeroes => allocate(libc::FALLOC_FL_ZERO_RANGE),
     }
@@ -168,7 +232,8 @@ fn move_data(fd: i32, work: &mut Work) -> Result<(), i32> {
                 }
             };
             match checked(result) {
-                Err(libc::EINTR) => {}
+                // Nothing was moved, and nothing was promised.
+                Err(libc::EINTR) if !is_promise(&work.command) => {}
                 Err(errno) => return Err(errno),
                 Ok(0) => return Err(libc::EIO),
                 Ok(moved) => {

@@ -1,20 +1,28 @@
-//! Commands by io_uring: registered file and buffers, one system call for a batch and its wait.
+//! Commands by io_uring: registered buffers where the kernel allows, one system call for a batch and its wait.
 
 use std::collections::VecDeque;
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsRawFd, RawFd};
 use std::time::Duration;
 
-use elevon_core::driver::{Accept, Command, Completion, Pieces};
+use elevon_core::driver::{Accept, Command, Pieces};
 use elevon_core::op::{Flags, Op};
 use elevon_core::status::Status;
 use elevon_core::units::Bytes;
 use io_uring::{IoUring, opcode, squeue, types};
 
-use crate::HostFile;
 use crate::buffers::{Buffers, Span};
+use crate::promise::is_promise;
+use crate::{Finished, HostFile};
 
 /// Submissions gathered at most before the kernel is told.
 const BATCH: usize = 64;
+
+/// Tries to hand a full queue over, and tries of a command that the kernel sends back unheard, before the ring or the command
+/// counts as failed.
+const TRIES: u32 = 10_000;
+
+/// Names the poll of another engine's alarm among the results; commands are named by their place in the table.
+const ALARM: u64 = u64::MAX;
 
 /// A command in the kernel.
 struct InFlight {
@@ -23,6 +31,10 @@ struct InFlight {
     iovecs: Vec<libc::iovec>,
     /// Bytes moved by earlier, short tries.
     moved: u64,
+    /// Times in a row that it came back with nothing done.
+    tries: u32,
+    /// Whether it is in the kernel; else its place is free.
+    is_live: bool,
 }
 
 /// The ring and what is in it.
@@ -35,6 +47,10 @@ pub(crate) struct Uring {
     registration: Registration,
     /// Results taken from the ring and not yet handed on.
     results: VecDeque<(u32, i32)>,
+    /// Why the ring takes and answers nothing any more, once that is so.
+    broken: Option<std::io::Error>,
+    /// Another engine's alarm, and whether the ring is to wake up at it already.
+    alarm: Option<(RawFd, bool)>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -56,6 +72,7 @@ impl Uring {
             .build(entries)
             // Kernels before 6.1 know none of these; they only save interrupts.
             .or_else(|_| IoUring::new(entries))?;
+        waits_with_a_limit(ring.params().is_feature_ext_arg())?;
         Ok(Self {
             ring,
             table: Vec::new(),
@@ -64,25 +81,47 @@ impl Uring {
             unsubmitted: 0,
             registration: Registration::Wanted,
             results: VecDeque::new(),
+            broken: None,
+            alarm: None,
         })
     }
 
-    pub(crate) fn forget_registration(&mut self) {
+    /// Why the ring takes and answers nothing any more, if that is so. Commands that were in it ended with
+    /// [`Status::Offline`], and the kernel may still be working on them.
+    pub(crate) const fn failure(&self) -> Option<&std::io::Error> {
+        self.broken.as_ref()
+    }
+
+    /// From now on a wait ends when this eventfd becomes readable, too. It is reset then.
+    pub(crate) const fn watch(&mut self, alarm: RawFd) {
+        self.alarm = Some((alarm, false));
+    }
+
+    /// Buffers are about to be prepared. They are registered anew before the next command, unless commands are in flight: the
+    /// kernel may wait for those before it gives a registration back. Then the new buffers go by their plain addresses.
+    pub(crate) fn forget_registration(&mut self, buffers: &mut Buffers) {
+        if self.in_flight > 0 {
+            return;
+        }
         if self.registration == Registration::Done {
-            // Nothing is in flight while buffers are prepared; an error leaves plain addresses.
+            // An error leaves the old registration, which nobody names any more.
             let _ = self.ring.submitter().unregister_buffers();
+            buffers.unregister();
         }
         self.registration = Registration::Wanted;
     }
 
-    fn register(&mut self, buffers: &Buffers) {
+    fn register(&mut self, buffers: &mut Buffers) {
         self.registration = Registration::Refused;
-        let Some(iovecs) = buffers.iovecs() else { return };
-        // SAFETY: the slabs live as long as `Buffers`, which the host drops after the ring, and are unregistered before
-        // they are replaced.
-        if unsafe { self.ring.submitter().register_buffers(&iovecs) }.is_ok() {
-            self.registration = Registration::Done;
-        }
+        buffers.register(|iovecs| {
+            // SAFETY: the slabs are there for as long as a command may name them by their index: a slab that is replaced has
+            // none in flight, and its successor has no index before it is registered itself. The kernel keeps the pages.
+            let is_done = unsafe { self.ring.submitter().register_buffers(iovecs) }.is_ok();
+            if is_done {
+                self.registration = Registration::Done;
+            }
+            is_done
+        });
     }
 
     pub(crate) fn queue(
@@ -92,16 +131,20 @@ impl Uring {
         command: &Command,
         pieces: &dyn Pieces,
     ) -> Accept {
+        if self.broken.is_some() {
+            return Accept::Error(Status::Offline);
+        }
         if self.registration == Registration::Wanted {
             self.register(buffers);
         }
         let key = self.free.pop().unwrap_or_else(|| {
-            self.table.push(InFlight { command: *command, spans: Vec::new(), iovecs: Vec::new(), moved: 0 });
+            let (spans, iovecs) = (Vec::new(), Vec::new());
+            self.table.push(InFlight { command: *command, spans, iovecs, moved: 0, tries: 0, is_live: false });
             (self.table.len() - 1) as u32
         });
         let entry = &mut self.table[key as usize];
         entry.command = *command;
-        entry.moved = 0;
+        (entry.moved, entry.tries, entry.is_live) = (0, 0, true);
         entry.spans.clear();
         if command.op.has_data() {
             let is_read = command.op == Op::Read;
@@ -114,27 +157,70 @@ impl Uring {
 
     /// Puts what is left of a command on the submission queue.
     fn push(&mut self, file: &HostFile, key: u32) {
-        let sqe = self.table[key as usize].sqe(file, self.registration == Registration::Done).user_data(u64::from(key));
-        // SAFETY: the buffers stay where they are until the completion (their slots count as in flight), and the iovecs
-        // live in the table entry, whose key is not used again before that.
-        while unsafe { self.ring.submission().push(&sqe) }.is_err() {
-            // The queue is full: hand it over. An error here shows again at the next wait.
-            let _ = self.ring.submit();
-            self.unsubmitted = 0;
+        let sqe = self.table[key as usize].sqe(file).user_data(u64::from(key));
+        self.push_entry(&sqe);
+    }
+
+    /// Puts an entry on the submission queue; where that is full it is handed over first. What finds no place breaks the ring.
+    fn push_entry(&mut self, sqe: &squeue::Entry) {
+        for _ in 0..TRIES {
+            // SAFETY: the buffers stay where they are until the completion (their slots count as in flight), and the iovecs
+            // live in the table entry, whose key is not used again before that.
+            if unsafe { self.ring.submission().push(sqe) }.is_ok() {
+                self.unsubmitted += 1;
+                if self.unsubmitted >= BATCH {
+                    self.submit();
+                }
+                return;
+            }
+            self.submit();
+            if self.broken.is_some() {
+                return;
+            }
+            // The kernel may want room for results before it takes more.
+            self.reap();
+            std::thread::yield_now();
         }
-        self.unsubmitted += 1;
-        if self.unsubmitted >= BATCH {
-            let _ = self.ring.submit();
-            self.unsubmitted = 0;
+        self.broken = Some(std::io::Error::other("the kernel does not take what is in the submission queue"));
+    }
+
+    fn submit(&mut self) {
+        self.unsubmitted = 0;
+        let result = self.ring.submit();
+        self.note(result);
+    }
+
+    /// An error that does not pass by itself breaks the ring.
+    fn note(&mut self, result: std::io::Result<usize>) {
+        const PASSING: [i32; 4] = [libc::ETIME, libc::EINTR, libc::EBUSY, libc::EAGAIN];
+        if let Err(error) = result
+            && !error.raw_os_error().is_some_and(|errno| PASSING.contains(&errno))
+        {
+            self.broken.get_or_insert(error);
         }
     }
 
-    pub(crate) fn poll(&mut self, file: &HostFile, buffers: &mut Buffers) -> Option<Completion> {
+    /// Takes results out of the ring.
+    fn reap(&mut self) {
+        let (results, alarm) = (&mut self.results, &mut self.alarm);
+        for cqe in self.ring.completion() {
+            if cqe.user_data() != ALARM {
+                results.push_back((cqe.user_data() as u32, cqe.result()));
+            } else if let Some((fd, is_watched)) = alarm {
+                *is_watched = false;
+                let mut count = [0_u8; 8];
+                // SAFETY: a descriptor that the engine before this one in the host keeps open, and memory for eight bytes.
+                unsafe { libc::read(*fd, count.as_mut_ptr().cast(), count.len()) };
+            }
+        }
+    }
+
+    pub(crate) fn poll(&mut self, file: &HostFile, buffers: &mut Buffers) -> Option<Finished> {
         loop {
             if self.results.is_empty() {
-                self.results.extend(self.ring.completion().map(|cqe| (cqe.user_data() as u32, cqe.result())));
+                self.reap();
             }
-            let (key, result) = self.results.pop_front()?;
+            let Some((key, result)) = self.results.pop_front() else { return self.give_up() };
             let entry = &mut self.table[key as usize];
             let status = match entry.settle(result) {
                 Settled::Again => {
@@ -147,23 +233,47 @@ impl Uring {
                 buffers.finish(span, entry.command.op == Op::Read);
             }
             let bytes = if status.is_ok() { entry.command.bytes } else { Bytes::new(entry.moved) };
-            let completion = Completion::of(&entry.command, status, bytes);
+            entry.is_live = false;
+            let command = entry.command;
             self.free.push(key);
             self.in_flight -= 1;
-            return Some(completion);
+            return Some(Finished { command, status, bytes });
         }
     }
 
-    /// Hands over what was gathered and waits for a completion or the time; false where neither can come.
-    pub(crate) fn wait(&mut self, limit: Option<Duration>) -> bool {
-        self.unsubmitted = 0;
+    /// With a broken ring: the next command that nobody will hear of again. Its memory stays in flight, and its place is not used
+    /// again: the kernel may still be working on it.
+    fn give_up(&mut self) -> Option<Finished> {
+        self.broken.as_ref()?;
+        let entry = self.table.iter_mut().find(|entry| entry.is_live)?;
+        entry.is_live = false;
+        self.in_flight -= 1;
+        Some(Finished { command: entry.command, status: Status::Offline, bytes: Bytes::ZERO })
+    }
+
+    /// Hands over what was gathered and waits for a completion, the alarm or the time; false where none can come. `others`: whether
+    /// the alarm may come.
+    pub(crate) fn wait(&mut self, limit: Option<Duration>, others: bool) -> bool {
+        if let Some((fd, is_watched @ false)) = &mut self.alarm {
+            *is_watched = true;
+            let sqe = opcode::PollAdd::new(types::Fd(*fd), libc::POLLIN as u32).build().user_data(ALARM);
+            self.push_entry(&sqe);
+        }
         if !self.results.is_empty() {
-            let _ = self.ring.submit();
+            self.submit();
             return true;
         }
-        // ETIME, EINTR and EBUSY only mean that there is nothing to reap yet.
-        let _ = match limit {
-            None if self.in_flight == 0 => return false,
+        if self.broken.is_some() {
+            if self.in_flight == 0
+                && let Some(limit) = limit
+            {
+                std::thread::sleep(limit);
+            }
+            return self.in_flight > 0 || limit.is_some();
+        }
+        self.unsubmitted = 0;
+        let result = match limit {
+            None if self.in_flight == 0 && !others => return false,
             None => self.ring.submit_and_wait(1),
             Some(limit) => {
                 let timespec = types::Timespec::new().sec(limit.as_secs()).nsec(limit.subsec_nanos());
@@ -172,8 +282,15 @@ impl Uring {
                 self.ring.submitter().submit_with_args(1, &args)
             }
         };
+        self.note(result);
         true
     }
+}
+
+/// Refuses a ring whose waits cannot have a limit (kernels before 5.11): timers would come too late, or never.
+fn waits_with_a_limit(has_ext_arg: bool) -> std::io::Result<()> {
+    let words = "a wait cannot have a time limit before Linux 5.11";
+    if has_ext_arg { Ok(()) } else { Err(std::io::Error::new(std::io::ErrorKind::Unsupported, words)) }
 }
 
 enum Settled {
@@ -186,23 +303,29 @@ impl InFlight {
     /// What a result means: done, failed, or short and to be continued.
     fn settle(&mut self, result: i32) -> Settled {
         match result {
-            _ if result == -libc::EAGAIN || result == -libc::EINTR => Settled::Again,
+            _ if result == -libc::EAGAIN || result == -libc::EINTR => {
+                // Nothing was done. A promise is asked for once all the same: what it would have told may be gone.
+                self.tries += 1;
+                let is_over = is_promise(&self.command) || self.tries >= TRIES;
+                if is_over { Settled::Over(Status::from_errno(-result)) } else { Settled::Again }
+            }
             _ if result < 0 => Settled::Over(Status::from_errno(-result)),
             _ if !self.command.op.has_data() => Settled::Over(Status::Ok),
             // Nothing more to be had before the end: the file is shorter than it was.
             0 => Settled::Over(Status::IoError),
             _ => {
+                self.tries = 0;
                 self.moved += u64::from(result.unsigned_abs());
                 if self.moved >= self.command.bytes.get() { Settled::Over(Status::Ok) } else { Settled::Again }
             }
         }
     }
 
-    fn sqe(&mut self, file: &HostFile, registered: bool) -> squeue::Entry {
+    fn sqe(&mut self, file: &HostFile) -> squeue::Entry {
         let fd = types::Fd(file.file.as_raw_fd());
         let offset = self.command.sector.byte_offset() + self.moved;
         match self.command.op {
-            Op::Read | Op::Write | Op::ZoneAppend => self.data_sqe(fd, offset, registered),
+            Op::Read | Op::Write | Op::ZoneAppend => self.data_sqe(fd, offset),
             Op::Flush => opcode::Fsync::new(fd).flags(types::FsyncFlags::DATASYNC).build(),
             Op::Discard | Op::SecureErase => opcode::Fallocate::new(fd, self.command.bytes.get())
                 .offset(offset)
@@ -215,20 +338,20 @@ impl InFlight {
         }
     }
 
-    fn data_sqe(&mut self, fd: types::Fd, offset: u64, registered: bool) -> squeue::Entry {
+    fn data_sqe(&mut self, fd: types::Fd, offset: u64) -> squeue::Entry {
         let write = self.command.op.is_write();
         let flags = if self.command.flags.contains(Flags::FUA) { libc::RWF_DSYNC } else { 0 };
         if let [span] = self.spans[..] {
             let moved = self.moved as usize;
             let address = span.address.wrapping_add(moved);
             let len = (span.len - moved) as u32;
-            return match (write, registered && !span.is_of_frames()) {
-                (false, true) => opcode::ReadFixed::new(fd, address, len, span.slab).offset(offset).build(),
-                (false, false) => opcode::Read::new(fd, address, len).offset(offset).build(),
-                (true, true) => {
-                    opcode::WriteFixed::new(fd, address, len, span.slab).offset(offset).rw_flags(flags).build()
+            return match (write, span.registered) {
+                (false, Some(index)) => opcode::ReadFixed::new(fd, address, len, index).offset(offset).build(),
+                (false, None) => opcode::Read::new(fd, address, len).offset(offset).build(),
+                (true, Some(index)) => {
+                    opcode::WriteFixed::new(fd, address, len, index).offset(offset).rw_flags(flags).build()
                 }
-                (true, false) => opcode::Write::new(fd, address, len).offset(offset).rw_flags(flags).build(),
+                (true, None) => opcode::Write::new(fd, address, len).offset(offset).rw_flags(flags).build(),
             };
         }
         self.iovecs.clear();
@@ -254,9 +377,12 @@ impl Drop for Uring {
     fn drop(&mut self) {
         // Buffers outlive the ring, but not commands: wait for what is still in flight, a second at the most.
         let until = std::time::Instant::now() + Duration::from_secs(1);
-        while self.in_flight > self.results.len() && std::time::Instant::now() < until {
-            self.wait(Some(Duration::from_millis(50)));
-            self.results.extend(self.ring.completion().map(|cqe| (cqe.user_data() as u32, cqe.result())));
+        while self.broken.is_none() && self.in_flight > self.results.len() && std::time::Instant::now() < until {
+            self.wait(Some(Duration::from_millis(50)), false);
+            self.reap();
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

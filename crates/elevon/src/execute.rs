@@ -84,15 +84,15 @@ fn execute_until(plan: &Plan, watch: &mut dyn Watch, interrupt: &Interrupt) -> R
             let direct = !all_buffered || plan.cache.is_some();
             let options = OpenOptions { write: plan.writes(), direct, grow_to };
             let file = HostFile::open(path, options).map_err(|e| Failure::input(format!("--device {e}")))?;
+            let mut host = Host::new(file, 1024, None, interrupt.clone())
+                .map_err(|e| Failure::Machine(format!("cannot start I/O: {e}")))?;
             let description = Description {
                 name: path.display().to_string(),
-                size: file.size,
-                limits: file.limits.clone(),
+                size: host.file().size,
+                limits: host.file().limits.clone(),
                 hw_queues: 1,
-                queue_depth: 1024,
+                queue_depth: host.queue_depth(),
             };
-            let mut host = Host::new(file, description.queue_depth, None, interrupt.clone())
-                .map_err(|e| Failure::Machine(format!("cannot start I/O: {e}")))?;
             if let Some(cache) = &plan.cache {
                 let block = description.limits.logical_block_size;
                 if u64::from(block) > PAGE_SIZE {
@@ -105,7 +105,12 @@ fn execute_until(plan: &Plan, watch: &mut dyn Watch, interrupt: &Interrupt) -> R
             }
             let mut warnings = host.warnings().to_vec();
             warnings.extend(in_force::differing(&plan.settings, &plan.stack_config(&description)?));
-            go(plan, &description, &mut host, CpuCost::default(), &MemoryModel::Contiguous, watch, warnings)
+            let (mut result, outcome) =
+                go(plan, &description, &mut host, CpuCost::default(), &MemoryModel::Contiguous, watch, warnings)?;
+            let failure = host.failure();
+            let outcome = if failure.is_some() { Outcome::Failed } else { outcome };
+            result.warnings.extend(failure);
+            Ok((result, outcome))
         }
     }
 }

@@ -177,8 +177,18 @@ impl Plan {
         }
         // What the driver reports is made valid first; settings then change a valid whole, as on a running system.
         config.limits.validate(&config.kernel.rules()).map_err(|e| Failure::input(format!("{}: {e}", device.name)))?;
+        let is_real = matches!(self.target, Target::Real(_));
+        if is_real {
+            config.max_retries = 0;
+        }
         for (key, value) in self.settings.iter().filter(|(key, _)| !settings::is_setting(key)) {
             config.set(key, value).map_err(|error| Failure::input(format!("--set {error}")))?;
+        }
+        if is_real && config.max_retries > 0 {
+            return Err(Failure::input(format!(
+                "--set max_retries={}: {} is real: the kernel below has tried already, and its answer is final; only 0 is right",
+                config.max_retries, device.name
+            )));
         }
         Ok(config)
     }

@@ -112,7 +112,7 @@ impl Stack {
             if !bytes.is_zero() && bytes < total {
                 self.end_front(now, id, bytes.sectors_floor());
             }
-            if self.may_retry(id, status) {
+            if driver.retries() && self.may_retry(id, status) {
                 self.requests[id].retries += 1;
                 self.counters.retries += 1;
                 self.requeue(now, id, driver);
@@ -140,7 +140,7 @@ impl Stack {
         self.after_free(now, queue, driver);
     }
 
-    /// Whether the driver tries again. Failfast and read-ahead bios may be in one request with others: the first counts.
+    /// Whether a driver that retries does so here. Failfast and read-ahead bios may be in one request with others: the first counts.
     fn may_retry(&self, id: RequestId, status: Status) -> bool {
         let request = &self.requests[id];
         let flags = request.bio_head.map_or(request.flags, |bio| self.bios[bio.0].flags);

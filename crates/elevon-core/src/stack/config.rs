@@ -56,7 +56,8 @@ pub struct StackConfig {
     pub hz: u32,
     /// Path of direct I/O.
     pub direct_path: DirectPath,
-    /// Times that the driver tries again after a retryable error (NVMe: 5); failfast and read-ahead are never retried.
+    /// Times that a driver which retries ([`crate::driver::Driver::retries`]) tries again after a retryable error (NVMe: 5);
+    /// failfast and read-ahead are never retried.
     pub max_retries: u8,
     /// How io-throttle works.
     pub io_throttle: io_throttle::Config,
@@ -227,7 +228,7 @@ pub const SETTINGS: &[Setting] = &[
         key: "max_retries",
         unit: "times",
         default: "5",
-        help: "tries after a retryable error (path-type errors; never failfast or read-ahead)",
+        help: "tries after a retryable error (path-type errors; never failfast or read-ahead); simulated devices only",
     },
     Setting {
         key: "io_max",

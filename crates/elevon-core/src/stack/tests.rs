@@ -32,6 +32,8 @@ struct Notebook {
     refuses: Option<Status>,
     /// Commands it was offered.
     offers: usize,
+    /// Never tries again.
+    is_final: bool,
     /// Timeouts it was told of, in seconds.
     timeouts: Vec<u64>,
 }
@@ -49,6 +51,10 @@ impl Driver for Notebook {
         }
         self.issued.push(*command);
         Accept::Ok
+    }
+
+    fn retries(&self) -> bool {
+        !self.is_final
     }
 
     fn handle_timeout(&mut self, now: Instant, _command: &Command) -> TimeoutAction {

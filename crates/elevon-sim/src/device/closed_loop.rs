@@ -210,7 +210,8 @@ pub fn closed_loop<D: Device + ?Sized>(device: &mut D, plan: &ClosedLoop) -> Mea
             m.latency_min = m.latency_min.min(latency);
             m.latency_max = m.latency_max.max(latency);
             m.elapsed = now - Instant::default();
-            m.digest = mix64(m.digest ^ mix64(now.get() ^ mix64(u64::from(client) << 8 | completion.status as u64)));
+            m.digest =
+                mix64(m.digest ^ mix64(now.get() ^ mix64(u64::from(client) << 8 | completion.status.errno() as u64)));
             clients.submit(device, now, client);
         }
     }

@@ -277,7 +277,7 @@ impl Checks {
     }
 
     pub(super) fn on_io_over(&mut self, task: TaskId, token: u64, status: Status) {
-        self.hash.numbers(&[task.0.into(), token, status as u64]);
+        self.hash.numbers(&[task.0.into(), token, status.errno() as u64]);
         self.shadow(|shadow| shadow.on_io_over(task, token, status, None));
     }
 
@@ -313,7 +313,7 @@ impl Checks {
     }
 
     pub(super) fn on_completion(&mut self, completion: &Completion) {
-        self.hash.numbers(&[completion.request.0.into(), completion.status as u64, completion.bytes.get()]);
+        self.hash.numbers(&[completion.request.0.into(), completion.status.errno() as u64, completion.bytes.get()]);
         self.each(|checker, world| checker.on_completion(world, completion));
         self.shadow(|shadow| shadow.on_completion(completion));
     }

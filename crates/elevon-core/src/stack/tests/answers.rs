@@ -60,3 +60,22 @@ fn a_late_answer_comes_once() {
     rig.complete(aborted);
     rig.complete(aborted);
 }
+
+#[test]
+fn a_driver_whose_answers_are_final_is_asked_once() {
+    for scheduled in [false, true] {
+        for op in [Op::Read, Op::Write, Op::Flush, Op::Discard] {
+            for status in [Status::Transport, Status::Timeout, Status::IoError, Status::Again, Status::Offline] {
+                let mut config = if scheduled { with_scheduler(Kernel::V6_18) } else { config(Kernel::V6_18) };
+                config.limits.write_cache = true;
+                let mut rig = Rig::new(config);
+                rig.driver.is_final = true;
+                rig.submit(op, Flags::NONE, 0, if op == Op::Flush { 0 } else { 8 });
+                let command = rig.driver.issued[0];
+                rig.complete_with(command, status, Bytes::ZERO);
+                assert_eq!(rig.done(), [(1, status)], "{op:?}");
+                assert_eq!((rig.driver.issued.len(), rig.stack.counters().retries), (0, 0), "{op:?} {status:?}");
+            }
+        }
+    }
+}

@@ -181,8 +181,9 @@ fn every_part_of_a_split_write_is_durable_by_itself() {
     assert_eq!((rig.done(), rig.stack.counters().flushes), (vec![(1, Status::Ok)], 1));
 }
 
+/// As the drivers of NVMe and SCSI do it: docs/faithfulness.md, "retries".
 #[test]
-fn a_flush_is_tried_again_like_any_command() {
+fn a_flush_is_tried_again_like_any_command_by_a_driver_that_retries() {
     let mut rig = Rig::new(cached(false));
     rig.submit(Op::Flush, Flags::NONE, 0, 0);
     let flush = rig.driver.issued[0];

@@ -1,0 +1,84 @@
+//! What may still be called durable on this file.
+
+use elevon_core::driver::Command;
+use elevon_core::op::{Flags, Op};
+use elevon_core::status::Status;
+
+/// Remembers the first answer that took a promise back.
+///
+/// All jobs of a run share one open file, and the kernel tells a lost write once to each open file. So the job that asked
+/// first learns of it, and the next flush succeeds, though what is lost may be another job's. After a flush or a FUA write
+/// that failed, no flush of the run succeeds: what the failed one covered is never told durable by a later one.
+#[derive(Debug, Default)]
+pub(crate) struct Promises {
+    broken: Option<Status>,
+}
+
+impl Promises {
+    /// What the stack is told of a command that ended with `status`.
+    pub(crate) fn settle(&mut self, command: &Command, status: Status) -> Status {
+        if !is_promise(command) {
+            return status;
+        }
+        if !status.is_ok() {
+            self.broken.get_or_insert(status);
+            return status;
+        }
+        match self.broken {
+            Some(broken) if command.op == Op::Flush => broken,
+            _ => status,
+        }
+    }
+}
+
+/// Whether the success of a command says that something is durable. Such a command is never tried again, whatever came of it.
+pub(crate) const fn is_promise(command: &Command) -> bool {
+    matches!(command.op, Op::Flush) || command.flags.contains(Flags::FUA)
+}
+
+#[cfg(test)]
+mod tests {
+    use elevon_core::ioprio::IoPrio;
+    use elevon_core::units::{Bytes, HwQueue, RequestId, Sector, Tag};
+
+    use super::*;
+
+    fn command(op: Op, flags: Flags) -> Command {
+        Command {
+            request: RequestId(0),
+            sequence: 0,
+            queue: HwQueue(0),
+            tag: Tag(0),
+            op,
+            flags,
+            ioprio: IoPrio::NONE,
+            sector: Sector::ZERO,
+            bytes: Bytes::ZERO,
+        }
+    }
+
+    #[test]
+    fn no_flush_succeeds_after_one_that_failed() {
+        let flush = command(Op::Flush, Flags::NONE);
+        for first in [flush, command(Op::Write, Flags::FUA)] {
+            let mut promises = Promises::default();
+            assert_eq!(promises.settle(&flush, Status::Ok), Status::Ok);
+            assert_eq!(promises.settle(&first, Status::Os(122)), Status::Os(122));
+            assert_eq!(promises.settle(&flush, Status::Ok), Status::Os(122));
+            assert_eq!(promises.settle(&flush, Status::IoError), Status::IoError, "an error stays what it is");
+            assert_eq!(promises.settle(&flush, Status::Ok), Status::Os(122));
+        }
+    }
+
+    #[test]
+    fn what_promises_nothing_fails_for_itself() {
+        let mut promises = Promises::default();
+        let write = command(Op::Write, Flags::NONE);
+        assert_eq!(promises.settle(&write, Status::IoError), Status::IoError);
+        assert_eq!(promises.settle(&command(Op::Flush, Flags::NONE), Status::Ok), Status::Ok);
+        promises.settle(&command(Op::Flush, Flags::NONE), Status::IoError);
+        assert_eq!(promises.settle(&write, Status::Ok), Status::Ok);
+        // It promises no more than its own bytes, which it wrote itself.
+        assert_eq!(promises.settle(&command(Op::Write, Flags::FUA), Status::Ok), Status::Ok);
+    }
+}

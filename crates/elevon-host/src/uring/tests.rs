@@ -1,0 +1,104 @@
+use std::os::fd::FromRawFd;
+
+use elevon_core::ioprio::IoPrio;
+use elevon_core::units::{HwQueue, RequestId, Sector, Tag};
+
+use super::*;
+use crate::OpenOptions;
+
+struct NoPieces;
+
+impl Pieces for NoPieces {
+    fn for_each(&self, _each: &mut dyn FnMut(elevon_core::driver::Piece)) {}
+}
+
+fn command(sequence: u64, op: Op, flags: Flags) -> Command {
+    Command {
+        request: RequestId(sequence as u32),
+        sequence,
+        queue: HwQueue(0),
+        tag: Tag(sequence as u32),
+        op,
+        flags,
+        ioprio: IoPrio::NONE,
+        sector: Sector::ZERO,
+        bytes: Bytes::ZERO,
+    }
+}
+
+fn entry(op: Op, flags: Flags) -> InFlight {
+    let bytes = Bytes::new(4096);
+    let command = Command { bytes, ..command(0, op, flags) };
+    InFlight { command, spans: Vec::new(), iovecs: Vec::new(), moved: 0, tries: 0, is_live: true }
+}
+
+fn over(settled: &Settled) -> Option<Status> {
+    match settled {
+        Settled::Again => None,
+        Settled::Over(status) => Some(*status),
+    }
+}
+
+#[test]
+fn what_promises_durability_is_asked_for_once() {
+    for errno in [libc::EINTR, libc::EAGAIN] {
+        assert_eq!(over(&entry(Op::Write, Flags::NONE).settle(-errno)), None);
+        for mut promise in [entry(Op::Flush, Flags::NONE), entry(Op::Write, Flags::FUA)] {
+            assert_eq!(over(&promise.settle(-errno)), Some(Status::from_errno(errno)));
+        }
+    }
+    assert_eq!(over(&entry(Op::Flush, Flags::NONE).settle(-libc::EDQUOT)), Some(Status::Os(122)));
+}
+
+#[test]
+fn a_command_that_is_never_heard_fails_in_the_end() {
+    let mut write = entry(Op::Write, Flags::NONE);
+    let tries = (0..).find(|_| over(&write.settle(-libc::EAGAIN)).is_some());
+    assert_eq!(tries, Some(TRIES - 1));
+}
+
+#[test]
+fn a_ring_without_time_limits_is_refused() {
+    assert!(waits_with_a_limit(true).is_ok());
+    let error = waits_with_a_limit(false).expect_err("too old");
+    assert!(error.to_string().contains("5.11"), "{error}");
+}
+
+/// A ring whose descriptor is no ring any more: every call fails, for good.
+#[test]
+fn a_ring_that_fails_for_good_answers_everything_and_takes_nothing() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let options = OpenOptions { write: true, direct: false, grow_to: 1 << 20 };
+    let file = HostFile::open(&directory.path().join("file"), options).expect("a file");
+    let mut ring = match Uring::new(8) {
+        Ok(ring) => ring,
+        Err(error) => return elevon_testkit::skip(&format!("io_uring is denied here: {error}")),
+    };
+    let mut buffers = Buffers::default();
+    let fd = ring.ring.as_raw_fd();
+    // SAFETY: both are valid; the copy keeps the ring alive until the end of the test.
+    let copy = unsafe { std::os::fd::OwnedFd::from_raw_fd(libc::dup(fd)) };
+    // SAFETY: both are valid.
+    assert_eq!(unsafe { libc::dup2(file.file.as_raw_fd(), fd) }, fd);
+    // More than the queue holds: a full one is handed over, and that fails.
+    let mut taken = 0;
+    for sequence in 0..1000 {
+        match ring.queue(&file, &mut buffers, &command(sequence, Op::Flush, Flags::NONE), &NoPieces) {
+            Accept::Ok => taken += 1,
+            refused => {
+                assert_eq!(refused, Accept::Error(Status::Offline));
+                break;
+            }
+        }
+    }
+    assert!(ring.failure().is_some() && (1..1000).contains(&taken), "{taken} were taken");
+    let mut answered = 0;
+    while ring.wait(None, false) {
+        let finished = ring.poll(&file, &mut buffers).expect("a wait that says so brings something");
+        assert_eq!(finished.status, Status::Offline);
+        answered += 1;
+    }
+    assert_eq!(answered, taken);
+    drop(ring);
+    drop(copy);
+}
