@@ -1,7 +1,8 @@
-//! Bytes to types and back: control files of cgroups, fio job files, trace files of block events.
+//! Bytes to types and back: control files of cgroups, descriptions of devices, fio job files, trace files of block events.
 #![forbid(unsafe_code)]
 
 pub mod cgroup;
+pub mod device;
 pub mod fio;
 pub mod tenants;
 pub mod trace;

@@ -35,6 +35,8 @@ mod render;
 pub use knob::{KNOBS, Knob};
 pub use render::render;
 
+pub(crate) use reader::string;
+
 use reader::{Entry, Reader, Value};
 
 /// A file of tenants.

@@ -7,11 +7,13 @@
 mod disk;
 mod limits;
 mod predict;
+mod references;
 mod table;
 
 pub use disk::DiskSettings;
 pub use limits::{Class, limits};
-pub use predict::{Prediction, Quantity, Workload, measure, predictions};
+pub use predict::{Prediction, Quantity, Workload, measure, predictions, predictions_with};
+pub use references::Reference;
 pub use table::PROFILES;
 
 use elevon_core::nearest::did_you_mean;
@@ -52,15 +54,28 @@ pub enum Base {
     },
 }
 
-/// Where a figure comes from.
+/// How a value follows from its source.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Basis {
+    /// The source states the value.
+    Stated,
+    /// The value was chosen so that the model gives what the source states.
+    Fitted,
+    /// The source makes the value plausible.
+    Estimated,
+}
+
+/// Where values come from.
 #[derive(Clone, Copy, Debug)]
 pub struct Source {
-    /// The parameters that rest on it.
-    pub figure: &'static str,
-    /// The value.
+    /// The parameters, or queue limits by their sysfs names, that rest on it; none for what has no name.
+    pub parameters: &'static [&'static str],
+    /// What the source says.
     pub value: &'static str,
-    /// Who says so.
-    pub origin: &'static str,
+    /// How the values follow from it.
+    pub basis: Basis,
+    /// The source.
+    pub reference: &'static Reference,
 }
 
 /// A published figure: IOPS where `random`, MB/s (10^6) otherwise.
@@ -76,8 +91,12 @@ pub struct Published {
     pub depth: u32,
     /// The figure.
     pub value: f64,
-    /// Who says so.
-    pub origin: &'static str,
+    /// Within how many percent of it the model comes; a test holds it.
+    pub within: f64,
+    /// What else is to be known of the figure; may be empty.
+    pub note: &'static str,
+    /// The source.
+    pub reference: &'static Reference,
 }
 
 /// A named device.
@@ -104,6 +123,10 @@ pub struct ParameterLine {
     pub value: String,
     /// What it means.
     pub meaning: &'static str,
+    /// The source of the profile's value, by its place in [`Profile::sources`]; `None` for an estimate without one.
+    pub source: Option<usize>,
+    /// Whether the value is the user's rather than the profile's.
+    pub changed: bool,
 }
 
 /// Why a device cannot be opened.
@@ -255,21 +278,28 @@ impl Profile {
 
     /// Its parameters with their values and meanings; empty for a model that documents its own keys.
     pub fn parameters(&self) -> Vec<ParameterLine> {
-        fn lines<C>(rows: &[Parameter<C>], mut config: C) -> Vec<ParameterLine> {
-            let line = |row: &Parameter<C>| ParameterLine {
-                key: row.key,
-                value: row.unit.text(*(row.field)(&mut config)),
-                meaning: row.meaning,
-            };
-            rows.iter().map(line).collect()
-        }
-        match self.base {
-            Base::Flash { .. } => self.flash_config("").ok().flatten().map(|c| lines(flash::PARAMETERS, c)),
-            Base::Lun { .. } => self.lun_config("").ok().flatten().map(|c| lines(lun::PARAMETERS, c)),
-            Base::Disk(base) => Some(lines(disk::PARAMETERS, DiskSettings::of(base))),
+        self.parameters_with("").unwrap_or_default()
+    }
+
+    /// The same with `settings` over the profile's own.
+    ///
+    /// # Errors
+    /// Settings that the profile does not take.
+    pub fn parameters_with(&self, settings: &str) -> Result<Vec<ParameterLine>, DeviceError> {
+        let given: Vec<&str> = settings.split(',').filter_map(|s| s.split('=').next()).map(str::trim).collect();
+        let (sources, given) = (self.sources, given.as_slice());
+        Ok(match self.base {
+            Base::Flash { .. } => {
+                self.flash_config(settings)?.map(|config| lines(flash::PARAMETERS, config, sources, given))
+            }
+            Base::Lun { .. } => self.lun_config(settings)?.map(|config| lines(lun::PARAMETERS, config, sources, given)),
+            Base::Disk(base) => {
+                let config = self.configured(disk::PARAMETERS, DiskSettings::of(base), "", settings)?;
+                Some(lines(disk::PARAMETERS, config, sources, given))
+            }
             Base::Model { .. } => None,
         }
-        .unwrap_or_default()
+        .unwrap_or_default())
     }
 
     /// How long a kernel waits for an answer before it gives a command up.
@@ -279,6 +309,18 @@ impl Profile {
             Base::Flash { .. } | Base::Lun { .. } | Base::Disk(_) | Base::Model { .. } => Nanos::from_secs(30),
         }
     }
+}
+
+/// A configuration as lines: the parameters that are in `given` are the user's.
+fn lines<C>(rows: &[Parameter<C>], mut config: C, sources: &[Source], given: &[&str]) -> Vec<ParameterLine> {
+    let line = |row: &Parameter<C>| ParameterLine {
+        key: row.key,
+        value: row.unit.text(*(row.field)(&mut config)),
+        meaning: row.meaning,
+        source: sources.iter().position(|source| source.parameters.contains(&row.key)),
+        changed: given.contains(&row.key),
+    };
+    rows.iter().map(line).collect()
 }
 
 #[cfg(test)]

@@ -86,8 +86,9 @@ simulated, put the numbers of yours in place of MAJ:MIN (lsblk shows them).";
 /// What decides how I/O travels: device, kernel, scheduler, settings.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct StackArgs {
-    /// Device: a profile (`elevon devices` lists them), a model with parameters, or the path of a file or block device,
-    /// which is then really read and written. Paths without a slash must exist
+    /// Device: a profile (`elevon devices` lists them), a model with parameters, @FILE for a description of a device of
+    /// your own in TOML (docs/devices.md), or the path of a file or block device, which is then really read and written.
+    /// Paths without a slash must exist
     #[arg(long, value_name = "D", default_value = "nvme-datacenter")]
     pub(crate) device: String,
     /// I/O scheduler with tunables: NAME[:tunable=value,...]; the kernel's default for the device is not applied

@@ -2,30 +2,37 @@
 
 use std::fmt::Write;
 
-use elevon_core::limits::SYSFS;
+use elevon_core::kernel::Kernel;
+use elevon_core::limits::{QueueLimits, SYSFS};
 use elevon_core::nearest::did_you_mean;
 use elevon_core::sched::{SCHEDULERS, SchedulerInfo};
 use elevon_core::stack::config::SETTINGS;
+use elevon_formats::device::DeviceSource;
 use elevon_report::text::{Figure, figures};
 use elevon_sim::device::fault::kinds::{self, KINDS, Kind};
-use elevon_sim::profiles::{self, PROFILES, Profile};
+use elevon_sim::device::{Description, Device};
+use elevon_sim::profiles::{self, Basis, PROFILES, ParameterLine, Profile, Reference};
 
 use crate::failure::{Failure, Outcome, emit};
+use crate::own_device::OwnDevice;
 
 pub(crate) fn devices(name: Option<&str>) -> Result<Outcome, Failure> {
-    let text = match name {
-        None => list_devices(),
-        Some(name) => match profiles::profile(name) {
-            Some(profile) => show_device(profile)?,
-            None if name == "slots" => format!("{SLOTS}\n\n{SLOTS_PAGE}"),
-            None => {
-                let error = profiles::open(name, 0).err().map_or_else(
-                    || format!("{name} is a device with parameters; its name alone shows its page"),
-                    |error| error.to_string(),
-                );
-                return Err(Failure::input(format!("devices: {error}")));
-            }
-        },
+    let Some(name) = name else {
+        emit(&list_devices())?;
+        return Ok(Outcome::Done);
+    };
+    let (base, settings) = name.split_once(':').unwrap_or((name, ""));
+    let text = match (name.strip_prefix('@'), profiles::profile(base)) {
+        (Some(path), _) => {
+            let own = OwnDevice::load("devices", path, &Kernel::default().rules())?;
+            show_own(&own)?
+        }
+        (None, Some(profile)) => show_device(profile, settings)?,
+        (None, None) => {
+            let device = profiles::open(name, 0).map_err(|error| Failure::input(format!("devices: {error}")))?;
+            let about = about(Device::description(&device), &Device::description(&device).limits);
+            format!("{SLOTS}\n\n{about}\n{SLOTS_PAGE}")
+        }
     };
     emit(&text)?;
     Ok(Outcome::Done)
@@ -54,18 +61,14 @@ fn list_devices() -> String {
     }
     let _ = write!(
         text,
-        "\nModels with parameters of your own:\n\n  {SLOTS}\n      N servers behind one FIFO; a request holds a server for latency + bytes/bandwidth\n  null:size=100GiB,latency=0\n      completes after the latency, at once with 0\n\nA profile takes parameters too: --device ufs-4.0:read_command_cost=41us\nEach takes faults: --fault error:ppm=100 (elevon faults lists the kinds)\nA path of a file or block device is really read and written: --device ./disk.img\n",
+        "\nModels with parameters of your own:\n\n  {SLOTS}\n      N servers behind one FIFO; a request holds a server for latency + bytes/bandwidth\n  null:size=100GiB,latency=0\n      completes after the latency, at once with 0\n\nA profile takes parameters too: --device ufs-4.0:read_command_cost=41us (elevon devices ufs-4.0:... shows what follows)\nA file describes a device of your own: --device @my-phone.toml (docs/devices.md)\nEach takes faults: --fault error:ppm=100 (elevon faults lists the kinds)\nA path of a file or block device is really read and written: --device ./disk.img\n",
     );
     text
 }
 
-fn show_device(profile: &Profile) -> Result<String, Failure> {
-    let device = profile.open("", 1).map_err(Failure::input)?;
-    let description = elevon_sim::device::Device::description(&device);
-    let limits = &description.limits;
-    let mut text = format!("{}: {}\n\n", profile.name, profile.summary);
-    let _ = writeln!(
-        text,
+/// A line of what the device says of itself.
+fn about(description: &Description, limits: &QueueLimits) -> String {
+    format!(
         "{} GB, {} hardware queue(s) of {} commands, {}/{} byte blocks, max_hw_sectors_kb {}, max_segments {}, {}, write cache {}, FUA {}\n",
         description.size.bytes().get() / 1_000_000_000,
         description.hw_queues,
@@ -77,41 +80,137 @@ fn show_device(profile: &Profile) -> Result<String, Failure> {
         if limits.rotational { "rotational" } else { "non-rotational" },
         if limits.write_cache { "yes" } else { "no" },
         if limits.fua { "yes" } else { "no" },
-    );
-    let parameters = profile.parameters();
-    if !parameters.is_empty() {
-        text.push_str("Parameters (as in --device NAME:key=value,...):\n");
-        for line in parameters {
-            let _ = writeln!(text, "  {:<24} {:>12}  {}", line.key, line.value, line.meaning);
-        }
-        text.push('\n');
-    }
-    if !profile.sources.is_empty() {
-        text.push_str("Sources:\n");
-        for source in profile.sources {
-            let _ = writeln!(text, "  {}: {} ({})", source.figure, source.value, source.origin);
-        }
-        text.push('\n');
-    }
-    text.push_str(&predictions(profile)?);
+    )
+}
+
+/// The page of a profile with the user's settings over its own.
+fn show_device(profile: &Profile, settings: &str) -> Result<String, Failure> {
+    let device = profile.open(settings, 1).map_err(|error| Failure::input(format!("devices: {error}")))?;
+    let description = device.description();
+    let changed = if settings.is_empty() { String::new() } else { format!(", with {settings}") };
+    let mut text = format!("{}: {}{changed}\n\n", profile.name, profile.summary);
+    let _ = writeln!(text, "{}", about(description, &description.limits));
+    text.push_str(&parameters(profile, settings, &|_| "yours".to_owned())?);
+    text.push_str(&sources(profile));
+    text.push_str(&predictions(profile, settings)?);
     Ok(text)
 }
 
+/// The page of a device file.
+fn show_own(own: &OwnDevice) -> Result<String, Failure> {
+    let file = &own.file;
+    let device = profiles::open(&own.spec, 1).map_err(Failure::input)?;
+    let rules = Kernel::default().rules();
+    let mut limits = device.description().limits.clone();
+    limits.validate(&rules).map_err(Failure::input)?;
+    own.limit(&mut limits, &rules)?;
+    let summary = if file.summary.is_empty() { "a device of your own" } else { &file.summary };
+    let mut text = format!("{}: {summary}, from {}\n\n", file.name, file.base.value);
+    let _ = writeln!(text, "{}", about(device.description(), &limits));
+    let mark = |key: &str| {
+        let at = file.sources.iter().position(|source| source.parameters.iter().any(|name| name == key));
+        at.map_or_else(|| "yours, no source".to_owned(), |at| format!("yours [{}]", letter(at)))
+    };
+    match own.profile() {
+        Some(profile) => text.push_str(&parameters(profile, own.settings(), &mark)?),
+        None => {
+            let _ = writeln!(text, "Parameters: {}\n", own.settings());
+        }
+    }
+    if !file.limits.is_empty() {
+        text.push_str("Limits of the file:\n");
+        for given in &file.limits {
+            let _ = writeln!(text, "  {:<24} {:>12}  {}", given.key, given.value, mark(&given.key));
+        }
+        text.push('\n');
+    }
+    if !file.sources.is_empty() {
+        text.push_str("Sources of the file:\n");
+        for (at, source) in file.sources.iter().enumerate() {
+            let _ = writeln!(text, "  {}", own_source(at, source));
+        }
+        text.push('\n');
+    }
+    if let Some(profile) = own.profile() {
+        text.push_str(&sources(profile));
+        text.push_str(&predictions(profile, own.settings())?);
+    }
+    Ok(text)
+}
+
+fn own_source(at: usize, source: &DeviceSource) -> String {
+    let DeviceSource { parameters, value, basis, origin, date, address, .. } = source;
+    let tail: String = [date, address].into_iter().filter(|t| !t.is_empty()).map(|t| format!(", {t}")).collect();
+    format!("[{}] {}: {} by {value} ({origin}{tail})", letter(at), parameters.join(", "), basis.name())
+}
+
+/// Sources of a file have letters, those of a profile numbers.
+fn letter(at: usize) -> char {
+    char::from(b'a' + (at % 26) as u8)
+}
+
+/// The parameters with their values, and for each where the value comes from; `yours` says it of the user's own.
+fn parameters(profile: &Profile, settings: &str, yours: &dyn Fn(&str) -> String) -> Result<String, Failure> {
+    let lines = profile.parameters_with(settings).map_err(Failure::input)?;
+    if lines.is_empty() {
+        return Ok(String::new());
+    }
+    let mark = |line: &ParameterLine| match (line.changed, line.source) {
+        (true, _) => yours(line.key),
+        (false, None) => "estimate".to_owned(),
+        (false, Some(at)) => match profile.sources[at].basis {
+            Basis::Stated => format!("[{}]", at + 1),
+            Basis::Fitted => format!("fitted [{}]", at + 1),
+            Basis::Estimated => format!("estimate [{}]", at + 1),
+        },
+    };
+    let mut text = String::from(
+        "Parameters (as in --device NAME:key=value,...). [n]: stated by source n; fitted [n]: chosen so that the model\n\
+         gives what source n states; estimate: no published source\n",
+    );
+    for line in &lines {
+        let _ = writeln!(text, "  {:<22} {:>12}  {:<12}  {}", line.key, line.value, mark(line), line.meaning);
+    }
+    text.push('\n');
+    Ok(text)
+}
+
+/// The sources of a profile, by number, so that they can be looked up.
+fn sources(profile: &Profile) -> String {
+    let mut text = String::new();
+    if !profile.sources.is_empty() {
+        text.push_str("Sources:\n");
+        for (at, source) in profile.sources.iter().enumerate() {
+            let what = source.parameters.join(", ");
+            let colon = if what.is_empty() { "" } else { ": " };
+            let _ = writeln!(text, "  [{}] {what}{colon}{}\n      {}", at + 1, source.value, source.reference);
+        }
+        text.push('\n');
+    }
+    text
+}
+
 /// Closed forms beside what the model does, and beside what was published of the real device.
-fn predictions(profile: &Profile) -> Result<String, Failure> {
+fn predictions(profile: &Profile, settings: &str) -> Result<String, Failure> {
     let (mut closed, mut published) = (Vec::new(), Vec::new());
-    for prediction in profiles::predictions(profile).map_err(Failure::input)? {
-        let ours = profiles::measure(profile, &prediction, 1).map_err(Failure::input)?;
-        let row = |expected, note: &str| Figure {
+    let mut references: Vec<&Reference> = Vec::new();
+    for prediction in profiles::predictions_with(profile, settings).map_err(Failure::input)? {
+        let ours = profiles::measure(profile, settings, &prediction, 1).map_err(Failure::input)?;
+        let row = |expected, note: String| Figure {
             name: prediction.what.clone(),
             unit: prediction.quantity.unit().to_owned(),
             expected: Some(expected),
             ours,
-            note: note.to_owned(),
+            note,
         };
-        closed.push(row(prediction.closed_form, ""));
-        if let Some((value, origin)) = prediction.published {
-            published.push(row(value, origin));
+        closed.push(row(prediction.closed_form, String::new()));
+        if let Some(figure) = prediction.published {
+            let at = references.iter().position(|known| *known == figure.reference).unwrap_or_else(|| {
+                references.push(figure.reference);
+                references.len() - 1
+            });
+            let note = if figure.note.is_empty() { String::new() } else { format!(" {}", figure.note) };
+            published.push(row(figure.value, format!("(P{}){note}", at + 1)));
         }
     }
     let mut text = String::new();
@@ -121,6 +220,10 @@ fn predictions(profile: &Profile) -> Result<String, Failure> {
     if !published.is_empty() {
         text.push('\n');
         text.push_str(&figures("Against the real device", "published", &published));
+        text.push('\n');
+        for (at, reference) in references.iter().enumerate() {
+            let _ = writeln!(text, "  (P{}) {reference}", at + 1);
+        }
     }
     Ok(text)
 }

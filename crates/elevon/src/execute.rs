@@ -65,7 +65,7 @@ fn execute_until(plan: &Plan, watch: &mut dyn Watch, interrupt: &Interrupt) -> R
             let mut description = device.description().clone();
             // With its parameters, so that a report says which device it was.
             if let Target::Simulated(spec) = &plan.target {
-                description.name.clone_from(spec);
+                description.name = plan.own.as_ref().map_or_else(|| spec.clone(), |own| own.file.name.clone());
             }
             let mut simulation = Simulation::new(device).with_interrupt({
                 let interrupt = interrupt.clone();

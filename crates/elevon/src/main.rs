@@ -14,6 +14,7 @@ mod in_force;
 mod logs;
 mod memory;
 mod output;
+mod own_device;
 mod plan;
 mod reproduce;
 mod result;

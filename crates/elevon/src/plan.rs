@@ -25,6 +25,7 @@ use crate::files::Files;
 use crate::in_force;
 use crate::logs::LogFolder;
 use crate::memory::{CachePlan, Memory};
+use crate::own_device::OwnDevice;
 use crate::source::{STDIN, Sources, name_of, quoted};
 
 /// CPU time of an I/O where nobody says otherwise. Measured with fio 3.33 on Linux 6.18 (2 virtual CPUs of an AMD EPYC): 4 KiB
@@ -65,6 +66,8 @@ pub(crate) struct Plan {
     pub(crate) tenants: TenantPlan,
     /// Where the logs of jobs go.
     pub(crate) log_folder: LogFolder,
+    /// The file of `--device @FILE`.
+    pub(crate) own: Option<OwnDevice>,
     /// The file of `--tenants`.
     pub(crate) tenants_file: Option<PathBuf>,
     /// A command line that makes this run again.
@@ -108,7 +111,13 @@ impl Plan {
         let scheduler = SchedulerConfig::parse(&args.scheduler)
             .map_err(|error| Failure::input(format!("--scheduler {}: {error}", args.scheduler)))?;
         let settings = args.set.iter().map(|text| setting(text)).collect::<Result<Vec<_>, _>>()?;
-        let target = target(&args.device)?;
+        let own = args.device.strip_prefix('@').map(|path| OwnDevice::load("--device", path, &kernel.rules()));
+        let own = own.transpose()?;
+        let target = match &own {
+            Some(own) => Target::Simulated(own.spec.clone()),
+            None => target(&args.device)?,
+        };
+        let device_file = args.device.strip_prefix('@').map(|path| (format!("--device @{path}"), PathBuf::from(path)));
         of_simulation_only(args, &target)?;
         let (cpu, cost) = cpu_cost(args.cpu_cost.as_deref(), scheduler.name)?;
         let cache = CachePlan::new(memory(args, &target)?, kernel, &settings, cost)?;
@@ -133,9 +142,10 @@ impl Plan {
             cpu,
             cache,
             faults: args.fault.clone(),
+            own,
             tenants_file: args.tenants.clone(),
             command: command(names, args),
-            inputs: sources.files().collect(),
+            inputs: sources.files().chain(device_file).collect(),
         };
         if of_cache == Some(false) {
             let option = if matches!(plan.target, Target::Real(_)) { "--cache" } else { "--memory" };
@@ -180,6 +190,9 @@ impl Plan {
         let is_real = matches!(self.target, Target::Real(_));
         if is_real {
             config.max_retries = 0;
+        }
+        if let Some(own) = &self.own {
+            own.limit(&mut config.limits, &config.kernel.rules())?;
         }
         for (key, value) in self.settings.iter().filter(|(key, _)| !settings::is_setting(key)) {
             config.set(key, value).map_err(|error| Failure::input(format!("--set {error}")))?;

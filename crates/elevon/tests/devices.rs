@@ -170,3 +170,107 @@ fn settings_without_effect_are_refused() {
     assert!(code == Some(2) && stderr.contains("did you mean `mq-deadline`"), "{stderr}");
     assert!(bench.stdout(&["schedulers"]).contains("(cannot be set: no device here has zones)"));
 }
+
+const PHONE: &str = "\
+name = \"my-phone\"
+base = \"ufs-4.0\"
+summary = \"the phone on my desk\"
+
+[parameters]
+read_command_cost = \"20us\"
+dies = 16
+
+[limits]
+max_hw_sectors_kb = 1024
+
+[[source]]
+parameters = [\"read_command_cost\"]
+basis = \"fitted\"
+value = \"4000 MB/s\"
+origin = \"fio 3.33 on the phone\"
+";
+
+/// The page of a profile says of each value where it comes from, and can be asked for with other values.
+#[test]
+fn a_page_marks_sources_and_estimates_and_predicts_with_other_parameters() {
+    let bench = bench();
+    let page = bench.stdout(&["devices", "ufs-4.0"]);
+    let row = |page: &str, key: &str| {
+        let line =
+            page.lines().find(|line| line.trim_start().starts_with(key)).unwrap_or_else(|| panic!("{key}: {page}"));
+        line.split_whitespace().map(str::to_owned).collect::<Vec<_>>()
+    };
+    assert_eq!(row(&page, "read_command_cost")[..4], ["read_command_cost", "41.4us", "fitted", "[1]"]);
+    assert_eq!(row(&page, "dies")[..3], ["dies", "8", "estimate"]);
+    assert_eq!(row(&page, "write_rate")[..3], ["write_rate", "4GB/s", "[4]"]);
+    assert!(page.contains("2023-06-24, https://www.notebookcheck.net/Micron-UFS-4-0"), "{page}");
+    let read = |page: &str| -> f64 {
+        let published = &page[page.find("Against the real device").expect("published figures")..];
+        let line = published.lines().find(|line| line.starts_with("sequential read 512 KiB")).expect("a row");
+        line.split_whitespace().nth(8).and_then(|number| number.parse().ok()).expect("our figure")
+    };
+    let faster = bench.stdout(&["devices", "ufs-4.0:read_command_cost=20us"]);
+    assert_eq!(row(&faster, "read_command_cost")[..3], ["read_command_cost", "20us", "yours"]);
+    assert!(read(&faster) > read(&page) * 1.1, "{} and {}", read(&faster), read(&page));
+    let (code, _, stderr) = output(&bench, &["devices", "ufs-4.0:read_comand_cost=41us"]);
+    assert!(code == Some(2) && stderr.contains("did you mean `read_command_cost`"), "{stderr}");
+    let plextor = bench.stdout(&["devices", "sata-ssd-plextor-m5s"]);
+    assert_eq!(row(&plextor, "write_rate")[..3], ["write_rate", "390MB/s", "estimate"]);
+    let published = &plextor[plextor.find("Against the real device").expect("published figures")..];
+    assert!(!published.contains("sequential write"), "what is only remembered is no published figure: {published}");
+    assert!(bench.stdout(&["devices", "slots:slots=2,size=4GiB"]).contains("4 GB, 1 hardware queue(s) of 128"));
+}
+
+/// A device described in a file runs as the profile with its parameters and limits would.
+#[test]
+fn a_device_file_is_run_and_shown() {
+    let bench = bench();
+    bench.file("large.fio", LARGE);
+    bench.file("phone.toml", PHONE);
+    let own = bench.json("large.fio", &["--device", "@phone.toml"]);
+    let same = ["--device", "ufs-4.0:read_command_cost=20us,dies=16", "--set", "max_hw_sectors_kb=1024"];
+    let same = bench.json("large.fio", &same);
+    assert_eq!(own["elevon"]["device"]["name"], "my-phone");
+    assert_eq!(own["elevon"]["device"]["limits"], same["elevon"]["device"]["limits"]);
+    assert_eq!(own["elevon"]["device"]["limits"]["max_sectors_kb"], 1024);
+    assert_eq!(own["jobs"][0]["read"]["bw_bytes"], same["jobs"][0]["read"]["bw_bytes"]);
+    assert!(own["elevon"]["command"].as_str().expect("a command").contains("@phone.toml"));
+    let page = bench.stdout(&["devices", "@phone.toml"]);
+    for line in ["my-phone: the phone on my desk, from ufs-4.0", "20us  yours [a]", "16  yours, no source"] {
+        assert!(page.contains(line), "{line}: {page}");
+    }
+    assert!(page.contains("[a] read_command_cost: fitted by 4000 MB/s (fio 3.33 on the phone)"), "{page}");
+    assert!(page.contains("max_hw_sectors_kb 1024") && page.contains("By arithmetic"), "{page}");
+}
+
+#[test]
+fn mistakes_in_a_device_file_have_their_place() {
+    let bench = bench();
+    for (from, to, expected) in [
+        ("base = \"ufs-4.0\"", "base = \"ufs-4.1\"", "bad.toml:2:8: base: no profile or model `ufs-4.1` (did you mean"),
+        ("dies = 16", "dice = 16", "bad.toml:7:8: parameters: device ufs-4.0: unknown parameter `dice`"),
+        ("\"20us\"", "\"20\"", "bad.toml:6:21: parameters: device ufs-4.0: `read_command_cost=20`: expected a time"),
+        (
+            "max_hw_sectors_kb = 1024",
+            "max_hw_sectors_kb = 1",
+            "bad.toml:10:21: limits: max_hw_sectors_kb=1: out of range",
+        ),
+        ("max_hw_sectors_kb = 1024", "zoned = true", "bad.toml:10:9: limits: zoned: cannot be set: no device here has"),
+        (
+            "[\"read_command_cost\"]",
+            "[\"unit\"]",
+            "bad.toml:12:1: source: `unit` is not set in [parameters] or [limits]",
+        ),
+        ("name = \"my-phone\"\n", "", "bad.toml:1:1: name: is not given"),
+        ("dies = 16", "dies = ", "bad.toml:7:"),
+    ] {
+        bench.file("bad.toml", PHONE.replace(from, to));
+        for args in [&["run", "reads.fio", "--device", "@bad.toml"][..], &["devices", "@bad.toml"]] {
+            let (code, out, stderr) = output(&bench, args);
+            assert_eq!((code, out.as_str()), (Some(2), ""), "{stderr}");
+            assert!(stderr.contains(expected) && stderr.lines().count() == 1, "{expected}: {stderr}");
+        }
+    }
+    let (code, _, stderr) = output(&bench, &["run", "reads.fio", "--device", "@none.toml"]);
+    assert!(code == Some(2) && stderr.contains("--device @none.toml: No such file"), "{stderr}");
+}

@@ -54,8 +54,8 @@ pub struct Prediction {
     pub quantity: Quantity,
     /// The figure from the parameters.
     pub closed_form: f64,
-    /// The figure of the real device, and who says so.
-    pub published: Option<(f64, &'static str)>,
+    /// The figure of the real device.
+    pub published: Option<Published>,
 }
 
 /// Request sizes of the sequential figures.
@@ -63,22 +63,30 @@ const SIZES: [u64; 6] = [4 << 10, 16 << 10, 64 << 10, 128 << 10, 512 << 10, 1 <<
 
 /// Every figure that follows from a profile's parameters. Empty where its model has none in closed form here.
 pub fn predictions(profile: &Profile) -> Result<Vec<Prediction>, DeviceError> {
+    predictions_with(profile, "")
+}
+
+/// The same for a profile with `settings` over its own. The published figures are still those of the profile's device.
+///
+/// # Errors
+/// Settings that the profile does not take.
+pub fn predictions_with(profile: &Profile, settings: &str) -> Result<Vec<Prediction>, DeviceError> {
     let mut all = Vec::new();
-    let most = most_in_flight(profile)?;
+    let most = most_in_flight(profile, settings)?;
     let mut add = |workload: Workload, closed_form: f64| {
         let quantity = if workload.random { Quantity::Iops } else { Quantity::MegabytesPerSecond };
-        let published = profile.published.iter().find(|p| matches(p, workload, most)).map(|p| (p.value, p.origin));
+        let published = profile.published.iter().find(|p| matches(p, workload, most)).copied();
         all.push(Prediction { what: describe(workload), workload, quantity, closed_form, published });
     };
-    if let Some(config) = profile.flash_config("")? {
+    if let Some(config) = profile.flash_config(settings)? {
         for workload in flash_workloads(&config, profile.published) {
             add(workload, flash_closed_form(&config, workload));
         }
     }
-    if let Some(limit) = profile.lun_config("")?.and_then(|config| Lun::limit(&config)) {
+    if let Some(limit) = profile.lun_config(settings)?.and_then(|config| Lun::limit(&config)) {
         add(Workload { write: false, random: true, bytes: 64 << 10, depth: 120 }, limit);
     }
-    if let Some(disk) = profile.disk_parameters("")? {
+    if let Some(disk) = profile.disk_parameters(settings)? {
         for depth in [1, 2, 4, 8, 16, 31] {
             add(Workload { write: false, random: true, bytes: 4096, depth }, disk_random_read(&disk, depth));
         }
@@ -126,8 +134,8 @@ fn disk_random_read(disk: &HddParameters, depth: u32) -> f64 {
 }
 
 /// Requests that a profile's queues hold.
-fn most_in_flight(profile: &Profile) -> Result<u32, DeviceError> {
-    let device = profile.open("", 1)?;
+fn most_in_flight(profile: &Profile, settings: &str) -> Result<u32, DeviceError> {
+    let device = profile.open(settings, 1)?;
     let description = device.description();
     Ok(u32::from(description.hw_queues) * description.queue_depth)
 }
@@ -243,8 +251,8 @@ pub(super) fn run(
 /// What the profile's model does under a prediction's workload, in the prediction's quantity.
 ///
 /// Long enough for a per cent or so. Measured from the first half of the requests on, when a write buffer has filled and a
-/// limiter's first burst is over.
-pub fn measure(profile: &Profile, prediction: &Prediction, seed: u64) -> Result<f64, DeviceError> {
+/// limiter's first burst is over. `settings` are over the profile's own.
+pub fn measure(profile: &Profile, settings: &str, prediction: &Prediction, seed: u64) -> Result<f64, DeviceError> {
     let workload = prediction.workload;
     let ios = match profile.base {
         Base::Disk(_) => 8_000,
@@ -252,7 +260,8 @@ pub fn measure(profile: &Profile, prediction: &Prediction, seed: u64) -> Result<
         Base::Flash { .. } | Base::Lun { .. } | Base::Model { .. } => 4_000_000_000 / workload.bytes,
     };
     let ios = ios.clamp(2_000, 40_000 * if workload.write { 5 } else { 1 });
-    let (whole, half) = (run(profile, "", workload, ios, seed)?, run(profile, "", workload, ios / 2, seed)?);
+    let (whole, half) =
+        (run(profile, settings, workload, ios, seed)?, run(profile, settings, workload, ios / 2, seed)?);
     let per_ns = (whole.ios - half.ios) as f64 / (whole.elapsed - half.elapsed).get() as f64;
     Ok(match prediction.quantity {
         Quantity::Iops => per_ns * 1e9,

@@ -1,36 +1,49 @@
 //! The profiles: what each device is made of, and where every figure comes from.
 //!
-//! A setting without a source in its list is an estimate. `fit` means that the value was chosen so that the model gives the
-//! published figure named with it; everything else that the model gives is then a prediction.
+//! Each [`Source`] names the parameters that rest on it. A parameter that no source names is an estimate, and
+//! `elevon devices NAME` marks it so. `fitted` means that the value was chosen so that the model gives the published
+//! figure named with it; everything else that the model gives is then a prediction. A figure that is only remembered
+//! is an estimate, and nothing is compared with it.
 
 use super::limits::Class;
-use super::{Base, Profile, Published, Source};
+use super::references::*;
+use super::{Base, Basis, Profile, Published, Reference, Source};
 use crate::device::HddParameters;
 
-const fn source(figure: &'static str, value: &'static str, origin: &'static str) -> Source {
-    Source { figure, value, origin }
+type Names = &'static [&'static str];
+
+/// The source states the values.
+const fn stated(parameters: Names, value: &'static str, reference: &'static Reference) -> Source {
+    Source { parameters, value, basis: Basis::Stated, reference }
 }
 
-/// A published IOPS figure of 4 KiB random reads.
-const fn random_read(depth: u32, iops: f64, origin: &'static str) -> Published {
-    Published { write: false, random: true, bytes: 4096, depth, value: iops, origin }
+/// The values were chosen so that the model gives what the source states.
+const fn fitted(parameters: Names, value: &'static str, reference: &'static Reference) -> Source {
+    Source { parameters, value, basis: Basis::Fitted, reference }
 }
 
-const fn random_write(depth: u32, iops: f64, origin: &'static str) -> Published {
-    Published { write: true, random: true, bytes: 4096, depth, value: iops, origin }
+/// The source makes the values plausible.
+const fn estimated(parameters: Names, value: &'static str, reference: &'static Reference) -> Source {
+    Source { parameters, value, basis: Basis::Estimated, reference }
+}
+
+/// A published IOPS figure of 4 KiB random reads, and within how many percent the model gives it.
+const fn random_read(depth: u32, iops: f64, within: f64, reference: &'static Reference) -> Published {
+    Published { write: false, random: true, bytes: 4096, depth, value: iops, within, note: "", reference }
+}
+
+const fn random_write(depth: u32, iops: f64, within: f64, reference: &'static Reference) -> Published {
+    Published { write: true, ..random_read(depth, iops, within, reference) }
 }
 
 /// A published rate in MB/s of sequential reads or writes in large requests.
-const fn sequential(write: bool, rate: f64, origin: &'static str) -> Published {
-    Published { write, random: false, bytes: 512 << 10, depth: 8, value: rate, origin }
+const fn sequential(write: bool, rate: f64, within: f64, reference: &'static Reference) -> Published {
+    Published { write, random: false, bytes: 512 << 10, depth: 8, value: rate, within, note: "", reference }
 }
 
-const ANANDTECH: &str = "AnandTech 11209, page 4";
-const P3600: &str = "Intel DC P3600 product specification 330569";
-const TECHGAGE: &str = "Techgage, 970 PRO and 970 EVO";
-const SAMSUNG_UFS: &str = "Samsung's table eMMC 4.5 to UFS 3.1 (Liliputing, 2020-03)";
-const TOMS: &str = "Tom's Hardware, M5 Pro PX-256M5P";
-const WIRED2FIRE: &str = "Wired2Fire, 850 EVO specification";
+const fn noted(note: &'static str, published: Published) -> Published {
+    Published { note, ..published }
+}
 
 /// Every profile there is.
 pub const PROFILES: &[Profile] = &[
@@ -38,7 +51,7 @@ pub const PROFILES: &[Profile] = &[
         name: "null",
         summary: "completes at once, or after a constant latency",
         base: Base::Model { model: "null", settings: "" },
-        sources: &[source("limits", "1280 KiB, 128 segments, depth 64", "Linux Documentation/block/null_blk.rst")],
+        sources: &[stated(&["max_hw_sectors_kb", "max_segments"], "1280 KiB, 128 segments, depth 64", NULL_BLK)],
         published: &[],
     },
     Profile {
@@ -46,9 +59,9 @@ pub const PROFILES: &[Profile] = &[
         summary: "7200 rpm SATA disk of 2009, 500 GB",
         base: Base::Disk(&HddParameters::HDD_2009),
         sources: &[
-            source("outer_rate", "90 MB/s", "TechReport 15079: 58-100 MB/s; seed 004's thread: 87-90"),
-            source("max request", "1024 sectors, 128 segments", "BLK_DEF_MAX_SECTORS of 2.6 kernels"),
-            source("queue_depth", "31", "libata ATA_MAX_QUEUE less one"),
+            stated(&["outer_rate"], "58-100 MB/s over disks of that time", TECHREPORT),
+            stated(&["max_hw_sectors_kb", "max_segments"], "1024 sectors, 128 segments", BLKDEV_2_6),
+            stated(&["queue_depth"], "32 less one", LIBATA),
         ],
         published: &[],
     },
@@ -57,9 +70,9 @@ pub const PROFILES: &[Profile] = &[
         summary: "7200 rpm SATA disk of the 2010s (Constellation ES.3), 1 TB",
         base: Base::Disk(&HddParameters::HDD_7200),
         sources: &[
-            source("rpm, rates", "4.16 ms latency, 83 to 175 MB/s", "ST1000NM0033 manual, page 14"),
-            source("seek curve", "least squares to 1792 points, rms 0.077 ms", "DiskSim's WD 4 TB table"),
-            source("hit_overhead", "0.162 ms", "DiskSim's WD 4 TB model"),
+            stated(&["rpm", "outer_rate", "inner_rate"], "7200 rpm, 4.16 ms latency, 83 to 175 MB/s", CONSTELLATION),
+            fitted(&[], "seek curve: least squares to 1792 points, rms 0.077 ms", DISKSIM),
+            stated(&["hit_overhead"], "0.162 ms", DISKSIM),
         ],
         published: &[],
     },
@@ -68,11 +81,10 @@ pub const PROFILES: &[Profile] = &[
         summary: "7200 rpm nearline disk (one actuator of the Exos 2X14 class), 16 TB",
         base: Base::Disk(&HddParameters::HDD_NEARLINE_16T),
         sources: &[
-            source("outer_rate", "524 MB/s over two actuators", "Exos 2X14 data sheet"),
-            source("margin (fit)", "304 reads a second over two actuators", "Exos 2X14 data sheet"),
-            source("cache", "256 MB", "Exos 2X14 data sheet"),
+            stated(&["outer_rate", "rpm", "cache"], "524 MB/s over two actuators, 7200 rpm, 256 MB", EXOS),
+            fitted(&["margin"], "304 reads a second over two actuators", EXOS),
         ],
-        published: &[random_read(16, 152.0, "Exos 2X14, 304 over two actuators; depth not stated")],
+        published: &[noted("304 over two actuators; depth not stated", random_read(16, 152.0, 1.0, EXOS))],
     },
     Profile {
         name: "sata-ssd-plextor-m5s",
@@ -85,18 +97,17 @@ pub const PROFILES: &[Profile] = &[
                        program_time=750us,program_unit=32KiB,erase_block=2MiB,flush_time=2ms",
         },
         sources: &[
-            source("read_time, dies", "133 us, 12 (fit)", "QD1 25 MB/s of seed 002; QD32 73,888 IOPS, Tom's Hardware"),
-            source("read_link", "515 MB/s sequential peak", "P. Valente, Linaro blog on I/O bandwidth"),
-            source("write_rate", "390 MB/s", "vendor's specification, from memory"),
-            source("scatter_cost", "3.92 us (fit)", "QD32 random write 69,346 IOPS, Tom's Hardware"),
+            fitted(&["read_time"], "25 MB/s at depth 1", PROPOSAL_002),
+            fitted(&["dies"], "73,888 random reads a second at depth 32", TOMS),
+            stated(&["read_link"], "515 MB/s sequential peak", LINARO),
+            fitted(&["scatter_cost"], "69,346 random writes a second at depth 32", TOMS),
         ],
         published: &[
-            random_read(1, 6104.0, "seed 002's baseline, 25 MB/s"),
-            random_read(5, 26_855.0, "seed 002's `none`, 110 MB/s"),
-            random_read(32, 73_888.0, TOMS),
-            random_write(32, 69_346.0, TOMS),
-            sequential(false, 515.0, "P. Valente, Linaro blog"),
-            sequential(true, 390.0, "vendor's specification, from memory"),
+            noted("its baseline, 25 MB/s", random_read(1, 6104.0, 1.0, PROPOSAL_002)),
+            noted("its `none`, 110 MB/s", random_read(5, 26_855.0, 1.0, PROPOSAL_002)),
+            random_read(32, 73_888.0, 2.0, TOMS),
+            random_write(32, 69_346.0, 1.0, TOMS),
+            sequential(false, 515.0, 3.0, LINARO),
         ],
     },
     Profile {
@@ -110,18 +121,18 @@ pub const PROFILES: &[Profile] = &[
                        program_time=700us,program_unit=32KiB,erase_block=4MiB,flush_time=2ms",
         },
         sources: &[
-            source("read_time", "84 us (fit)", "850 EVO specification: 10,000 IOPS at QD1"),
-            source("read_command_cost on the link", "4 KiB in 10.2 us", "AnandTech 12348: flat near 400 MB/s by QD16"),
-            source("read_link, write_rate", "550 and 520 MB/s", "860 EVO listing (shhooping.com)"),
-            source("scatter_cost", "3.49 us (fit)", "850 EVO 120 GB: 88,000 random writes a second"),
+            fitted(&["read_time"], "10,000 reads a second at depth 1 (850 EVO)", EVO_850),
+            fitted(&["read_command_cost"], "flat near 400 MB/s of 4 KiB by depth 16", ANANDTECH_860),
+            stated(&["read_link", "write_rate"], "550 and 520 MB/s", EVO_860),
+            fitted(&["scatter_cost"], "88,000 random writes a second (850 EVO 120 GB)", EVO_850),
         ],
         published: &[
-            random_read(1, 10_000.0, WIRED2FIRE),
-            random_read(16, 97_000.0, "AnandTech 12348, page 5"),
-            random_write(1, 40_000.0, WIRED2FIRE),
-            random_write(32, 88_000.0, WIRED2FIRE),
-            sequential(false, 550.0, "860 EVO listing"),
-            sequential(true, 520.0, "860 EVO listing"),
+            noted("850 EVO", random_read(1, 10_000.0, 5.0, EVO_850)),
+            noted("almost 400 MB/s", random_read(16, 97_000.0, 2.0, ANANDTECH_860)),
+            noted("850 EVO", random_write(1, 40_000.0, 13.0, EVO_850)),
+            noted("850 EVO 120 GB", random_write(32, 88_000.0, 1.0, EVO_850)),
+            sequential(false, 550.0, 3.0, EVO_860),
+            sequential(true, 520.0, 1.0, EVO_860),
         ],
     },
     Profile {
@@ -130,9 +141,9 @@ pub const PROFILES: &[Profile] = &[
         base: Base::Flash { class: Class::Emmc, settings: EMMC },
         sources: EMMC_SOURCES,
         published: &[
-            random_read(1, 11_000.0, SAMSUNG_UFS),
-            sequential(false, 250.0, SAMSUNG_UFS),
-            sequential(true, 125.0, SAMSUNG_UFS),
+            random_read(1, 11_000.0, 26.0, SAMSUNG_UFS),
+            sequential(false, 250.0, 1.0, SAMSUNG_UFS),
+            sequential(true, 125.0, 3.0, SAMSUNG_UFS),
         ],
     },
     Profile {
@@ -141,10 +152,10 @@ pub const PROFILES: &[Profile] = &[
         base: Base::Flash { class: Class::Emmc, settings: EMMC_CQ },
         sources: EMMC_SOURCES,
         published: &[
-            random_read(31, 11_000.0, SAMSUNG_UFS),
-            random_write(31, 13_000.0, SAMSUNG_UFS),
-            sequential(false, 250.0, SAMSUNG_UFS),
-            sequential(true, 125.0, SAMSUNG_UFS),
+            random_read(31, 11_000.0, 2.0, SAMSUNG_UFS),
+            random_write(31, 13_000.0, 1.0, SAMSUNG_UFS),
+            sequential(false, 250.0, 1.0, SAMSUNG_UFS),
+            sequential(true, 125.0, 3.0, SAMSUNG_UFS),
         ],
     },
     Profile {
@@ -159,17 +170,19 @@ pub const PROFILES: &[Profile] = &[
                        flush_time=2ms",
         },
         sources: &[
-            source("dies, read_time", "4, 95 us (fit)", "Samsung's 42,000 random reads a second"),
-            source("read_link, write_link", "950 effective (estimate), 1166 MB/s", "UFS 2.1 line rate, two lanes"),
-            source("write_rate, scatter_cost (fit)", "255 MB/s, 40,000 random writes a second", SAMSUNG_UFS),
-            source("map_miss on cold data", "30 % (estimate)", "Jeong et al., HotStorage'17 (HPB gains 58-67 %)"),
-            source("queue_depth", "31", "ufshcd: 32 doorbell slots, one kept back"),
+            fitted(&["dies", "read_time"], "42,000 random reads a second", SAMSUNG_UFS),
+            stated(&["write_link"], "1166 MB/s", UFS_2_1),
+            estimated(&["read_link"], "950 MB/s effective", UFS_2_1),
+            stated(&["write_rate"], "255 MB/s", SAMSUNG_UFS),
+            fitted(&["scatter_cost"], "40,000 random writes a second", SAMSUNG_UFS),
+            estimated(&["map_miss"], "30 % on cold data: HPB, which removes them, gains 58-67 %", HPB),
+            stated(&["queue_depth"], "31", UFSHCD),
         ],
         published: &[
-            random_read(31, 42_000.0, SAMSUNG_UFS),
-            random_write(31, 40_000.0, SAMSUNG_UFS),
-            sequential(false, 860.0, SAMSUNG_UFS),
-            sequential(true, 255.0, SAMSUNG_UFS),
+            random_read(31, 42_000.0, 6.0, SAMSUNG_UFS),
+            random_write(31, 40_000.0, 1.0, SAMSUNG_UFS),
+            sequential(false, 860.0, 2.0, SAMSUNG_UFS),
+            sequential(true, 255.0, 1.0, SAMSUNG_UFS),
         ],
     },
     Profile {
@@ -184,16 +197,18 @@ pub const PROFILES: &[Profile] = &[
                        flush_time=2ms",
         },
         sources: &[
-            source("dies, read_time", "8, 70 us (fit)", "Samsung's 100,000 random reads a second"),
-            source("read_link", "2320 MB/s", "UFS 3.1 line rate, two lanes, 8b/10b"),
-            source("write_rate, scatter_cost (fit)", "1200 MB/s, 70,000 random writes a second", SAMSUNG_UFS),
-            source("map_miss on cold data", "20 % (estimate)", "Jeong et al., HotStorage'17"),
+            fitted(&["dies", "read_time"], "100,000 random reads a second", SAMSUNG_UFS),
+            stated(&["read_link"], "2320 MB/s", UFS_3_1),
+            stated(&["write_rate"], "1200 MB/s", SAMSUNG_UFS),
+            fitted(&["scatter_cost"], "70,000 random writes a second", SAMSUNG_UFS),
+            estimated(&["map_miss"], "20 % on cold data: HPB, which removes them, gains 58-67 %", HPB),
+            stated(&["queue_depth"], "31", UFSHCD),
         ],
         published: &[
-            random_read(31, 100_000.0, SAMSUNG_UFS),
-            random_write(31, 70_000.0, SAMSUNG_UFS),
-            sequential(false, 2100.0, SAMSUNG_UFS),
-            sequential(true, 1200.0, SAMSUNG_UFS),
+            random_read(31, 100_000.0, 1.0, SAMSUNG_UFS),
+            random_write(31, 70_000.0, 1.0, SAMSUNG_UFS),
+            sequential(false, 2100.0, 7.0, SAMSUNG_UFS),
+            sequential(true, 1200.0, 7.0, SAMSUNG_UFS),
         ],
     },
     Profile {
@@ -207,15 +222,15 @@ pub const PROFILES: &[Profile] = &[
                        buffer=4MiB,write_rate=4000MB/s,program_time=100us,program_unit=64KiB,flush_time=2ms",
         },
         sources: &[
-            source("read_command_cost", "41.4 us (fit)", "seed 001's baseline read, 3033.7 MB/s"),
-            source("write_command_cost", "84.8 us (fit)", "seed 001's baseline write, 2225.4 MB/s"),
-            source("read_link, write_link", "4640 MB/s", "UFS 4.0: 2 x 23.2 Gbit/s, 8b/10b"),
-            source("write_rate", "4000 MB/s (Samsung: 2800)", "Micron UFS 4.0 (GSMArena)"),
-            source("queue_depth", "31; MCQ parts hold more", "ufshcd: 32 doorbell slots, one kept back"),
+            fitted(&["read_command_cost"], "baseline read, 3033.7 MB/s", PROPOSAL_001),
+            fitted(&["write_command_cost"], "baseline write, 2225.4 MB/s", PROPOSAL_001),
+            stated(&["read_link", "write_link"], "4640 MB/s", UFS_4_0),
+            stated(&["write_rate"], "4000 MB/s (Samsung's part: 2800)", MICRON),
+            stated(&["queue_depth"], "31; parts with several queues hold more", UFSHCD),
         ],
         published: &[
-            sequential(false, 3520.9, "seed 001, requests of 512 KiB only"),
-            sequential(true, 2800.3, "seed 001, requests of 512 KiB only"),
+            noted("requests of 512 KiB only", sequential(false, 3520.9, 4.0, PROPOSAL_001)),
+            noted("requests of 512 KiB only", sequential(true, 2800.3, 6.0, PROPOSAL_001)),
         ],
     },
     Profile {
@@ -229,19 +244,20 @@ pub const PROFILES: &[Profile] = &[
                        slc_size=24GB,scatter_cost=580ns,program_time=200us,program_unit=32KiB,flush_time=1ms",
         },
         sources: &[
-            source("read_time", "55 us (fit)", "15,000 random reads a second at QD1, Techgage"),
-            source("read_link", "3400 MB/s", TECHGAGE),
-            source("slc_rate, write_rate, slc_size", "2500, 1200 MB/s, 6-36 GB dynamic", TECHGAGE),
-            source("scatter_cost (fit)", "450,000 random writes a second", TECHGAGE),
-            source("queue_depth", "1023 of 1024", "Linux nvme io_queue_depth"),
+            fitted(&["read_time"], "15,000 random reads a second at depth 1", TECHGAGE),
+            stated(&["read_link"], "3400 MB/s", EVO_970),
+            stated(&["slc_rate"], "2500 MB/s", EVO_970),
+            stated(&["write_rate", "slc_size"], "1200 MB/s after 6-36 GB", TECHGAGE),
+            fitted(&["scatter_cost"], "450,000 random writes a second", EVO_970),
+            stated(&["queue_depth"], "1024 less one", NVME_DRIVER),
         ],
         published: &[
-            random_read(1, 15_000.0, TECHGAGE),
-            random_read(128, 500_000.0, TECHGAGE),
-            random_write(1, 50_000.0, TECHGAGE),
-            random_write(128, 450_000.0, TECHGAGE),
-            sequential(false, 3400.0, TECHGAGE),
-            sequential(true, 2500.0, TECHGAGE),
+            random_read(1, 15_000.0, 4.0, TECHGAGE),
+            noted("depth not stated there", random_read(128, 500_000.0, 3.0, EVO_970)),
+            random_write(1, 50_000.0, 2.0, TECHGAGE),
+            noted("depth not stated there", random_write(128, 450_000.0, 1.0, EVO_970)),
+            sequential(false, 3400.0, 1.0, EVO_970),
+            sequential(true, 2500.0, 1.0, EVO_970),
         ],
     },
     Profile {
@@ -255,20 +271,21 @@ pub const PROFILES: &[Profile] = &[
                        program_time=500us,program_unit=32KiB,overprovision=7%,power_loss_protection=1",
         },
         sources: &[
-            source("read_time", "66 us (fit)", "P3700 12,800 IOPS, 77.9 us mean at QD1, AnandTech 11209"),
-            source("read_link, write_rate", "2600, 1700 MB/s", P3600),
-            source("overprovision", "7 % gives WA 7.6; 1700 MB/s to 56,000 writes a second is 7.4", P3600),
-            source("power_loss_protection", "1", P3600),
-            source("stall_share, stall_time", "10 ppm, 2.5 ms", "AnandTech 11209: 99.999th percentile 2.8 ms at QD1"),
-            source("max request", "128 KiB (MDTS 5)", "P4800X review, performance versus transfer size"),
+            fitted(&["read_time"], "P3700: 12,800 reads a second, 77.9 us at depth 1", ANANDTECH_P4800X),
+            stated(&["read_link", "write_rate"], "2600, 1700 MB/s", P3600),
+            fitted(&["overprovision"], "1700 MB/s to 56,000 random writes a second: write amplification 7.4", P3600),
+            stated(&["power_loss_protection"], "enhanced power-loss data protection", P3600),
+            fitted(&["stall_share", "stall_time"], "99.999th percentile 2.8 ms at depth 1", ANANDTECH_P4800X),
+            stated(&["queue_depth"], "1024 less one", NVME_DRIVER),
+            estimated(&["max_hw_sectors_kb"], "128 KiB, as of the P4800X", ANANDTECH_750),
         ],
         published: &[
-            random_read(1, 12_800.0, ANANDTECH),
-            random_read(16, 167_200.0, ANANDTECH),
-            random_read(256, 450_000.0, P3600),
-            random_write(32, 56_000.0, P3600),
-            sequential(false, 2600.0, P3600),
-            sequential(true, 1700.0, P3600),
+            noted("P3700", random_read(1, 12_800.0, 3.0, ANANDTECH_P4800X)),
+            noted("P3700", random_read(16, 167_200.0, 3.0, ANANDTECH_P4800X)),
+            noted("depth not stated", random_read(256, 450_000.0, 1.0, P3600)),
+            noted("depth not stated", random_write(32, 56_000.0, 3.0, P3600)),
+            sequential(false, 2600.0, 1.0, P3600),
+            sequential(true, 1700.0, 1.0, P3600),
         ],
     },
     Profile {
@@ -282,15 +299,17 @@ pub const PROFILES: &[Profile] = &[
                        program_time=10us,program_unit=4KiB,erase_time=0,power_loss_protection=1",
         },
         sources: &[
-            source("read_time", "3.5 us (fit)", "108,300 IOPS, 8.9 us at QD1, AnandTech 11209"),
-            source("read_command_cost", "1.71 us (fit)", "584,800 IOPS at QD16, AnandTech 11209"),
-            source("write_rate", "2000 MB/s in large aligned writes", "P4800X 750 GB review"),
+            fitted(&["read_time"], "108,300 reads a second, 8.9 us at depth 1", ANANDTECH_P4800X),
+            fitted(&["read_command_cost"], "584,800 reads a second at depth 16", ANANDTECH_P4800X),
+            stated(&["read_link", "write_rate"], "2400, 2000 MB/s", ANANDTECH_750),
+            stated(&["max_hw_sectors_kb"], "128 KiB", ANANDTECH_750),
+            stated(&["queue_depth"], "1024 less one", NVME_DRIVER),
         ],
         published: &[
-            random_read(1, 108_300.0, ANANDTECH),
-            random_read(16, 584_800.0, ANANDTECH),
-            random_read(32, 550_000.0, "specification, after AnandTech 11209"),
-            sequential(true, 2000.0, "P4800X 750 GB review"),
+            random_read(1, 108_300.0, 4.0, ANANDTECH_P4800X),
+            noted("its specification: 550,000", random_read(16, 584_800.0, 1.0, ANANDTECH_P4800X)),
+            noted("depth not stated", sequential(false, 2400.0, 1.0, ANANDTECH_750)),
+            noted("depth not stated", sequential(true, 2000.0, 1.0, ANANDTECH_750)),
         ],
     },
     Profile {
@@ -298,9 +317,9 @@ pub const PROFILES: &[Profile] = &[
         summary: "provisioned LUN of seed 003: one queue, 4000 requests a second in slices of 250 ms",
         base: Base::Lun { class: Class::Lun, settings: "" },
         sources: &[
-            source("slice_requests / slice", "4001 r/s of 64 KiB = 250.06 MiB/s, a round limit", "seed 003"),
-            source("slice", "250 ms (fit)", "seed 003: mean 26.3 ms, deviation 60.9 ms"),
-            source("base_latency, servers, service", "1.5 ms, 32, 1.5 ms (fit)", "seed 003: minimum 1.64 ms"),
+            fitted(&["slice_requests"], "4001 requests a second of 64 KiB: 250.06 MiB/s, a round limit", PROPOSAL_003),
+            fitted(&["slice"], "mean 26.3 ms, deviation 60.9 ms", PROPOSAL_003),
+            fitted(&["base_latency", "servers", "service"], "minimum 1.64 ms", PROPOSAL_003),
         ],
         published: &[Published {
             write: false,
@@ -308,7 +327,9 @@ pub const PROFILES: &[Profile] = &[
             bytes: 64 << 10,
             depth: 120,
             value: 4001.0,
-            origin: "seed 003",
+            within: 1.0,
+            note: "",
+            reference: PROPOSAL_003,
         }],
     },
 ];
@@ -322,13 +343,8 @@ const EMMC_CQ: &str = "size=64GB,queue_depth=31,dies=1,read_time=90us,fixed_late
                        read_link=330MB/s,write_link=330MB/s,read_rate=250MB/s,buffer=512KiB,write_rate=125MB/s,\
                        scatter_cost=44.2us,program_time=200us,program_unit=32KiB,erase_block=16MiB,flush_time=3ms";
 const EMMC_SOURCES: &[Source] = &[
-    source("read_time, dies", "90 us, 1 (fit)", "Samsung's 11,000 random reads a second"),
-    source("read_rate, write_rate", "250, 125 MB/s", SAMSUNG_UFS),
-    source(
-        "read_link",
-        "330 MB/s effective of HS400's 400 raw (estimate)",
-        "estimate: eMMC 5.1 at 200 MHz DDR over 8 lines, less protocol",
-    ),
-    source("scatter_cost (fit)", "13,000 random writes a second", SAMSUNG_UFS),
-    source("gain of CQE", "25-50 % in random multi-threaded reads", "Linux 1e8e55b67030, mmc: block: Add CQE support"),
+    fitted(&["read_time", "dies"], "11,000 random reads a second", SAMSUNG_UFS),
+    stated(&["read_rate", "write_rate"], "250, 125 MB/s", SAMSUNG_UFS),
+    fitted(&["scatter_cost"], "13,000 random writes a second", SAMSUNG_UFS),
+    stated(&[], "gain of command queueing: 25-50 % in random multi-threaded reads", CQE),
 ];

@@ -1,0 +1,423 @@
+//! The file of a device of one's own (`--device @FILE`): TOML with a profile or model, and what differs from it.
+//!
+//! ```toml
+//! name = "my-phone"
+//! base = "ufs-4.0"
+//! summary = "the phone on my desk, fitted to fio"
+//!
+//! [parameters]
+//! read_command_cost = "39us"
+//! dies = 6
+//!
+//! [limits]
+//! max_hw_sectors_kb = 1024
+//!
+//! [[source]]
+//! parameters = ["read_command_cost", "dies"]
+//! basis = "fitted"
+//! value = "2950 MB/s and 110,000 reads a second"
+//! origin = "fio 3.33 on the phone"
+//! date = "2026-11-20"
+//! ```
+//!
+//! Here is only what TOML can tell: what a base takes is checked by whoever knows the bases. Everything that is wrong is
+//! said at once, a line each, with its place. O(file).
+
+use core::fmt::Write as _;
+
+use elevon_core::nearest::did_you_mean;
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+
+use crate::fio::{Diagnostic, Span};
+use crate::tenants::string;
+
+/// A key with its value as text, and where the value stands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Given {
+    /// The key.
+    pub key: String,
+    /// The value, a number written as it would be on the command line.
+    pub value: String,
+    /// Where the value stands.
+    pub place: Span,
+}
+
+/// How values follow from their source.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DeviceBasis {
+    /// `stated`: the source gives the value.
+    Stated,
+    /// `fitted`: the value was chosen so that the model gives what the source says.
+    Fitted,
+    /// `estimated`: the source makes the value plausible.
+    Estimated,
+}
+
+const BASES: [(&str, DeviceBasis); 3] =
+    [("stated", DeviceBasis::Stated), ("fitted", DeviceBasis::Fitted), ("estimated", DeviceBasis::Estimated)];
+
+impl DeviceBasis {
+    /// Its name in the file.
+    pub fn name(self) -> &'static str {
+        BASES.iter().find(|(_, basis)| *basis == self).map_or("", |(name, _)| name)
+    }
+}
+
+/// One `[[source]]`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DeviceSource {
+    /// The parameters and limits that rest on it.
+    pub parameters: Vec<String>,
+    /// What the source says.
+    pub value: String,
+    /// How the values follow from it.
+    pub basis: DeviceBasis,
+    /// Who says so: title, author.
+    pub origin: String,
+    /// When; empty if not given.
+    pub date: String,
+    /// Where it can be read; empty if not given.
+    pub address: String,
+    /// Where the table stands.
+    pub place: Span,
+}
+
+/// A device file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DeviceFile {
+    /// The device's name.
+    pub name: String,
+    /// A line of what it is; may be empty.
+    pub summary: String,
+    /// The profile or model that it starts from.
+    pub base: Given,
+    /// Parameters of the base that differ, in the file's order.
+    pub parameters: Vec<Given>,
+    /// Queue limits that differ, by their sysfs names, in the file's order.
+    pub limits: Vec<Given>,
+    /// Where the values come from, in the file's order.
+    pub sources: Vec<DeviceSource>,
+}
+
+/// Reads a file's text; `file` is what complaints call it.
+///
+/// # Errors
+/// All that is wrong, each with its place and what would be right.
+pub fn parse(file: &str, text: &str) -> Result<DeviceFile, Vec<Diagnostic>> {
+    let mut reader = Reader { file, text, complaints: Vec::new() };
+    let table = match DeTable::parse(text) {
+        Ok(table) => table,
+        Err(error) => {
+            let at = error.span().map_or(0, |span| span.start);
+            reader.complain(at, "", error.message().replace(['\n', '\r'], " "));
+            return Err(reader.complaints);
+        }
+    };
+    let mut found = Parts::default();
+    for (key, value) in entries(table.get_ref()) {
+        found.take(&mut reader, key, value);
+    }
+    for (name, is_given) in [("name", found.name.is_some()), ("base", found.base.is_some())] {
+        if !is_given {
+            reader.complain(
+                0,
+                name,
+                format!("is not given; a device has a name and a base, such as {name} = \"ufs-4.0\""),
+            );
+        }
+    }
+    match (found.name, found.base) {
+        (Some(name), Some(base)) if reader.complaints.is_empty() => Ok(DeviceFile {
+            name: name.value,
+            summary: found.summary.map(|given| given.value).unwrap_or_default(),
+            base,
+            parameters: found.parameters,
+            limits: found.limits,
+            sources: found.sources,
+        }),
+        _ => {
+            reader.complaints.sort_by_key(|complaint| (complaint.line, complaint.column));
+            Err(reader.complaints)
+        }
+    }
+}
+
+/// The text of a device file, which [`parse`] reads as the same.
+pub fn render(device: &DeviceFile) -> String {
+    let mut text = String::new();
+    let _ = write!(text, "name = {}\nbase = {}\n", string(&device.name), string(&device.base.value));
+    if !device.summary.is_empty() {
+        let _ = writeln!(text, "summary = {}", string(&device.summary));
+    }
+    for (title, rows) in [("parameters", &device.parameters), ("limits", &device.limits)] {
+        if rows.is_empty() {
+            continue;
+        }
+        let _ = write!(text, "\n[{title}]\n");
+        for row in rows {
+            let plain = row.value.parse::<i64>().is_ok_and(|number| number.to_string() == row.value);
+            let value = if plain { row.value.clone() } else { string(&row.value) };
+            let _ = writeln!(text, "{} = {value}", row.key);
+        }
+    }
+    for source in &device.sources {
+        let names: Vec<String> = source.parameters.iter().map(|name| string(name)).collect();
+        let _ = write!(text, "\n[[source]]\nparameters = [{}]\n", names.join(", "));
+        let _ = writeln!(text, "basis = \"{}\"", source.basis.name());
+        for (key, value) in
+            [("value", &source.value), ("origin", &source.origin), ("date", &source.date), ("address", &source.address)]
+        {
+            if !value.is_empty() {
+                let _ = writeln!(text, "{key} = {}", string(value));
+            }
+        }
+    }
+    text
+}
+
+type Key<'t> = &'t Spanned<std::borrow::Cow<'t, str>>;
+type Value<'t> = &'t Spanned<DeValue<'t>>;
+
+/// The entries of a table, in the file's order.
+fn entries<'t>(table: &'t DeTable<'t>) -> Vec<(Key<'t>, Value<'t>)> {
+    let mut all: Vec<_> = table.iter().collect();
+    all.sort_by_key(|(key, _)| key.span().start);
+    all
+}
+
+struct Reader<'a> {
+    file: &'a str,
+    text: &'a str,
+    complaints: Vec<Diagnostic>,
+}
+
+impl Reader<'_> {
+    fn place(&self, at: usize) -> Span {
+        let before = self.text.get(..at).unwrap_or(self.text);
+        let line = before.matches('\n').count() as u32 + 1;
+        let column = before.rsplit('\n').next().unwrap_or("").chars().count() as u32 + 1;
+        Span { file: self.file.to_owned(), line, column }
+    }
+
+    fn complain(&mut self, at: usize, key: &str, message: impl Into<String>) {
+        let complaint = self.place(at).diagnostic(key, message);
+        self.complaints.push(complaint);
+    }
+
+    fn unknown(&mut self, key: Key<'_>, known: &[&'static str]) {
+        let name: &str = key.get_ref();
+        let meant = did_you_mean(name, known.iter().copied());
+        self.complain(key.span().start, name, format!("no such key{meant}; there are {}", known.join(", ")));
+    }
+
+    /// A string; a complaint for anything else.
+    fn string(&mut self, key: &str, value: Value<'_>) -> Option<String> {
+        match value.get_ref() {
+            DeValue::String(text) => Some(text.to_string()),
+            _ => {
+                self.complain(value.span().start, key, "expected a string in quotes");
+                None
+            }
+        }
+    }
+
+    /// A string that is not empty.
+    fn given(&mut self, key: &str, value: Value<'_>) -> Option<Given> {
+        let text = self.string(key, value)?;
+        if text.trim().is_empty() {
+            self.complain(value.span().start, key, "must not be empty");
+            return None;
+        }
+        Some(Given { key: key.to_owned(), value: text, place: self.place(value.span().start) })
+    }
+
+    /// The entries of a table of settings: strings, whole numbers, true and false.
+    fn settings(&mut self, title: &str, value: Value<'_>) -> Vec<Given> {
+        let DeValue::Table(table) = value.get_ref() else {
+            self.complain(value.span().start, title, format!("expected a table: [{title}]"));
+            return Vec::new();
+        };
+        let mut all = Vec::new();
+        for (key, value) in entries(table) {
+            let text = match value.get_ref() {
+                DeValue::String(text) if !text.contains([',', '=']) => Some(text.to_string()),
+                DeValue::Integer(number) if number.radix() == 10 => Some(number.as_str().replace('_', "")),
+                DeValue::Boolean(flag) => Some(u8::from(*flag).to_string()),
+                _ => None,
+            };
+            let place = self.place(value.span().start);
+            match text {
+                Some(value) => all.push(Given { key: key.get_ref().to_string(), value, place }),
+                None => {
+                    let right =
+                        "expected a whole number, true, false, or a quantity with its unit in quotes, such as \"39us\"";
+                    self.complain(value.span().start, &format!("{title}.{}", key.get_ref()), right);
+                }
+            }
+        }
+        all
+    }
+}
+
+#[derive(Default)]
+struct Parts {
+    name: Option<Given>,
+    base: Option<Given>,
+    summary: Option<Given>,
+    parameters: Vec<Given>,
+    limits: Vec<Given>,
+    sources: Vec<DeviceSource>,
+}
+
+impl Parts {
+    fn take(&mut self, reader: &mut Reader<'_>, key: Key<'_>, value: Value<'_>) {
+        let name: &str = key.get_ref();
+        match name {
+            "name" => self.name = reader.given(name, value).filter(|given| is_name(reader, given, value)),
+            "base" => self.base = reader.given(name, value),
+            "summary" => self.summary = reader.given(name, value),
+            "parameters" => self.parameters = reader.settings(name, value),
+            "limits" => self.limits = reader.settings(name, value),
+            "source" => match value.get_ref() {
+                DeValue::Array(array) => {
+                    for element in array.iter() {
+                        self.sources.extend(source(reader, element));
+                    }
+                }
+                _ => reader.complain(value.span().start, name, "expected [[source]], with two brackets"),
+            },
+            _ => reader.unknown(key, &["name", "base", "summary", "parameters", "limits", "source"]),
+        }
+    }
+}
+
+/// A name goes into reports, tables and file names.
+fn is_name(reader: &mut Reader<'_>, given: &Given, value: Value<'_>) -> bool {
+    let is_good = given.value.chars().all(|c| c.is_alphanumeric() || "-_.+ ".contains(c));
+    if !is_good {
+        reader.complain(value.span().start, "name", "expected letters, digits, blanks and the characters - _ . +");
+    }
+    is_good
+}
+
+fn source(reader: &mut Reader<'_>, element: Value<'_>) -> Option<DeviceSource> {
+    const KEYS: [&str; 6] = ["parameters", "value", "basis", "origin", "date", "address"];
+    let at = element.span().start;
+    let DeValue::Table(table) = element.get_ref() else {
+        reader.complain(at, "source", "expected a table: [[source]]");
+        return None;
+    };
+    let complaints = reader.complaints.len();
+    let mut found = DeviceSource {
+        parameters: Vec::new(),
+        value: String::new(),
+        basis: DeviceBasis::Stated,
+        origin: String::new(),
+        date: String::new(),
+        address: String::new(),
+        place: reader.place(at),
+    };
+    for (key, value) in entries(table) {
+        let name: &str = key.get_ref();
+        match (name, value.get_ref()) {
+            ("parameters", DeValue::Array(array)) => {
+                found.parameters = array.iter().filter_map(|name| reader.string("source.parameters", name)).collect();
+            }
+            ("parameters", _) => {
+                reader.complain(value.span().start, "source.parameters", "expected a list of names: [\"dies\"]");
+            }
+            ("basis", _) => {
+                let text = reader.string("source.basis", value).unwrap_or_default();
+                match BASES.iter().find(|(name, _)| *name == text) {
+                    Some(&(_, basis)) => found.basis = basis,
+                    None => reader.complain(value.span().start, "source.basis", "expected stated, fitted or estimated"),
+                }
+            }
+            ("value", _) => found.value = reader.string("source.value", value).unwrap_or_default(),
+            ("origin", _) => found.origin = reader.string("source.origin", value).unwrap_or_default(),
+            ("date", _) => found.date = reader.string("source.date", value).unwrap_or_default(),
+            ("address", _) => found.address = reader.string("source.address", value).unwrap_or_default(),
+            _ => reader.unknown(key, &KEYS),
+        }
+    }
+    for (key, text) in [("value", &found.value), ("origin", &found.origin)] {
+        if text.is_empty() && reader.complaints.len() == complaints {
+            reader.complain(
+                at,
+                "source",
+                format!("`{key}` is not given; a source says what it states and who says so"),
+            );
+        }
+    }
+    Some(found).filter(|_| reader.complaints.len() == complaints)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const GOOD: &str = "\
+name = \"my-phone\"
+base = \"ufs-4.0\"
+summary = \"the phone on my desk\"
+
+[parameters]
+read_command_cost = \"39us\"
+dies = 6
+
+[limits]
+max_hw_sectors_kb = 1024
+
+[[source]]
+parameters = [\"read_command_cost\", \"dies\"]
+basis = \"fitted\"
+value = \"2950 MB/s\"
+origin = \"fio 3.33 on the phone\"
+date = \"2026-11-20\"
+";
+
+    #[test]
+    fn a_file_is_read_and_written_again() {
+        let device = parse("d.toml", GOOD).expect("a good file");
+        assert_eq!((device.name.as_str(), device.base.value.as_str()), ("my-phone", "ufs-4.0"));
+        let rows: Vec<_> = device.parameters.iter().map(|g| (g.key.as_str(), g.value.as_str())).collect();
+        assert_eq!(rows, [("read_command_cost", "39us"), ("dies", "6")]);
+        assert_eq!((device.parameters[1].place.line, device.parameters[1].place.column), (7, 8));
+        assert_eq!(device.limits[0].value, "1024");
+        assert_eq!(device.sources[0].basis, DeviceBasis::Fitted);
+        assert_eq!(render(&device), GOOD);
+        let odd = GOOD.replace("on my desk", "\\\"on\\\" my\\tdesk");
+        let device = parse("d.toml", &odd).expect("a good file");
+        assert_eq!(parse("d.toml", &render(&device)).expect("the same").summary, device.summary);
+    }
+
+    #[test]
+    fn everything_wrong_is_said_with_its_place() {
+        for (text, expected) in [
+            ("", &["d.toml:1:1: name: is not given", "d.toml:1:1: base: is not given"][..]),
+            ("name = \"a\"\nbase = 5\n", &["d.toml:1:1: base: is not given", "d.toml:2:8: base: expected a string"]),
+            (
+                "name = \"a/b\"\nbase = \"null\"",
+                &["d.toml:1:1: name: is not given", "d.toml:1:8: name: expected letters"],
+            ),
+            ("name = \"a\"\nbase = \"null\"\nbas = 1", &["d.toml:3:1: bas: no such key (did you mean `base`?)"]),
+            ("name = \"a\"\nbase = \"null\"\n[parameters]\nx = 1.5", &["d.toml:4:5: parameters.x: expected a whole"]),
+            ("name = \"a\"\nbase = \"null\"\n[limits]\nx = \"1,y=2\"", &["d.toml:4:5: limits.x: expected a whole"]),
+            ("name = \"a\"\nbase = \"null\"\n[source]\nvalue = \"x\"", &["d.toml:3:1: source: expected [[source]]"]),
+            (
+                "name = \"a\"\nbase = \"null\"\n[[source]]\nvalue = \"x\"",
+                &["d.toml:3:1: source: `origin` is not given"],
+            ),
+            (
+                "name = \"a\"\nbase = \"null\"\n[[source]]\nbasis = \"guess\"",
+                &["d.toml:4:9: source.basis: expected stated, fitted or estimated"],
+            ),
+            ("name = \"a\nbase", &["d.toml:1:"]),
+        ] {
+            let errors: Vec<String> = parse("d.toml", text).unwrap_err().iter().map(ToString::to_string).collect();
+            assert_eq!(errors.len(), expected.len(), "{text}: {errors:?}");
+            assert!(errors.iter().zip(expected).all(|(error, start)| error.starts_with(start)), "{text}: {errors:?}");
+        }
+    }
+}
