@@ -9,7 +9,6 @@ mod common;
 use std::fmt::Write;
 
 use common::records::{TOLERANCE, compare_rates, records, simulate, simulate_plain, text, tunables};
-use serde_json::Value;
 
 /// A file of records: its name, what it has, and how many of its telling figures must hold.
 const FILES: [(&str, &str, usize); 5] = [
@@ -45,7 +44,7 @@ fn figures(file: &str) -> Vec<Figure> {
     for runs in records(file) {
         let first = &runs[0];
         let plain = compare_rates(&runs, &simulate_plain(first));
-        let turns = first["tunables"]["rot"] == Value::from(1);
+        let turns = first["tunables"]["rot"] == 1;
         for (rate, plain) in compare_rates(&runs, &simulate(first)).into_iter().zip(plain) {
             figures.push(Figure {
                 record: [text(&first["name"]), if turns { ", turning" } else { "" }].concat(),
