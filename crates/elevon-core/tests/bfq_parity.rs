@@ -14,11 +14,16 @@ const DISK: Slots =
     Slots { slots: 1, latency: Nanos::from_micros(5150), bandwidth: 80_000_000, rotational: true, crowding: 0 };
 const SECONDS_6: Nanos = Nanos::from_secs(6);
 
-/// Every process within `percent` of the kernel's I/Os a second; of a starved one only that it is starved.
+/// Every process within `percent` of the kernel's I/Os a second; one that is starved (under 2 % of the total) may have
+/// less than that, and no more by half a percent of the total.
 fn check(name: &str, outcome: &Outcome, kernel: &[f64], percent: f64) {
-    let starved = kernel.iter().sum::<f64>() / 50.0;
+    let total = kernel.iter().sum::<f64>();
     for (process, (&ours, &theirs)) in outcome.iops.iter().zip(kernel).enumerate() {
-        let right = if theirs < starved { ours < starved } else { (ours / theirs - 1.0).abs() * 100.0 <= percent };
+        let right = if theirs < total / 50.0 {
+            ours <= theirs + total / 200.0
+        } else {
+            (ours / theirs - 1.0).abs() * 100.0 <= percent
+        };
         assert!(right, "{name}: process {process} has {ours:.1}, in the kernel {theirs:.1} ({:?})", outcome.iops);
     }
 }
@@ -115,7 +120,9 @@ fn injection_by_weight_keeps_shares_and_throughput() {
     assert!(fair.longest.iter().all(|&longest| longest < Nanos::from_millis(130)), "{:?}", fair.longest);
 }
 
-/// Seed 002's own case on a device of its published figures (164 us alone, 186 us among five).
+/// Proposal 002's own case. The device is fitted to two of its three published figures: 164 us for a request alone are the 25
+/// MB/s of waiting, and 186 us among five the 110 MB/s of none. So those two only check the fit. What the schedulers make of it
+/// is not fitted: shares by weight, as much as none under the proposal's rule, and no injection with four processes.
 #[test]
 fn the_published_case() {
     let plextor =
@@ -125,20 +132,26 @@ fn the_published_case() {
         let outcome = run(plextor, scheduler, &[], processes, Nanos::from_secs(10), 1);
         (outcome.total() * 4096.0 / 1e6, outcome)
     };
+    let near = |what: &str, ours: f64, expected: f64, percent: f64| {
+        assert!((ours / expected - 1.0).abs() * 100.0 <= percent, "{what}: {ours}, not {expected} within {percent} %");
+    };
+    let (alone, _) = megabytes("none", &processes[..1]);
     let (none, _) = megabytes("none", &processes);
-    assert!((none - 110.0).abs() < 3.0, "none: {none}");
-    let (plugged, outcome) = megabytes("bfq:low_latency=0,inject=off", &processes);
-    assert!((plugged - 25.0).abs() < 2.5, "plugged: {plugged} {:?}", outcome.iops);
+    near("fitted: one process", alone, 25.0, 1.0);
+    near("fitted: five processes", none, 110.0, 1.0);
+
+    let (waiting, outcome) = megabytes("bfq:low_latency=0,inject=off", &processes);
+    near("waiting leaves one request at a time", waiting, alone, 2.0);
     for (iops, weight) in outcome.iops.iter().zip([80.0, 60.0, 40.0, 20.0, 10.0]) {
         assert!((iops / outcome.total() - weight / 210.0).abs() < 0.01, "{:?}", outcome.iops);
     }
     let (injected, outcome) = megabytes("bfq:low_latency=0,inject=seed", &processes);
-    assert!((injected - 109.0).abs() < 4.0, "injected: {injected}");
+    near("the rule keeps all five in the device", injected, none, 2.0);
     let share = |i: usize| outcome.iops[i] / outcome.total();
     assert!((0..5).all(|i| (share(i) - 0.2).abs() < 0.01), "{:?}", outcome.iops);
     assert_eq!(outcome.device_queues, Some(true));
     // With four processes the depth never exceeds four, and the first version decides that the device does not queue.
     let (four, outcome) = megabytes("bfq:low_latency=0,inject=seed", &processes[..4]);
     assert_eq!(outcome.device_queues, Some(false));
-    assert!((four - 25.0).abs() < 2.5, "four: {four}");
+    near("four processes are served one at a time", four, alone, 2.0);
 }
