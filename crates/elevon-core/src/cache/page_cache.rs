@@ -616,7 +616,11 @@ impl PageCache {
 
     /// When [`Self::handle_timers`] has work next.
     pub fn next_timer(&self) -> Option<Instant> {
-        [self.waiting.next_timer(), self.flusher.next_timer(), self.kswapd_rests].into_iter().flatten().min()
+        let earlier = |a: Option<Instant>, b: Option<Instant>| match (a, b) {
+            (Some(a), Some(b)) => Some(a.min(b)),
+            (one, other) => one.or(other),
+        };
+        earlier(earlier(self.waiting.next_timer(), self.flusher.next_timer()), self.kswapd_rests)
     }
 
     /// Ends pauses that are over, wakes the flusher and kswapd.
