@@ -5,6 +5,7 @@
 
 mod aligned_bio;
 mod bfq_injection;
+mod conclusions;
 mod content_ioprio;
 mod io_throttle;
 mod io_ticks;
@@ -27,27 +28,27 @@ struct Experiment {
 const EXPERIMENTS: &[Experiment] = &[
     Experiment {
         name: "aligned-bio",
-        summary: "seed 001: full bios that ignore the queue limit leave small tails; what removing them gains on UFS 4.0",
+        summary: "proposal 001: full bios that ignore the queue limit leave small tails; UFS 4.0 without them",
         run: aligned_bio::report,
     },
     Experiment {
         name: "bfq-injection",
-        summary: "seed 002: five weighted random readers under BFQ, 25 to 100 MB/s by serving others while one waits",
+        summary: "proposal 002: five weighted random readers under BFQ, 25 to 100 MB/s by serving others while one waits",
         run: bfq_injection::report,
     },
     Experiment {
         name: "content-ioprio",
-        summary: "seed 000: priority by the activity of cached pages; four cases, with an oracle and chance as controls",
+        summary: "proposal 000: priority by the activity of cached pages; four cases, an oracle and chance as controls",
         run: content_ioprio::report,
     },
     Experiment {
         name: "io-throttle",
-        summary: "seed 004: what throttle hooks cost who has no rule, a counter that spares it; RT and BE under a limit",
+        summary: "proposal 004: what throttle hooks cost without a rule, a counter that spares it; RT and BE limited",
         run: io_throttle::report,
     },
     Experiment {
         name: "io-ticks",
-        summary: "seed 003: a busy disk that shows 69 % busy; four forms of utilisation on the same requests",
+        summary: "proposal 003: a busy disk that shows 69 % busy; four forms of utilisation on the same requests",
         run: io_ticks::report,
     },
 ];

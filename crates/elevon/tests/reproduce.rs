@@ -39,12 +39,26 @@ fn aligned_bio_prints_the_same_bytes_twice_and_a_page() {
     let (code, first, err) = elevon(&["reproduce", "aligned-bio", "--html", page.to_str().expect("UTF-8")]);
     assert_eq!((code, err.as_str()), (0, ""));
     assert_eq!(elevon(&["reproduce", "aligned-bio"]).1, first);
-    assert!(first.contains("23 of 23 lines are the same") && !first.contains("OUTSIDE") && !first.contains(" NO\n"));
+    assert!(first.contains("23 of 23 lines are the same") && !first.contains(" NO\n"));
     assert!(first.lines().all(|line| line.chars().count() <= 100), "a line is too long for 100 columns");
     let html = std::fs::read_to_string(page).expect("the page");
     assert_eq!(html.matches("<figure").count(), 3);
+    as_in_the_tour("aligned-bio", &first);
     assert!(html.contains("max-sectors") && !html.contains("NaN"));
     a_printed_command_runs_again(&first);
+}
+
+/// Every line that the README's tour shows of a report is in the report.
+fn as_in_the_tour(name: &str, report: &str) {
+    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let readme = std::fs::read_to_string(root.join("README.md")).expect("the README");
+    let shown = readme.split_once(&format!("$ elevon reproduce {name}\n")).expect("it is in the tour").1;
+    let shown = shown.split_once("```").expect("the block ends").0;
+    let lines: Vec<&str> = shown.lines().filter(|line| *line != "...").collect();
+    assert!(lines.len() > 3);
+    for line in lines {
+        assert!(report.lines().any(|printed| printed.trim_end() == line), "not printed any more: {line}\n{report}");
+    }
 }
 
 /// The commands that a report prints run again in a clone, from its root, to the same figures.
@@ -77,10 +91,11 @@ fn bfq_injection_prints_the_published_case_and_a_page() {
     let (code, text, err) = elevon(&["reproduce", "bfq-injection", "--html", page.to_str().expect("UTF-8")]);
     assert_eq!((code, err.as_str()), (0, ""));
     let row = |name: &str| text.lines().find(|line| line.starts_with(name)).expect("a row").to_owned();
-    for (name, published) in [("bfq before the seed", "25.000"), ("bfq with the seed", "100.00"), ("none ", "110.00")] {
+    for (name, published) in [("bfq before ", "25.000"), ("bfq with the proposal", "100.00"), ("none ", "110.00")] {
         assert!(row(name).contains(published), "{text}");
     }
     assert!(text.lines().all(|line| line.chars().count() <= 110), "a line is too long");
+    as_in_the_tour("bfq-injection", &text);
     let html = std::fs::read_to_string(page).expect("the page");
     assert_eq!(
         html.matches("<circle class=\"fill").count(),
@@ -99,7 +114,23 @@ fn bfq_injection_prints_the_published_case_and_a_page() {
     let rates =
         json["jobs"].as_array().expect("jobs").iter().map(|job| job["read"]["bw_bytes"].as_f64().expect("a rate"));
     let rate = rates.sum::<f64>() / 1e6;
-    let printed = row("bfq with the seed");
+    let printed = row("bfq with the proposal");
     let ours: f64 = printed.split_whitespace().nth(7).and_then(|number| number.parse().ok()).expect("our figure");
     assert!((rate - ours).abs() < 0.1, "{rate} again, {ours} printed");
+}
+
+#[test]
+fn io_ticks_and_io_throttle_print_what_they_say() {
+    let (code, text, err) = elevon(&["reproduce", "io-ticks"]);
+    assert_eq!((code, err.as_str()), (0, ""));
+    as_in_the_tour("io-ticks", &text);
+    assert!(
+        ["2000, 2004 and 3012 ms", "right in the mean", "job alone cannot do it"]
+            .iter()
+            .all(|part| text.contains(part)),
+        "{text}"
+    );
+    let (code, text, err) = elevon(&["reproduce", "io-throttle"]);
+    assert_eq!((code, err.as_str()), (0, ""));
+    assert!(text.contains("follows from the lookups") && !text.contains("NaN"), "{text}");
 }

@@ -1,8 +1,10 @@
-//! Seed 001: direct I/O fills bios until their vectors run out, the queue limit cuts them, and every cut leaves a small tail.
+//! Proposal 001: direct I/O fills bios until their vectors run out, the queue limit cuts them, and every cut leaves a small tail.
 //!
-//! One number a direction, the cost of a command, is calibrated on the published baseline. Everything else is predicted.
+//! One number a direction, the cost of a command, is calibrated on the published baseline. The rest follows from
+//! it; the memory of the third measurement is chosen with that measurement at hand.
 
 mod pattern;
+mod summary;
 mod throughput;
 
 use elevon_report::document::Document;
@@ -14,7 +16,7 @@ const PARAMETERS: &str = include_str!("../../../../experiments/aligned-bio/param
 const TRACE: &str = include_str!("../../../../experiments/aligned-bio/trace.txt");
 
 pub(super) fn report(lab: &Lab) -> Result<Document, Failure> {
-    let mut document = Document::new("aligned-bio: small tails of full bios (seed 001, UFS 4.0)");
+    let mut document = Document::new("aligned-bio: small tails of full bios (proposal 001, UFS 4.0)");
     document.paragraph(
         "\"block: Check the queue limit before bio submitting\", Ed Tsai, linux-block, October and November 2023. Where the pages \
          of a buffer lie scattered, a bio is full at 1 MiB and a little; a queue limit of 512 KiB cuts it into 512, 512 and a \

@@ -1,8 +1,9 @@
-//! Seed 002: BFQ waits for the process in service, the device's queue runs empty, and injection serves others meanwhile.
+//! Proposal 002: BFQ waits for the process in service, the device's queue runs empty, and injection serves others meanwhile.
 //!
-//! The device is fitted to one figure of the seed, 25 MB/s at depth 1, and to a published one at depth 32; everything that a
+//! The device is fitted to one figure of the proposal, 25 MB/s at depth 1, and to a published one at depth 32; everything that a
 //! scheduler makes of it is predicted.
 
+mod findings;
 mod five;
 mod mixes;
 
@@ -35,11 +36,11 @@ const LIMIT: Setting = setting("inject=limit", "bfq:low_latency=0,inject=limit")
 const FAIR: Setting = setting("inject=fair", "bfq:low_latency=0,inject=fair");
 
 pub(super) fn report(lab: &Lab) -> Result<Document, Failure> {
-    let mut document = Document::new("bfq-injection: service of others while one is waited for (seed 002)");
+    let mut document = Document::new("bfq-injection: service of others while one is waited for (proposal 002)");
     document.paragraph(
         "\"block, bfq: inject other-queue I/O into seeky idle queues on NCQ flash\", Paolo Valente, September 2018, in Linux \
          4.20. Where weights differ, BFQ keeps a process in service while its next request is on the way, and the device has \
-         one request at a time. The seed lets ten sectors of others pass for each of its own (inject=seed); 5.2 replaced that \
+         one request at a time. The proposal lets ten sectors of others pass for each of its own (inject=seed); 5.2 replaced that \
          by a limit learnt from latency (inject=limit); inject=fair is Elevon's own, and injects whom the weights say.",
     );
     let parameters = Parameters::parse(PARAMETERS);

@@ -1,7 +1,9 @@
-//! Seed 004: what io-throttle's hooks cost who has no rule, a counter that spares it, and priority under a limit.
+//! Proposal 004: what io-throttle's hooks cost those without a rule, a counter that spares it, and priority under a limit.
 //!
-//! The host's time for a chunk of each file is fitted to the plain kernel's figures, and the cost of a hook to one figure
-//! of the kernel with hooks. The rest follows.
+//! The host's time for a chunk of each file is fitted to the plain kernel's figures, and the cost of a lookup to one figure
+//! of the kernel with hooks. A run spends that cost for each lookup that its stack makes, whatever the kernel is called.
+
+mod summary;
 
 use elevon_core::control::Limiter;
 use elevon_core::control::io_throttle::{Config, Kind, Limit, Policy, Work};
@@ -10,19 +12,24 @@ use elevon_core::tenant::ROOT;
 use elevon_core::units::{Instant, TenantId};
 use elevon_report::document::{Document, Table};
 use elevon_report::result::RunResult;
+use elevon_report::summary::total;
 use elevon_report::text::Figure;
 use elevon_workload::run::Observer;
 
 use crate::execute::Watch;
 use crate::failure::Failure;
+use crate::reproduce::conclusions::conclude;
 use crate::reproduce::lab::{Job, Lab, job};
 use crate::reproduce::parameters::Parameters;
+use summary::{Ends, Summary};
 
 const PARAMETERS: &str = include_str!("../../../../experiments/io-throttle/parameters.toml");
 const TWO: Job = job!("io-throttle/two-readers.fio");
 const LIMITED: Job = job!("io-throttle/limited.fio");
 /// Chunks that one of the two readers reads.
 const CHUNKS: u64 = 245_366_784 / (128 << 10);
+/// Bytes that each of the limited readers reads.
+const LIMITED_BYTES: f64 = 234_179_072.0;
 /// 8 MiB/s.
 const LIMIT: Limit = Limit { rate: 8 << 20, policy: Policy::Leaky };
 
@@ -87,9 +94,6 @@ impl Watch for Throttle {
     }
 }
 
-/// Seconds after which RT and BE were done.
-type Ends = [f64; 2];
-
 fn ends(run: &RunResult) -> Ends {
     [0, 1].map(|job: usize| run.jobs[job].end.get() as f64 / 1e9)
 }
@@ -100,8 +104,9 @@ fn mean(runs: &[Ends]) -> Ends {
 
 struct Arm {
     mode: Mode,
-    /// One for each seed.
+    /// One for each random seed.
     runs: Vec<Ends>,
+    /// Lookups of rules that one run's stack made.
     lookups: u64,
     command: String,
 }
@@ -116,19 +121,49 @@ struct Measured {
     limited: [Ends; 2],
 }
 
-fn arm(lab: &Lab, parameters: &Parameters, mode: Mode) -> Result<Arm, Failure> {
-    let hosts = [("RT_HOST", parameters.text("stack.rt_host")), ("BE_HOST", parameters.text("stack.be_host"))];
+/// What the host is told of one run: which kernel, how long a chunk takes, and what a lookup costs, in microseconds.
+#[derive(Clone, Copy)]
+struct Host<'a> {
+    mode: Mode,
+    chunk: [&'a str; 2],
+    lookup: f64,
+    /// Other costs of `--cpu-cost`.
+    cpu: &'a str,
+}
+
+/// Runs of a job whose submitter spends CPU time on each lookup that the stack makes.
+///
+/// A run with a guess of the CPU time of a submission counts lookups and I/Os; the next run spends the cost of so many lookups
+/// at each submission. It is repeated until the guess is what the count gives, which takes two runs or one.
+fn two_readers(lab: &Lab, host: Host<'_>, options: &str) -> Result<(RunResult, Work), Failure> {
+    const MOST_ROUNDS: usize = 4;
+    let hosts = [("RT_HOST", host.chunk[0]), ("BE_HOST", host.chunk[1])];
+    let Host { mode, lookup, cpu, .. } = host;
     let config = (mode != Mode::Plain).then(|| Config { counter: mode == Mode::Counter, ..Config::default() });
-    // A hook that looks a rule up costs its submitter that much time; one that need not, nothing that a clock of 2009 shows.
-    let hook: u64 = if mode == Mode::Hooks { parameters.text("stack.hook").parse().expect("microseconds") } else { 0 };
-    let cost = format!("submit={}us,complete=0,{}", hook, parameters.text("stack.cpu"));
-    let mut arm = Arm { mode, runs: Vec::new(), lookups: 0, command: String::new() };
-    for seed in parameters.numbers("stack.seeds") {
-        let options = format!("{} --cpu-cost {cost} --seed {seed}", parameters.text("stack.stack"));
+    let mut submit = 0;
+    for _ in 0..MOST_ROUNDS {
+        let options = format!("{options} --cpu-cost submit={submit}ns,complete=0,{cpu}");
         let mut throttle = Throttle { config, ..Throttle::default() };
         let run = lab.watch(TWO, &hosts, &options, &mut throttle)?;
+        let ios = total(&run).ios as f64;
+        let spent = (lookup * 1e3 * throttle.work.lookups as f64 / ios).round() as u64;
+        if spent == submit {
+            return Ok((run, throttle.work));
+        }
+        submit = spent;
+    }
+    Err(Failure::Machine(format!("{}: the number of lookups depends on what they cost", mode.title())))
+}
+
+fn arm(lab: &Lab, parameters: &Parameters, mode: Mode) -> Result<Arm, Failure> {
+    let chunk = [parameters.text("stack.rt_host"), parameters.text("stack.be_host")];
+    let host = Host { mode, chunk, lookup: parameters.number("stack.lookup_us"), cpu: parameters.text("stack.cpu") };
+    let mut arm = Arm { mode, runs: Vec::new(), lookups: 0, command: String::new() };
+    for seed in parameters.numbers("stack.seeds") {
+        let options = format!("{} --seed {seed}", parameters.text("stack.stack"));
+        let (run, work) = two_readers(lab, host, &options)?;
         arm.runs.push(ends(&run));
-        arm.lookups = throttle.work.lookups;
+        arm.lookups = work.lookups;
         arm.command = run.command;
     }
     Ok(arm)
@@ -143,16 +178,15 @@ fn measure(lab: &Lab, parameters: &Parameters) -> Result<Measured, Failure> {
         let mut throttle = Throttle { config, limit: Some(LIMIT), ..Throttle::default() };
         lab.watch(LIMITED, &[], &limited_stack, &mut throttle).map(|run| ends(&run))
     };
-    let two = |hosts: [&str; 2], hook: &str, stack: &str| {
-        let options = format!("{} --cpu-cost submit={hook}us,complete=0,{cpu}", parameters.text(stack));
-        lab.run(TWO, &[("RT_HOST", hosts[0]), ("BE_HOST", hosts[1])], &options).map(|run| ends(&run))
+    let lookup = parameters.number("stack.lookup_us");
+    let two = |mode, chunk, stack: &str| {
+        two_readers(lab, Host { mode, chunk, lookup, cpu }, parameters.text(stack)).map(|(run, _)| ends(&run))
     };
-    let medium = |hook| two(["0", "0"], hook, "stack.medium");
     let hosts = [parameters.text("stack.rt_host"), parameters.text("stack.be_host")];
     Ok(Measured {
         arms,
-        medium: [medium("0")?, medium(parameters.text("stack.hook"))?],
-        injecting: two(hosts, "0", "stack.injecting")?,
+        medium: [two(Mode::Plain, ["0", "0"], "stack.medium")?, two(Mode::Hooks, ["0", "0"], "stack.medium")?],
+        injecting: two(Mode::Plain, hosts, "stack.injecting")?,
         limited: [limited(false)?, limited(true)?],
     })
 }
@@ -165,60 +199,55 @@ impl Measured {
 
 pub(super) fn report(lab: &Lab) -> Result<Document, Failure> {
     let parameters = Parameters::parse(PARAMETERS);
-    let measured = measure(lab, &parameters)?;
-    let mut document = Document::new("io-throttle: hooks without a rule, and priority under a limit (seed 004)");
+    Ok(document(&measure(lab, &parameters)?, &parameters))
+}
+
+fn document(measured: &Measured, parameters: &Parameters) -> Document {
+    let mut document = Document::new("io-throttle: hooks without a rule, and priority under a limit (proposal 004)");
     document.paragraph(
         "Andrea Righi, linux-kernel, 7 May 2009: two dd of 245 MB each, one real-time (RT, level 0), one best-effort (BE, level \
          7), on a kernel without io-throttle, with it and no rule, and with a counter of live rules that lets the hooks return \
          at once. CFQ's part is BFQ's here (inject=off, low_latency=0): it too serves RT before all BE.",
     );
-    unruled(&mut document, &measured, &parameters);
+    let summary = measured.summary(parameters);
+    unruled(&mut document, measured, parameters, &summary);
     document.heading("3. Priority under a limit");
-    document.table(limited_table(&measured));
+    document.table(limited_table(&summary));
     document.paragraph(
-        "Both readers, 234 MB each, in one cgroup with 8 MiB/s. The seed's throttle has one queue, so RT waits for BE's turn, \
-         before any scheduler sees either. With a queue for each class (class_aware, ours) the limit is the same and RT has all \
-         of it while it wants it.",
+        "Both readers, 234 MB each, in one cgroup with 8 MiB/s. The proposal's throttle has one queue, so RT waits for BE's \
+         turn before any scheduler sees either; class_aware (ours) has a queue for each class.",
     );
-    Ok(document)
+    conclude(&mut document, &summary, &summary::LIMITED);
+    document
 }
 
 /// Sections 1 and 2.
-fn unruled(document: &mut Document, measured: &Measured, parameters: &Parameters) {
+fn unruled(document: &mut Document, measured: &Measured, parameters: &Parameters, summary: &Summary) {
     document.heading("1. No rule anywhere");
-    document.figures("two readers, mean of four runs", "published", figures(measured, parameters));
+    document.figures("two readers, mean of the runs", "published", figures(measured, parameters));
     document.command(&measured.of(Mode::Hooks).command);
     document.paragraph(format!(
-        "Lookups: {} plain, {} with the hooks, {} with the counter, for {} chunks of 128 KiB. One file is read at 20.5 MB/s and \
-         the other at 24.4: fitted to the plain kernel, as time of the host for a chunk. The hook's cost, {} us, is the published \
-         difference of RT over its {CHUNKS} chunks, so that row is by construction. Predicted are BE with the hooks, and that \
-         the counter takes everything back. From what a lookup costs here, some 240 instructions, nobody would see a \
-         difference: 270 us are 8.5 us for every page, and the thread does not say for what.",
-        measured.of(Mode::Plain).lookups,
-        measured.of(Mode::Hooks).lookups,
-        measured.of(Mode::Counter).lookups,
-        2 * CHUNKS,
-        parameters.text("stack.hook"),
+        "Calibrated on the plain kernel: the host's time for a chunk of 128 KiB, {} us of RT's file and {} us of BE's. The cost of \
+         a lookup, {} us, is the published difference of RT over its {CHUNKS} chunks, so the row of RT with hooks is by \
+         construction. How many lookups there are is counted in the stack under each kernel, and a run spends that cost for each \
+         of them at its submission: BE with hooks and both rows of the counter follow from it. {} us a chunk are {:.1} us for \
+         every page, and the thread does not say for what.",
+        parameters.text("stack.rt_host"),
+        parameters.text("stack.be_host"),
+        summary.lookup_us,
+        summary.lookup_us,
+        summary.lookup_us / 32.0,
     ));
-    document.paragraph(
-        "Nobody can explain the published BE with the counter, 18.7 s: it is 15% faster than the kernel without any hook. An \
-         overhead that is gone cannot do that; what was left in the page cache, or where the file lay, could. Nothing here is \
-         tuned to show it. The seed's single runs of the plain BE are 21.3 to 23.4 s; ours are all alike, since nothing about two \
-         sequential readers is left to chance in the model.",
-    );
+    conclude(document, summary, &summary::UNRULED);
+    document.paragraph("The thread's four runs of the plain BE took 21.3 to 23.4 s.");
     document.heading("2. Where the time goes, and the classes");
     document.table(ways_table(measured));
-    document.paragraph(
-        "A hook's time shows only if the host is what limits: a disk that gives no more than 20.5 MB/s reads ahead while the \
-         host is busy, and 270 us a chunk change nothing at all. If the hook is what made RT 4% slower, then the machine's \
-         path and not its disk set RT's rate.",
-    );
+    conclude(document, summary, &summary::WAYS);
     document.paragraph(
         "The thread is about another report: four runs of Vivek Goyal with the patch and no limits, in two of which RT ended after \
-         BE. No cause was found in the thread, and a hook that only costs time does not turn the classes round here. What \
-         does is a scheduler that serves others while it waits for RT's next request: BFQ since 5.2 injects without regard to \
-         class (inject=limit, the last row). CFQ had nothing of the kind, so this is not what Goyal saw.",
+         BE. No cause was found in the thread.",
     );
+    conclude(document, summary, &summary::CLASSES);
 }
 
 /// Who ends when, by what limits the readers.
@@ -247,9 +276,8 @@ fn figures(measured: &Measured, parameters: &Parameters) -> Vec<Figure> {
             ours: ours[who],
             note: match (arm.mode, who) {
                 (Mode::Plain, _) => "calibrated",
-                (Mode::Hooks, 0) => "by construction: the hook's cost",
-                (Mode::Counter, 1) => "predicted; published: nobody can explain",
-                (Mode::Hooks | Mode::Counter, _) => "predicted",
+                (Mode::Hooks, 0) => "by construction: a lookup's cost",
+                (Mode::Hooks | Mode::Counter, _) => "follows from the lookups",
             }
             .into(),
         })
@@ -257,13 +285,32 @@ fn figures(measured: &Measured, parameters: &Parameters) -> Vec<Figure> {
     rows.collect()
 }
 
-fn limited_table(measured: &Measured) -> Table {
+fn limited_table(summary: &Summary) -> Table {
     let mut table = Table::new(["throttle", "RT ends, s", "BE ends, s", "by arithmetic"]);
-    let rows = [("one FIFO (the seed's)", "55.83 and 55.83"), ("queues by class (ours)", "27.92 and 55.83")];
-    for ((name, ideal), [rt, be]) in rows.into_iter().zip(measured.limited) {
-        table.row([name, &format!("{rt:.2}"), &format!("{be:.2}"), ideal]);
+    let names = ["one FIFO (the proposal's)", "queues by class (ours)"];
+    for ((name, [rt, be]), ideal) in names.into_iter().zip(summary.limited).zip(summary.arithmetic()) {
+        table.row([name, &format!("{rt:.2}"), &format!("{be:.2}"), &format!("{:.2} and {:.2}", ideal[0], ideal[1])]);
     }
     table
+}
+
+impl Measured {
+    fn summary(&self, parameters: &Parameters) -> Summary {
+        let of = |mode| mean(&self.of(mode).runs);
+        let published = |mode: Mode, who: &str| parameters.number(&format!("published.{}_{who}", mode.key()));
+        Summary {
+            lookup_us: parameters.number("stack.lookup_us"),
+            chunks: 2 * CHUNKS,
+            lookups: Mode::ALL.map(|mode| self.of(mode).lookups),
+            runs: Mode::ALL.map(|mode| self.of(mode).runs.clone()),
+            ends: Mode::ALL.map(of),
+            published: Mode::ALL.map(|mode| [published(mode, "rt"), published(mode, "be")]),
+            medium: self.medium,
+            injecting: self.injecting,
+            limited: self.limited,
+            limited_alone: LIMITED_BYTES / LIMIT.rate as f64,
+        }
+    }
 }
 
 #[cfg(test)]

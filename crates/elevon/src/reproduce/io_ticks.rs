@@ -1,7 +1,8 @@
-//! Seed 003: io_ticks, and what is left of it when requests overlap.
+//! Proposal 003: io_ticks, and what is left of it when requests overlap.
 //!
 //! Every run counts busy time in all four forms at once, so forms are compared on the same requests.
 
+mod findings;
 mod lun;
 mod small;
 
@@ -19,7 +20,7 @@ const PARAMETERS: &str = include_str!("../../../../experiments/io-ticks/paramete
 const fn origin(form: IoTicksForm) -> &'static str {
     match form {
         IoTicksForm::Sampled => "5.7 to 6.9",
-        IoTicksForm::Inflight => "the seed",
+        IoTicksForm::Inflight => "the proposal",
         IoTicksForm::Precise => "6.10 and later",
         IoTicksForm::Exact => "ours: nanoseconds",
     }
@@ -40,10 +41,10 @@ fn busy_ms(run: &RunResult) -> [f64; 4] {
 }
 
 pub(super) fn report(lab: &Lab) -> Result<Document, Failure> {
-    let mut document = Document::new("io-ticks: how busy is a disk whose requests overlap (seed 003)");
+    let mut document = Document::new("io-ticks: how busy is a disk whose requests overlap (proposal 003)");
     document.paragraph(
         "\"Consider inflight IO in io accounting for high latency devices\", Gulam Mohamed, linux-kernel, October 2023: a disk \
-         with 105 requests in flight shows 69 %util. From 5.7 to 6.9 a request's start adds one jiffy (sampled); the seed adds \
+         with 105 requests in flight shows 69 %util. From 5.7 to 6.9 a request's start adds one jiffy (sampled); the proposal adds \
          the time since the last look where other tags are in use, on devices with one hardware queue (inflight); 6.10 does \
          so wherever anything is in flight, and adds nothing otherwise (precise); exact counts nanoseconds.",
     );

@@ -78,6 +78,11 @@ impl Lab {
         self.interrupt.signal()
     }
 
+    /// A run that was expected need not be made.
+    pub(super) fn skip(&self) {
+        self.bar.advance();
+    }
+
     /// How many runs there will be, for the bar.
     pub(super) fn expect(&self, runs: usize) {
         self.bar.expect(runs as u64);

@@ -1,4 +1,4 @@
-//! The order of issue: the seed's trace line by line, the same bios under other fills and kernels, and the read of 1028 KiB.
+//! The order of issue: the proposal's trace line by line, the same bios under other fills and kernels, and the read of 1028 KiB.
 
 use elevon_core::build::Fill;
 use elevon_core::event::{Event, EventKind};
@@ -24,9 +24,9 @@ pub(super) struct Pattern {
 
 /// What the order of issue was, in every stack tried.
 pub(super) struct Patterns {
-    /// The seed's lines.
+    /// The proposal's lines.
     pub(super) published: Vec<String>,
-    /// Kernels of the seed's time, each with what it did.
+    /// Kernels of the proposal's time, each with what it did.
     pub(super) of_the_time: Vec<Pattern>,
     /// Other fills, and later kernels.
     pub(super) others: Vec<Pattern>,
@@ -65,7 +65,7 @@ impl Pattern {
     }
 }
 
-/// An event as a line, where the seed's trace has its kind.
+/// An event as a line, where the proposal's trace has its kind.
 fn line(event: &Event) -> Option<String> {
     match event.kind {
         EventKind::BioQueue => Some(format!("Q {} + {}", event.sector.get(), event.sectors)),
@@ -85,7 +85,7 @@ fn line(event: &Event) -> Option<String> {
     }
 }
 
-/// A line of the seed's trace in the same form.
+/// A line of the proposal's trace in the same form.
 fn published_line(text: &str) -> String {
     let words: Vec<&str> = text.split_whitespace().collect();
     match words[0] {
@@ -131,11 +131,11 @@ pub(super) fn report(document: &mut Document, patterns: &Patterns) {
     let published = &patterns.published;
     document.heading("1. The trace: 1024 + 1024 + a tail that is issued late");
     document.paragraph(
-        "The seed's trace of one read, and what the same four bios do here under the rules of kernels of its time. Q: a bio \
+        "The proposal's trace of one read, and what the same four bios do here under the rules of kernels of its time. Q: a bio \
          entered the queue; X: it was cut there; D: a request was given to the driver.",
     );
-    let mut table =
-        Table::new(["line", "seed's trace", "ours, kernel 6.1", "ours, kernel 6.6", "same"]).with_words(&[1, 2, 3, 4]);
+    let mut table = Table::new(["line", "proposal's trace", "ours, kernel 6.1", "ours, kernel 6.6", "same"])
+        .with_words(&[1, 2, 3, 4]);
     let [six_1, six_6] = &patterns.of_the_time[..] else { unreachable!("two kernels were run") };
     let mut same = 0;
     for (at, line) in published.iter().enumerate() {

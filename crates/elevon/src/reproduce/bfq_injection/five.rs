@@ -5,8 +5,10 @@ use elevon_report::plot::{Axis, Mark, Plot, Scale, Series, Unit};
 use elevon_report::result::RunResult;
 use elevon_report::text::Figure;
 
+use super::findings::{self, Readers, UnderScheduler};
 use super::{FAIR, LIMIT, NONE, OFF, SEED, Setting, jain, megabytes, setting, shares};
 use crate::failure::Failure;
+use crate::reproduce::conclusions::conclude;
 use crate::reproduce::lab::{Job, Lab, job};
 use crate::reproduce::parameters::Parameters;
 
@@ -25,7 +27,7 @@ const SETTINGS: [Setting; 7] = [
     FAIR,
 ];
 
-/// What the seed's rule depends on and the mail does not say.
+/// What the proposal's rule depends on and the mail does not say.
 const CONDITIONS: [(&str, &str); 4] = [
     ("a fresh scheduler", "bfq:low_latency=0,inject=seed"),
     ("low_latency=1", "bfq:low_latency=1,inject=seed"),
@@ -38,8 +40,10 @@ pub(super) struct Five {
     pub(super) runs: Vec<(Setting, RunResult)>,
     /// The device without a scheduler, 1 to 5 processes: (mean requests in it, megabytes a second).
     pub(super) curve: Vec<(f64, f64)>,
-    /// Megabytes a second of `inject=limit` with other random choices.
-    pub(super) limit_seeds: Vec<f64>,
+    /// `inject=limit` with other random seeds: (mean requests in the device, megabytes a second).
+    pub(super) limit_seeds: Vec<(f64, f64)>,
+    /// None, where service times are exponential.
+    pub(super) exponential: RunResult,
     /// By condition, then four processes on a fresh scheduler.
     pub(super) conditions: Vec<(&'static str, RunResult)>,
 }
@@ -53,13 +57,17 @@ pub(super) fn measure(lab: &Lab, parameters: &Parameters) -> Result<Five, Failur
         Ok((run.disk.mean_in_device(), megabytes(&run)))
     });
     let seeds = parameters.numbers("stack.seeds").into_iter();
-    let limit_seeds = seeds.map(|seed| Ok(megabytes(&run(FIVE, &format!("{} --seed {seed}", LIMIT.scheduler))?)));
+    let limit_seeds = seeds.map(|seed| {
+        let run = run(FIVE, &format!("{} --seed {seed}", LIMIT.scheduler))?;
+        Ok((run.disk.mean_in_device(), megabytes(&run)))
+    });
     let conditions = CONDITIONS.into_iter().map(|(name, scheduler)| Ok((name, run(FIVE, scheduler)?)));
     let four = std::iter::once_with(|| Ok(("four processes", run(FOUR, SEED.scheduler)?)));
     Ok(Five {
         runs: runs.collect::<Result<_, Failure>>()?,
         curve: curve.collect::<Result<_, Failure>>()?,
         limit_seeds: limit_seeds.collect::<Result<_, Failure>>()?,
+        exponential: lab.run(FIVE, &[], &format!("{} --scheduler none", parameters.text("stack.exponential")))?,
         conditions: conditions.chain(four).collect::<Result<_, Failure>>()?,
     })
 }
@@ -67,6 +75,42 @@ pub(super) fn measure(lab: &Lab, parameters: &Parameters) -> Result<Five, Failur
 impl Five {
     pub(super) fn of(&self, setting: Setting) -> &RunResult {
         &self.runs.iter().find(|(s, _)| *s == setting).expect("a setting that was run").1
+    }
+
+    /// What the device gives at this mean number of requests, between those that were run.
+    #[cfg(test)]
+    pub(super) fn at_depth(&self, depth: f64) -> Option<f64> {
+        let step = self.curve.windows(2).find(|step| (step[0].0..=step[1].0).contains(&depth))?;
+        let [(low, from), (high, to)] = [step[0], step[1]];
+        Some(from + (to - from) * (depth - low) / (high - low))
+    }
+
+    /// What conclusions are drawn from.
+    pub(super) fn readers(&self, parameters: &Parameters) -> Readers {
+        let of = |setting| {
+            let run = self.of(setting);
+            UnderScheduler {
+                megabytes: megabytes(run),
+                depth: run.disk.mean_in_device(),
+                jain: jain(run),
+                shares: shares(run).shares.iter().map(|share| share.bandwidth).collect(),
+            }
+        };
+        let limit = self.limit_seeds.iter().map(|(_, mb)| *mb).chain([megabytes(self.of(LIMIT))]);
+        let published = parameters.number("published.with");
+        Readers {
+            published,
+            published_depth: self.depth_for(published),
+            curve: self.curve.clone(),
+            none: of(NONE),
+            off: of(OFF),
+            proposal: of(SEED),
+            fair: of(FAIR),
+            limit: limit.collect(),
+            exponential: megabytes(&self.exponential),
+            published_none: parameters.number("published.none"),
+            conditions: self.conditions.iter().map(|(_, run)| (megabytes(run), hw_tag(run))).collect(),
+        }
     }
 
     /// The mean number of requests in the device at which it gives so much, between those that were run.
@@ -83,43 +127,25 @@ pub(super) fn report(document: &mut Document, five: &Five, parameters: &Paramete
     for setting in [SEED, FAIR] {
         document.command(&five.of(setting).command);
     }
-    let published = parameters.number("published.with");
-    let (least, most) = range(five.limit_seeds.iter().copied().chain([megabytes(five.of(LIMIT))]));
-    document.paragraph(format!(
-        "What a scheduler makes of this device is a matter of how many requests it keeps there: {} MB/s at {}. The published \
-         {published} MB/s is a mean of {:.1}. The seed's rule allows ten requests of others for each own one and there are four \
-         others, so by the rule the device is never short: {:.1} MB/s at {:.2} here. The tenth that the real machine lost is in \
-         nothing that the mail describes (locks and CPU time of 2018, moments without a candidate?), and nothing is tuned to \
-         show it. The later limit is learnt from single measurements and so is a matter of luck: {least:.0} to {most:.0} MB/s \
-         over {} random sequences, as real kernels vary from run to run.",
-        five.curve.iter().map(|(_, mb)| format!("{mb:.1}")).collect::<Vec<_>>().join(", "),
-        five.curve.iter().map(|(depth, _)| format!("{depth:.2}")).collect::<Vec<_>>().join(", "),
-        five.depth_for(published).unwrap_or(f64::NAN),
-        megabytes(five.of(SEED)),
-        five.of(SEED).disk.mean_in_device(),
-        five.limit_seeds.len() + 1,
-    ));
+    let readers = five.readers(parameters);
+    conclude(document, &readers, &findings::THROUGHPUT);
     document.heading("2. Shares against weights");
     document.table(shares_table(five));
     document.plot(scatter(five));
-    document.paragraph(
-        "Jain's index of bandwidth got over bandwidth due: 1 is each by its weight. The seed says of itself that those who are \
-         injected are not chosen by weight; with one request each all five are always in the device, and each gets a fifth. \
-         inject=fair injects only a queue that its weight entitles to more at that moment, so the shares stay. More than \
-         210/80 = 2.6 requests at a time no scheduler can have with these shares, while the heaviest has one.",
-    );
-    document.heading("3. What the seed's rule depends on");
+    document.paragraph("Jain's index of bandwidth got over bandwidth due: 1 is each by its weight.");
+    conclude(document, &readers, &findings::SHARES);
+    document.heading("3. What the proposal's rule depends on");
     document.table(conditions_table(five));
     document.paragraph(
-        "hw_tag is BFQ's finding that the device queues commands: more than four in flight, within the first 33 samples. A \
-         fresh scheduler injects in time for that with five processes and not with four, or where low_latency has raised all \
-         of them at first. On a running machine earlier I/O has settled it (hw_tag=yes). The mail says neither.",
+        "hw_tag is BFQ's finding that the device queues commands: more than four in flight, within the first 33 samples. The mail \
+         does not say what was known, nor what low_latency was.",
     );
+    conclude(document, &readers, &findings::CONDITIONS);
 }
 
-/// The smallest and the largest.
-fn range(values: impl Iterator<Item = f64>) -> (f64, f64) {
-    values.fold((f64::INFINITY, 0.0), |(least, most), value| (least.min(value), most.max(value)))
+/// BFQ's finding that the device queues commands.
+fn hw_tag(run: &RunResult) -> Option<u64> {
+    run.scheduler.counters.iter().find(|(key, _)| key == "hw_tag").map(|(_, on)| *on)
 }
 
 fn figures(five: &Five, parameters: &Parameters) -> Vec<Figure> {
@@ -133,9 +159,15 @@ fn figures(five: &Five, parameters: &Parameters) -> Vec<Figure> {
     let of = |setting| megabytes(five.of(setting));
     vec![
         row("one process alone", Some("published.before"), five.curve[0].1, "calibrated"),
-        row("bfq before the seed (inject=off)", Some("published.before"), of(OFF), "follows from it; else BFQ of 6.18"),
-        row("none", Some("published.none"), of(NONE), "predicted"),
-        row("bfq with the seed (inject=seed)", Some("published.with"), of(SEED), "predicted; else BFQ of 6.18"),
+        row("bfq before (inject=off)", Some("published.before"), of(OFF), "follows from it; else BFQ of 6.18"),
+        row("none", Some("published.none"), of(NONE), "predicted, even service times"),
+        row(
+            "none, exponential",
+            Some("published.none"),
+            megabytes(&five.exponential),
+            "predicted, other service times",
+        ),
+        row("bfq with the proposal (inject=seed)", Some("published.with"), of(SEED), "predicted; else BFQ of 6.18"),
         row("bfq since 5.2 (inject=limit)", None, of(LIMIT), "predicted"),
         row("ours (inject=fair)", None, of(FAIR), "predicted"),
     ]
@@ -186,12 +218,11 @@ fn scatter(five: &Five) -> Plot {
 fn conditions_table(five: &Five) -> Table {
     let mut table = Table::new(["inject=seed", "MB/s", "in device", "hw_tag", "Jain's index"]);
     for (name, run) in &five.conditions {
-        let found = run.scheduler.counters.iter().find(|(key, _)| key == "hw_tag");
         table.row([
             name,
             &format!("{:.1}", megabytes(run)),
             &format!("{:.2}", run.disk.mean_in_device()),
-            &found.map_or_else(|| "-".to_owned(), |(_, on)| on.to_string()),
+            &hw_tag(run).map_or_else(|| "-".to_owned(), |on| on.to_string()),
             &format!("{:.4}", jain(run)),
         ]);
     }

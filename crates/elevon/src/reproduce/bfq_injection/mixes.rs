@@ -3,8 +3,10 @@
 use elevon_report::document::{Document, Table};
 use elevon_report::result::RunResult;
 
+use super::findings::{self, Mixed};
 use super::{FAIR, LIMIT, NONE, OFF, SEED, Setting, jain, megabytes};
 use crate::failure::Failure;
+use crate::reproduce::conclusions::conclude;
 use crate::reproduce::lab::{Job, Lab, job};
 use crate::reproduce::parameters::Parameters;
 
@@ -15,12 +17,14 @@ pub(super) const SETTINGS: [Setting; 5] = [NONE, OFF, SEED, LIMIT, FAIR];
 /// Weights, as job names and variables have them.
 const WEIGHTS: [&str; 5] = ["80", "60", "40", "20", "10"];
 
+const HEAVIEST: &str = "4 KiB, the heaviest";
+
 /// Which of the five read one after another, and in which size; the others read 4 KiB at random.
 const MIXES: [(&str, &[&str], &str); 4] = [
     ("4 KiB, the lightest", &["10"], "4k"),
     ("4 KiB, the two lightest", &["20", "10"], "4k"),
     ("128 KiB, the lightest", &["10"], "128k"),
-    ("4 KiB, the heaviest", &["80"], "4k"),
+    (HEAVIEST, &["80"], "4k"),
 ];
 
 pub(super) struct Mix {
@@ -64,11 +68,14 @@ pub(super) fn report(document: &mut Document, mixes: &[Mix]) {
         table.rows.push(row);
     }
     document.table(table);
-    document.paragraph(
-        "Equal it becomes with the seed, where the sequential reader is light: its slots are few, and in those of the others \
-         it is injected like everybody. Higher than none it does not become: that takes a drive that favours streams or suffers \
-         from many, and the model has neither. Where a heavy process reads sequentially the seed does nothing, as it says \
-         itself (\"service injection might be beneficial for sequential I/O too, we'll work on that\"): only seeky queues let \
-         others pass.",
-    );
+    conclude(document, &mixes.iter().map(Mix::mixed).collect(), &findings::MIXES);
+}
+
+impl Mix {
+    /// What conclusions are drawn from.
+    pub(super) fn mixed(&self) -> Mixed {
+        let none = megabytes(&self.runs[0]);
+        let of_none = std::array::from_fn(|at| megabytes(&self.runs[at + 1]) / none);
+        Mixed { name: self.name, of_none, heaviest: self.name == HEAVIEST }
+    }
 }

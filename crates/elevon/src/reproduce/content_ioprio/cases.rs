@@ -3,6 +3,8 @@
 use elevon_core::stats::CallStats;
 use elevon_report::result::{JobResult, RunResult};
 use elevon_report::summary::{bandwidth, total};
+use elevon_sim::device::flash::FlashConfig;
+use elevon_sim::profiles;
 
 use super::sweep::{Place, Sweep};
 use crate::reproduce::lab::{Job, job};
@@ -15,12 +17,14 @@ const STORAGE: Job = job!("content-ioprio/storage.fio");
 const SQLITE: Job = job!("content-ioprio/sqlite.fio");
 
 const SCHEDULERS: [&str; 2] = ["mq-deadline", "bfq"];
+/// BFQ without raising what is new.
+pub(super) const BFQ_LEVEL: &str = "bfq:low_latency=0";
 
 /// How large everything is.
 pub(super) struct Scale<'a> {
     pub(super) parameters: &'a Parameters,
     pub(super) full: bool,
-    /// Seeds in a place, at most.
+    /// Random seeds in a place, at most.
     pub(super) seeds: usize,
     /// Devices with schedulers, at most.
     pub(super) places: usize,
@@ -49,15 +53,42 @@ impl<'a> Scale<'a> {
         )
     }
 
-    /// UFS as it is fitted, and eMMC as it is, under each scheduler, with the seeds of each.
-    fn places(&self, fit: &str, devices: &[&str]) -> Vec<(Place, Vec<u64>)> {
+    /// UFS as it is fitted, and eMMC as it is, under each scheduler, with the random seeds of each. `bfq` is the key of those of
+    /// UFS under BFQ.
+    fn places(&self, fit: &str, devices: &[&str], bfq: &str) -> Vec<(Place, Vec<u64>)> {
         let place = |device: &&str| {
-            let (fit, seeds) = if device.starts_with("ufs") { (fit, "size.seeds") } else { ("", "size.seeds_emmc") };
-            let mut seeds = self.parameters.numbers(&self.sized(seeds));
-            seeds.truncate(self.seeds);
-            SCHEDULERS.map(|scheduler| (Place { device: format!("{device}{fit}"), scheduler }, seeds.clone()))
+            let is_ufs = device.starts_with("ufs");
+            let fit = if is_ufs { fit } else { "" };
+            let device = format!("{device}{fit}");
+            SCHEDULERS.map(|scheduler| {
+                let key = match (is_ufs, scheduler) {
+                    (true, "bfq") => bfq,
+                    (true, _) => "size.seeds",
+                    (false, _) => "size.seeds_emmc",
+                };
+                (Place { device: device.clone(), scheduler }, self.seeds(key))
+            })
         };
         devices.iter().flat_map(place).take(self.places).collect()
+    }
+
+    fn seeds(&self, key: &str) -> Vec<u64> {
+        let mut seeds = self.parameters.numbers(&self.sized(key));
+        seeds.truncate(self.seeds);
+        seeds
+    }
+
+    /// The UFS device as it is fitted in case 1.
+    pub(super) fn fitted_ufs(&self) -> FlashConfig {
+        let settings = self.parameters.text("case1.fit").trim_start_matches(':');
+        let config = profiles::profile(BOTH[0]).and_then(|profile| profile.flash_config(settings).ok().flatten());
+        config.expect("a flash profile")
+    }
+
+    /// Bytes a second that UFS writes by its data sheet.
+    pub(super) fn data_sheet_rate(&self) -> u64 {
+        let config = profiles::profile(BOTH[0]).and_then(|profile| profile.flash_config("").ok().flatten());
+        config.expect("a flash profile").write_rate
     }
 }
 
@@ -91,7 +122,7 @@ pub(super) fn case1<'a>(scale: &Scale<'a>, touch: &'static str) -> Sweep<'a> {
         job: FAULTS,
         variables,
         options: scale.options(scale.text("size.memory")),
-        places: scale.places(scale.parameters.text("case1.fit"), &BOTH),
+        places: scale.places(scale.parameters.text("case1.fit"), &BOTH, "size.seeds_bfq"),
         figures: waits,
     }
 }
@@ -117,7 +148,7 @@ pub(super) fn case2<'a>(scale: &Scale<'a>, tight: bool) -> Sweep<'a> {
         job: RANDREAD,
         variables: vec![("SIZE", scale.text("size.file"))],
         options: scale.options(scale.text(memory)),
-        places: scale.places(fit, devices),
+        places: scale.places(fit, devices, "size.seeds_bfq"),
         figures: read_rate,
     }
 }
@@ -131,6 +162,11 @@ fn launch(run: &RunResult) -> Vec<f64> {
 
 pub(super) fn case3<'a>(scale: &Scale<'a>, ttl: u64) -> Sweep<'a> {
     let plain = |key: &str| scale.parameters.text(key);
+    let mut places = scale.places("", if ttl == 0 { &BOTH } else { &BOTH[..1] }, "size.seeds");
+    if ttl == 0 && scale.places > 1 {
+        let level = Place { device: BOTH[0].to_owned(), scheduler: BFQ_LEVEL };
+        places.push((level, scale.seeds("size.seeds")));
+    }
     Sweep {
         job: LAUNCH,
         variables: vec![
@@ -141,7 +177,7 @@ pub(super) fn case3<'a>(scale: &Scale<'a>, ttl: u64) -> Sweep<'a> {
             ("READER", plain("case3.reader")),
         ],
         options: format!("{} --set min_ttl_ms={ttl}", scale.options(scale.text("size.memory"))),
-        places: scale.places("", if ttl == 0 { &BOTH } else { &BOTH[..1] }),
+        places,
         figures: launch,
     }
 }
@@ -155,9 +191,9 @@ fn parts(run: &RunResult) -> Vec<f64> {
     [("sequential-read", 0), ("sequential-write", 1), ("random-read", 0), ("random-write", 1)].map(rate).to_vec()
 }
 
-/// Nothing here is by chance that matters: one seed each.
+/// Nothing here is by chance that matters: one random seed each.
 pub(super) fn storage<'a>(scale: &Scale<'a>) -> Sweep<'a> {
-    let mut places = scale.places("", &BOTH);
+    let mut places = scale.places("", &BOTH, "size.seeds");
     places.iter_mut().for_each(|(_, seeds)| seeds.truncate(1));
     Sweep {
         job: STORAGE,
@@ -179,7 +215,7 @@ pub(super) fn sqlite<'a>(scale: &Scale<'a>) -> Sweep<'a> {
         job: SQLITE,
         variables: vec![("IO", scale.text("case4.io")), ("OTHERS", scale.parameters.text("case4.others"))],
         options: scale.options(scale.text("size.memory")),
-        places: scale.places("", &BOTH),
+        places: scale.places("", &BOTH, "size.seeds"),
         figures: transactions,
     }
 }

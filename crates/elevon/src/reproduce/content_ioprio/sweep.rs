@@ -1,4 +1,4 @@
-//! One job under every form of `activity=` and the controls, on several stacks, with several seeds.
+//! One job under every form of `activity=` and the controls, on several stacks, with several random seeds.
 
 use elevon_report::document::Table;
 use elevon_report::result::{CacheSource, RunResult};
@@ -6,7 +6,7 @@ use elevon_report::result::{CacheSource, RunResult};
 use crate::failure::Failure;
 use crate::reproduce::lab::{Job, Lab};
 
-/// What decides who is RT. The last is the share of the bios that `iter-bio` made RT on the same stack with the same seed.
+/// What decides who is RT: mainline first, then the proposal's main form. The last is the share of the bios that `iter-bio` made RT on the same stack with the same seed.
 pub(super) const ARMS: [&str; 7] = ["off", "iter-bio", "add-page", "page-exact", "oracle", "faults", "random"];
 
 /// Two-sided 95 % points of Student's t for 1 to 9 degrees of freedom.
@@ -20,9 +20,14 @@ pub(super) struct Place {
 }
 
 impl Place {
+    /// The profile's name.
+    pub(super) fn profile(&self) -> &str {
+        self.device.split(':').next().unwrap_or_default()
+    }
+
     /// Without what is fitted.
     pub(super) fn name(&self) -> String {
-        format!("{}, {}", self.device.split(':').next().unwrap_or_default(), self.scheduler)
+        format!("{}, {}", self.profile(), self.scheduler)
     }
 }
 
@@ -34,6 +39,10 @@ pub(super) struct Bios {
     pub(super) raised: u64,
     pub(super) demoted: u64,
     pub(super) denied: u64,
+    /// Of these, bios of faults.
+    pub(super) of_faults: u64,
+    /// Bios of faults that became RT.
+    pub(super) faults_promoted: u64,
 }
 
 /// What one arm did.
@@ -88,24 +97,34 @@ pub(super) fn run(lab: &Lab, sweeps: &[Sweep<'_>]) -> Result<Vec<Vec<Row>>, Fail
 }
 
 impl Sweep<'_> {
-    /// Every arm at one place with one seed.
+    /// Every arm at one place with one random seed.
     fn arms(&self, lab: &Lab, place: &Place, seed: u64) -> Result<Vec<Outcome>, Failure> {
-        let mut of_seed = Bios::default();
-        let arm = |arm| {
-            let activity = match arm {
-                "random" => format!("random:{}", (of_seed.promoted * 1000).div_ceil(of_seed.all.max(1))),
-                arm => arm.to_owned(),
+        let mut done: Vec<Outcome> = Vec::with_capacity(ARMS.len());
+        for arm in ARMS {
+            let outcome = if arm == "random" {
+                let of_proposal = done[1].1;
+                let permille = (of_proposal.promoted * 1000).div_ceil(of_proposal.all.max(1));
+                // None of a thousand bios is what `off` promotes: that run has been made.
+                if permille == 0 {
+                    lab.skip();
+                    done[0].clone()
+                } else {
+                    self.one(lab, place, seed, &format!("random:{permille}"))?
+                }
+            } else {
+                self.one(lab, place, seed, arm)?
             };
-            let Place { device, scheduler } = place;
-            let stack = format!("--device {device} --scheduler {scheduler} --seed {seed} {}", self.options);
-            let run = lab.run(self.job, &self.variables, &format!("{stack} --set activity={activity}"))?;
-            let bios = bios(&run);
-            if arm == "iter-bio" {
-                of_seed = bios;
-            }
-            Ok(((self.figures)(&run), bios, run.command))
-        };
-        ARMS.into_iter().map(arm).collect()
+            done.push(outcome);
+        }
+        Ok(done)
+    }
+
+    /// One run.
+    pub(super) fn one(&self, lab: &Lab, place: &Place, seed: u64, activity: &str) -> Result<Outcome, Failure> {
+        let Place { device, scheduler } = place;
+        let stack = format!("--device {device} --scheduler {scheduler} --seed {seed} {}", self.options);
+        let run = lab.run(self.job, &self.variables, &format!("{stack} --set activity={activity}"))?;
+        Ok(((self.figures)(&run), bios(&run), run.command))
     }
 }
 
@@ -116,6 +135,8 @@ impl Bios {
         self.raised += other.raised;
         self.demoted += other.demoted;
         self.denied += other.denied;
+        self.of_faults += other.of_faults;
+        self.faults_promoted += other.faults_promoted;
     }
 }
 
@@ -124,7 +145,8 @@ fn bios(run: &RunResult) -> Bios {
     let mut bios = Bios::default();
     for source in run.cache.iter().flat_map(|cache| &cache.sources) {
         let &CacheSource { bios: all, promoted, raised, demoted, denied, .. } = source;
-        bios.add(Bios { all, promoted, raised, demoted, denied });
+        let [of_faults, faults_promoted] = if source.name == "fault" { [all, promoted] } else { [0, 0] };
+        bios.add(Bios { all, promoted, raised, demoted, denied, of_faults, faults_promoted });
     }
     bios
 }
@@ -134,15 +156,24 @@ impl Row {
         self.cells.iter().find(|cell| cell.arm == arm).expect("every arm was run")
     }
 
-    /// An arm's figure over that without activity, seed by seed: mean and half the width of its 95 % interval.
-    pub(super) fn ratio(&self, arm: &str, figure: usize) -> (f64, f64) {
+    /// An arm's figure over that without activity, by random seed.
+    pub(super) fn ratios(&self, arm: &str, figure: usize) -> Vec<f64> {
         let off = &self.of("off").figures;
-        let ratios = self.of(arm).figures.iter().zip(off).map(|(ours, off)| ours[figure] / off[figure]);
-        interval(&ratios.collect::<Vec<_>>())
+        self.of(arm).figures.iter().zip(off).map(|(ours, off)| ours[figure] / off[figure]).collect()
+    }
+
+    /// Mean of these, and half the width of its 95 % interval.
+    pub(super) fn ratio(&self, arm: &str, figure: usize) -> (f64, f64) {
+        interval(&self.ratios(arm, figure))
     }
 }
 
 impl Cell {
+    /// Percent of all bios, writeback's too, that became RT by the arm's rule.
+    pub(super) fn promoted(&self) -> f64 {
+        100.0 * self.bios.promoted as f64 / self.bios.all.max(1) as f64
+    }
+
     fn add(&mut self, (figures, bios, command): Outcome) {
         self.figures.push(figures);
         self.bios.add(bios);
@@ -165,26 +196,33 @@ pub(super) fn deviation(values: &[f64]) -> f64 {
     if values.len() < 2 { 0.0 } else { (squares / (values.len() - 1) as f64).sqrt() }
 }
 
-/// Mean, and half the width of its 95 % interval by Student's t; of a single value 0.
+/// Mean, and half the width of its 95 % interval by Student's t; a single value says nothing of it: infinite.
 pub(super) fn interval(values: &[f64]) -> (f64, f64) {
     let mean = values.iter().sum::<f64>() / values.len() as f64;
     if values.len() < 2 {
-        return (mean, 0.0);
+        return (mean, f64::INFINITY);
     }
     let t = STUDENT.get(values.len() - 2).copied().unwrap_or(1.96);
     (mean, t * deviation(values) / (values.len() as f64).sqrt())
 }
 
+/// A mean with half the width of its interval, if there is one.
+pub(super) fn shown((mean, half): (f64, f64)) -> String {
+    if half.is_finite() { format!("{mean:.2}\u{b1}{half:.2}") } else { format!("{mean:.2}") }
+}
+
 /// A row of text for each place and arm: means, each with its ratio to `off` and the interval of that, then bios.
 pub(super) fn table(rows: &[Row], figures: &[&str]) -> Table {
     let mut header: Vec<String> = ["device, scheduler", "activity"].map(str::to_owned).to_vec();
-    // Many figures leave no room for their ratios.
+    // Many figures leave no room for their ratios, or for what is rarely not 0.
     let with_ratios = figures.len() <= 3;
+    let with_demoted = figures.len() != 3;
     for figure in figures {
         header.push((*figure).to_owned());
         header.extend(with_ratios.then(|| "of off".to_owned()));
     }
-    header.extend(["RT %", "demoted"].map(str::to_owned));
+    header.push("RT %".to_owned());
+    header.extend(with_demoted.then(|| "demoted".to_owned()));
     let mut table = Table { header, ..Table::default() }.with_words(&[1]);
     for row in rows {
         for cell in &row.cells {
@@ -193,10 +231,10 @@ pub(super) fn table(rows: &[Row], figures: &[&str]) -> Table {
             for figure in 0..figures.len() {
                 let (ratio, half) = row.ratio(cell.arm, figure);
                 line.push(digits(cell.mean(figure)));
-                line.extend(with_ratios.then(|| format!("{ratio:.2} \u{b1}{half:.2}")));
+                line.extend(with_ratios.then(|| shown((ratio, half))));
             }
-            let share = 100.0 * cell.bios.promoted as f64 / cell.bios.all.max(1) as f64;
-            line.extend([format!("{share:.1}"), cell.bios.demoted.to_string()]);
+            line.push(format!("{:.1}", cell.promoted()));
+            line.extend(with_demoted.then(|| cell.bios.demoted.to_string()));
             table.rows.push(line);
         }
     }

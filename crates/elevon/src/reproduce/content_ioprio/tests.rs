@@ -1,6 +1,7 @@
 //! What the experiment must show, on runs made here, one seed and one place each.
 
 use super::*;
+use crate::reproduce::conclusions::text_of;
 use sweep::{ARMS, Bios, Sweep};
 
 /// The first place of a case.
@@ -46,13 +47,18 @@ fn a_launch_is_fitted_on_mainline_and_under_mq_deadline_not_even_the_oracle_help
 #[test]
 fn where_every_page_is_read_once_no_form_changes_anything() {
     let row = first(cases::storage);
-    for arm in ["iter-bio", "add-page", "page-exact", "random"] {
+    for arm in ["iter-bio", "add-page", "page-exact"] {
         let cell = row.of(arm);
         assert!(cell.bios.all > 1000, "{:?}", cell.bios);
         assert_eq!(cell.bios, Bios { all: cell.bios.all, ..Bios::default() }, "{arm}");
         assert_eq!(cell.figures, row.of("off").figures, "{arm}");
     }
     assert!(row.of("oracle").bios.promoted > 1000);
+    // By lot none: a run that need not be made, since it is mainline's.
+    let parameters = Parameters::parse(PARAMETERS);
+    let sweep = cases::storage(&Scale { parameters: &parameters, full: false, seeds: 1, places: 1 });
+    let (figures, bios, _) = sweep.one(&Lab::quiet(), &row.place, 1, "random:0").expect("a run");
+    assert_eq!((vec![figures], bios), (row.of("off").figures.clone(), row.of("off").bios));
 }
 
 #[test]
@@ -84,5 +90,187 @@ fn where_memory_is_short_order_among_equals_gains_nothing() {
 fn intervals_are_students() {
     let (mean, half) = interval(&[1.0, 2.0, 3.0]);
     assert!((mean - 2.0).abs() < 1e-12 && (half - 4.30 / 3f64.sqrt()).abs() < 1e-9, "{mean} {half}");
-    assert_eq!(interval(&[5.0]), (5.0, 0.0));
+    assert_eq!(interval(&[5.0]), (5.0, f64::INFINITY), "one run has no interval");
+    assert_eq!(
+        (sweep::shown((0.5, 0.014)), sweep::shown((0.5, f64::INFINITY))),
+        ("0.50\u{b1}0.01".into(), "0.50".into())
+    );
+}
+
+/// A tenth of the usual sizes, in place of those of `--full`.
+fn tiny() -> String {
+    let smaller = [
+        ("scale_full = 1", "scale_full = 100"),
+        ("memory_full = \"6140MiB,others=2700MiB\"", "memory_full = \"62MiB,others=27MiB\""),
+        ("file_full = \"2000m\"", "file_full = \"20m\""),
+        ("pace_full = \"38130k\"", "pace_full = \"3813k\""),
+        ("ramp_full = \"40\"", "ramp_full = \"1\""),
+        ("limit_full = \"220\"", "limit_full = \"3\""),
+        ("tight_full = \"6140MiB,others=4350MiB\"", "tight_full = \"62MiB,others=44MiB\""),
+        ("set_full = \"400m\"", "set_full = \"4m\""),
+        ("fill_full = \"3000m\"", "fill_full = \"30m\""),
+        ("io_full = \"64m\"", "io_full = \"2m\""),
+    ];
+    smaller.iter().fold(PARAMETERS.to_owned(), |text, (from, to)| {
+        assert!(text.contains(from), "{from}");
+        text.replace(from, to)
+    })
+}
+
+/// Every line that is printed, with the sizes of `--full`, which are small here: as the command does, on every stack.
+#[test]
+fn the_report_is_printed_whole_and_says_what_its_tables_say() {
+    let parameters = Parameters::parse(&tiny());
+    let scale = Scale { parameters: &parameters, full: true, seeds: 1, places: usize::MAX };
+    let measured = measure(&Lab::quiet(), &scale).expect("runs");
+    let text = document(&scale, measured.clone()).text();
+    // A command is wrapped before an option only.
+    for line in text.lines().filter(|line| !line.ends_with(" \\")) {
+        assert!(line.chars().count() <= 100, "{line}\n{text}");
+    }
+    assert!(!text.contains("NaN") && !text.contains("inf "), "{text}");
+    let flat = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(flat.contains("Sizes and memory are the proposal's over 100."), "{text}");
+    // One random seed: nothing that needs an interval is concluded, what needs none is.
+    assert!(!text.contains('\u{b1}') && !flat.contains("SQLite loses"), "{text}");
+    assert!(flat.contains("the ratio is 1 exactly") && flat.contains("times are equal to the nanosecond"), "{text}");
+    for part in ["in order", "at random", "all fits", "memory is short", "min_ttl_ms=100:", "SQLite-like"] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    assert!(document(&scale, measured.clone()).html("simulated").matches("<figure").count() == 2);
+    conclusions_follow_the_rows(&measured);
+}
+
+/// Whatever the rows say, what is concluded from others that say the opposite is something else.
+fn conclusions_follow_the_rows(measured: &Measured) {
+    // A row of one figure for each arm: mainline's, then the ratios of all others.
+    let row = |profile: &str, scheduler: &'static str, figures: &[f64], ratio: &dyn Fn(&str, usize) -> f64| {
+        let place = sweep::Place { device: profile.to_owned(), scheduler };
+        let cell = |arm: &'static str| {
+            let of_seed = |scatter: f64| {
+                let one = |(at, x): (usize, &f64)| if arm == "off" { *x } else { x * ratio(arm, at) * scatter };
+                figures.iter().enumerate().map(one).collect::<Vec<f64>>()
+            };
+            let promoted = if arm == "off" { 0 } else { 50 };
+            let bios = Bios { all: 100, promoted, of_faults: 80, faults_promoted: promoted, ..Bios::default() };
+            sweep::Cell { arm, figures: [0.999, 1.0, 1.001].map(of_seed).to_vec(), bios, command: String::new() }
+        };
+        Row { place, cells: ARMS.map(cell).to_vec() }
+    };
+    let even = |_: &str, _: usize| 1.0;
+    faults_follow(&measured.faults, &row, &even);
+    reads_follow(&measured.reads, &row, &even);
+    launches_follow(&row, &even);
+    benchmarks_follow(&measured.benchmarks, &row, &even);
+}
+
+type Ratio<'a> = &'a dyn Fn(&str, usize) -> f64;
+type MakeRow<'a> = &'a dyn Fn(&str, &'static str, &[f64], Ratio<'_>) -> Row;
+
+/// Each of these sentences is there, or none is.
+fn check(text: &str, sentences: &[&str], there: bool) {
+    for sentence in sentences {
+        assert_eq!(text.contains(sentence), there, "{sentence}: {text}");
+    }
+}
+
+fn faults_follow(case: &Faults, row: MakeRow<'_>, even: Ratio<'_>) {
+    let halved: Ratio<'_> = &|arm, figure| match (arm, figure) {
+        ("iter-bio", 0) => 0.5,
+        ("iter-bio", 1) => 2.0,
+        _ => 1.0,
+    };
+    let strict: Ratio<'_> = &|arm, figure| match (arm, figure) {
+        ("oracle", 2) => 0.01,
+        (_, 2) => 0.5,
+        _ => 1.0,
+    };
+    let place = |scheduler, ratio| row("ufs-2.1:x=1", scheduler, &[8000.0, 100.0, 150.0], ratio);
+    let of = |deadline, bfq| {
+        let at_random = vec![place("mq-deadline", deadline), place("bfq", bfq)];
+        text_of(&Faults { at_random, in_order: Vec::new(), ..case.clone() }, &findings::FAULTS)
+    };
+    let sentences = [
+        "promotes 50.0 % on ufs-2.1 under mq-deadline and 50.0 % on ufs-2.1 under bfq",
+        "a wait is 0.50\u{b1}0.00 of mainline's, with as many bios by lot 1.00\u{b1}0.00",
+        "there are 2.00\u{b1}0.00 times as many waits and their sum is 1.00\u{b1}0.00",
+        "What is left of a wait, 4.0 ms",
+        "may hold all 31, and at the fitted rate one ends each 3.7 ms",
+        "it keeps 0.50\u{b1}0.00 of its rate with iter-bio and 0.01\u{b1}0.00 with the oracle (less than a twentieth in 3 of 3 runs)",
+        "The budget of page-exact does not prevent it: 0.50",
+    ];
+    check(&of(halved, strict), &sentences, true);
+    let mut otherwise = of(even, even);
+    check(&otherwise, &sentences[1..3], false);
+    check(&otherwise, &sentences[5..], false);
+    assert!(!otherwise.contains("do not fit in the memory"), "no row shows it");
+    otherwise = text_of(&Faults { in_order: vec![place("bfq", even)], ..case.clone() }, &findings::FAULTS);
+    check(&otherwise, &["next to nothing active"], false);
+}
+
+fn reads_follow(case: &Reads, row: MakeRow<'_>, even: Ratio<'_>) {
+    let lower: Ratio<'_> = &|arm, _| if arm == "oracle" { 1.0 } else { 0.97 };
+    let higher: Ratio<'_> = &|_, _| 1.3;
+    let mut fits = row("ufs-2.1", "mq-deadline", &[500.0], even);
+    let off = fits.of("off").clone();
+    for cell in &mut fits.cells {
+        (cell.figures, cell.bios) = (off.figures.clone(), off.bios);
+    }
+    let with = |fits: &Row, ratio| {
+        let tight = vec![row("ufs-2.1", "mq-deadline", &[500.0], ratio)];
+        text_of(&Reads { fits: vec![fits.clone()], tight, ..case.clone() }, &findings::READS)
+    };
+    let sentences =
+        ["ratio is 1 exactly", "it can lower it", "random promotion does so too, 0.97", "published +23 % is no effect"];
+    check(&with(&fits, lower), &sentences, true);
+    check(&with(&fits, lower), &["The oracle, for whom nearly all are RT, changes nothing: 1.00"], true);
+    fits.cells[1].figures[0][0] += 1e-9;
+    check(&with(&fits, higher), &sentences, false);
+    check(&with(&fits, higher), &["changes nothing", "No form gains"], false);
+    check(&with(&fits, higher), &["under mq-deadline is 1.30"], true);
+}
+
+fn launches_follow(row: MakeRow<'_>, even: Ratio<'_>) {
+    let gains: Ratio<'_> = &|arm, _| if arm == "random" { 1.0 } else { 0.5 };
+    let level = cases::BFQ_LEVEL;
+    let of = |bfq: f64, of_bfq, of_level: f64, last: f64| {
+        let deadline = |ms| row("ufs-2.1", "mq-deadline", &[ms, 50.0], even);
+        let first = vec![
+            deadline(200.0),
+            row("ufs-2.1", "bfq", &[bfq, 50.0], of_bfq),
+            row("ufs-2.1", level, &[of_level, 5.0], even),
+        ];
+        text_of(&Launches { ttls: vec![0, 50], rows: vec![first, vec![deadline(last)]] }, &findings::LAUNCHES)
+    };
+    let sentences = [
+        "there is little to gain for it: the launch takes 1.00",
+        "Under BFQ on UFS more can be gained: 0.50\u{b1}0.00 with iter-bio",
+        "It is low_latency that makes the launch slow there",
+        "the launch takes 205 ms, 1.0",
+        "ttl changes nothing",
+    ];
+    let usual = of(400.0, gains, 205.0, 200.0);
+    check(&usual, &sentences, true);
+    check(&usual, &["Of the bios of faults 62 % come back"], true);
+    let otherwise = of(210.0, even, 300.0, 190.0);
+    check(&otherwise, &sentences[1..], false);
+    check(&otherwise, &["between 190.0 and 200.0 ms"], true);
+}
+
+fn benchmarks_follow(case: &Benchmarks, row: MakeRow<'_>, even: Ratio<'_>) {
+    let loses: Ratio<'_> = &|arm, _| if arm == "iter-bio" { 0.9 } else { 1.0 };
+    let gains: Ratio<'_> = &|_, _| 1.1;
+    let of = |ratio| {
+        let sqlite = vec![row("ufs-2.1", "mq-deadline", &[300.0], ratio)];
+        let storage = vec![row("ufs-2.1", "mq-deadline", &[1.0, 2.0, 3.0, 4.0], even)];
+        text_of(&Benchmarks { storage, sqlite, ..case.clone() }, &findings::BENCHMARKS)
+    };
+    let sentences = [
+        "SQLite loses under mq-deadline: 0.90",
+        "page-exact leaves writes alone: 1.00",
+        "The published +3 % is outside",
+    ];
+    check(&of(loses), &sentences, true);
+    check(&of(gains), &sentences, false);
+    check(&of(loses), &["equal to the nanosecond"], false);
 }

@@ -1,4 +1,4 @@
-//! The seed's disk: 69 % where it is always busy, and what it takes for that.
+//! The proposal's disk: 69 % where it is always busy, and what it takes for that.
 
 use elevon_core::kernel::IoTicksForm;
 use elevon_report::compare::Variant;
@@ -10,8 +10,10 @@ use elevon_report::summary::{iops, latency_deviation, latency_mean, total};
 use elevon_report::text::Figure;
 use elevon_sim::profiles;
 
+use super::findings::{self, Disk};
 use super::{PARAMETERS, delta, utilisation};
 use crate::failure::Failure;
+use crate::reproduce::conclusions::conclude;
 use crate::reproduce::lab::{Job, Lab, job};
 use crate::reproduce::parameters::Parameters;
 
@@ -36,7 +38,7 @@ pub(super) struct Lun {
     pub(super) both: [RunResult; 4],
     /// The same at other tick rates: (HZ, sampled %).
     pub(super) tick_rates: Vec<(u32, RunResult)>,
-    /// Sampled % with other seeds.
+    /// Sampled % with other random seeds.
     pub(super) seeds: Vec<f64>,
     /// (Starts a second, sampled %), ascending.
     pub(super) sweep: Vec<(u64, f64)>,
@@ -113,12 +115,39 @@ pub(super) fn measure(lab: &Lab) -> Result<Lun, Failure> {
     })
 }
 
+impl Lun {
+    /// What conclusions are drawn from.
+    pub(super) fn disk(&self) -> Disk {
+        let published = |key: &str| self.parameters.number(&format!("published.{key}"));
+        let run = &self.both[0];
+        let delta = delta(run);
+        let job = &run.jobs[0].stats.directions[0];
+        let other = self.independent.iter().find(|(rate, _)| *rate as f64 == published("v1_rate"));
+        let alike = self.both.iter().all(|other| other.jobs.iter().zip(&run.jobs).all(|(a, b)| a.stats == b.stats));
+        Disk {
+            depth: self.parameters.number("lun.depth"),
+            alone: utilisation(&self.alone),
+            both: utilisation(run),
+            published_util: published("util_without"),
+            seeds: self.seeds.iter().copied().chain([utilisation(run)[0]]).collect(),
+            rate: [published("iops_without"), delta.fields[0] as f64 / delta.seconds],
+            mean_ms: [published("lat_mean_us") / 1e3, latency_mean(&job.lat) / 1e6],
+            await_ms: delta.fields[3] as f64 / delta.fields[0] as f64,
+            most_ms: [published("lat_max_us") / 1e3, job.lat.max as f64 / 1e6],
+            forms_alike: alike,
+            other: [
+                published("v1_util"),
+                sampled_independent(published("v1_rate"), 1000.0),
+                other.map_or(f64::NAN, |(_, run)| utilisation(run)[0]),
+            ],
+        }
+    }
+}
+
 pub(super) fn report(document: &mut Document, lun: &Lun) {
     document.heading("2. The disk that shows 69 %");
-    document.paragraph(
-        "The seed's job alone cannot do it. In a stall of the limiter nothing starts; the next event is an end, and an end adds \
-         all the time since the last look, in every form:",
-    );
+    let disk = lun.disk();
+    conclude(document, &disk, &findings::ALONE);
     let mut table = Table::new(["%util, HZ 1000", "sampled", "inflight", "precise", "exact"]);
     let mut row = |name: &str, run: &RunResult| {
         let [a, b, c, d] = utilisation(run).map(|percent| format!("{percent:.2}"));
@@ -128,28 +157,19 @@ pub(super) fn report(document: &mut Document, lun: &Lun) {
     row(&format!("and {} slow starts a second", lun.starts), &lun.both[0]);
     document.table(table);
     document.paragraph(format!(
-        "It takes somebody else on the same disk whose starts fall into the stalls. Of a stall of {:.0} ms in each {:.0} the \
-         sampled form then loses what lies before the last such start. By the closed form, 1 - (S - (1 - exp(-bS))/b)/P, 69 % \
-         is b = {:.2} starts a second, and {} were run: the one number fitted to the published utilisation. The seed's first \
+        "Let somebody else on the same disk start requests in the stalls. Of a stall of {:.0} ms in each {:.0} the sampled \
+         form then loses what lies before the last such start. By the closed form, 1 - (S - (1 - exp(-bS))/b)/P, {} % \
+         is b = {:.2} starts a second, and {} were run: the one number fitted to the published utilisation. The mail's first \
          row is of sda, so a system disk with a few I/Os a second is a plausible cause; the mail does not say.",
         lun.rhythm.stall * 1e3,
         lun.rhythm.period * 1e3,
+        disk.published_util,
         lun.fitted,
         lun.starts,
     ));
-    document.figures("Seed 003", "published", figures(lun));
+    document.figures("Proposal 003", "published", figures(lun));
     document.command(&lun.both[0].command);
-    let range = lun.seeds.iter().fold((f64::MAX, f64::MIN), |(l, h), &x| (l.min(x), h.max(x)));
-    document.paragraph(format!(
-        "The sampled figure depends on when the others happen to start: with {} other seeds it lies between {:.1} and {:.1} %, \
-         so 69 is met as well as a run of 100 s can meet it. fio's own latency is that of 120 in flight at 4000 a second, 30 ms \
-         by Little's law; the seed's 26.3 ms would be 105, so there fio's clock does not see an I/O for an eighth of its \
-         round. In ours that time is spent as completions that fio has not reaped yet, which raises its mean and minimum over \
-         the disk's. The maximum is too low as slices here are all of one length.",
-        lun.seeds.len(),
-        range.0,
-        range.1,
-    ));
+    conclude(document, &disk, &findings::DISK);
     forms_table(document, lun);
     sweep_tables(document, lun);
     independent_table(document, lun);
@@ -173,7 +193,7 @@ fn figures(lun: &Lun) -> Vec<Figure> {
     let disk = &run.disk.stages[0].dispatched_to_completed;
     vec![
         row("%util without the fix", "%", published("util_without"), busy[0], "sampled; calibrated"),
-        row("%util with the seed's fix", "%", published("util_with"), busy[1], "inflight; predicted"),
+        row("%util with the proposal's fix", "%", published("util_with"), busy[1], "inflight; predicted"),
         row("%util on 6.10 and later", "%", None, busy[2], "precise; predicted"),
         row("%util in nanoseconds", "%", None, busy[3], "exact"),
         row("r/s without", "1/s", published("iops_without"), rate, "the limit; fitted"),
@@ -191,10 +211,7 @@ fn figures(lun: &Lun) -> Vec<Figure> {
 }
 
 fn forms_table(document: &mut Document, lun: &Lun) {
-    document.paragraph(
-        "The form changes what is shown, not what is done. Four runs, each accounted in field 10 by another form (the seed's \
-         4001 and 3970 r/s are of two disks):",
-    );
+    conclude(document, &lun.disk(), &findings::FORMS);
     let mut table = Table::new(["io_ticks=", "%util", "I/Os", "IOPS of the job", "mean latency ms"]);
     for (form, run) in IoTicksForm::ALL.into_iter().zip(&lun.both) {
         let job = &run.jobs[0].stats.directions[0];
@@ -234,17 +251,17 @@ fn sweep_tables(document: &mut Document, lun: &Lun) {
 fn independent_table(document: &mut Document, lun: &Lun) {
     document.heading("3. Starts that know nothing of ends");
     let number = |key: &str| lun.parameters.number(key);
-    let closed = sampled_independent(number("published.v1_rate"), 1000.0);
-    let theirs = lun.independent.iter().find(|(rate, _)| *rate as f64 == number("published.v1_rate"));
-    let ours = theirs.map_or(f64::NAN, |(_, run)| utilisation(run)[0]);
+    let disk = lun.disk();
+    let [_, closed, ours] = disk.other;
     document.paragraph(format!(
         "V1 of the patch shows another disk: one of 12 LUNs under 12 jobs, {} requests a second, 11 in flight, {} %util. With \
          random starts that are independent of its ends nothing needs to be fitted: half of the gaps end with a start and \
          count for one jiffy. It should have shown {closed:.1} % by the closed form, 50 + 50 (1 - exp(-2 rate/HZ)), and {ours:.1} % \
-         by the run below; it showed less, so its starts came in clumps.",
+         by the run below.",
         number("published.v1_rate"),
         number("published.v1_util"),
     ));
+    conclude(document, &disk, &findings::OTHER);
     let rows = lun.independent.iter().map(|(rate, run)| Figure {
         name: format!("{rate} starts a second"),
         unit: "%".into(),
@@ -264,8 +281,7 @@ fn plots(document: &mut Document, lun: &Lun) {
     let line = |name: &str, colour, points| Series { name: name.into(), colour, points, labels: Vec::new() };
     document.plot(Plot {
         title: "%util of a disk that is always busy".into(),
-        description: "What the sampled form shows when somebody else starts a few I/Os a second on the same disk. The \
-                      other forms show 100 %."
+        description: "What the sampled form shows when somebody else starts a few I/Os a second on the same disk."
             .into(),
         mark: Mark::Line,
         x: axis("slow starts a second", Unit::Count),

@@ -6,8 +6,10 @@ use elevon_report::plot::{Axis, Mark, Plot, Scale, Series, Unit};
 use elevon_report::result::RunResult;
 use elevon_report::text::Figure;
 
+use super::findings::{self, HalfDuty};
 use super::{PARAMETERS, busy_ms, origin, utilisation};
 use crate::failure::Failure;
+use crate::reproduce::conclusions::{conclude, text_of};
 use crate::reproduce::lab::{Job, Lab, job};
 use crate::reproduce::parameters::Parameters;
 
@@ -31,9 +33,17 @@ pub(super) struct Timeline {
 /// The writer that thinks, and the reads of 5 ms.
 pub(super) struct Rest {
     pub(super) thinking: RunResult,
-    pub(super) kernel_ms: f64,
-    /// Delay in us, and the run.
-    pub(super) half_duty: Vec<(u64, RunResult)>,
+    pub(super) half_duty: HalfDuty,
+    /// The run that starts on a tick.
+    command: String,
+}
+
+/// The reads of 5 ms, started so long after a tick.
+#[derive(Clone, Debug)]
+pub(super) struct Phase {
+    pub(super) delay_us: u64,
+    /// Busy ms by form.
+    pub(super) busy: [f64; 4],
 }
 
 pub(super) fn timeline(lab: &Lab) -> Result<Timeline, Failure> {
@@ -55,14 +65,19 @@ pub(super) fn timeline(lab: &Lab) -> Result<Timeline, Failure> {
 
 pub(super) fn rest(lab: &Lab) -> Result<Rest, Failure> {
     let parameters = Parameters::parse(PARAMETERS);
-    let half_duty = parameters.numbers("half_duty.delays_us").into_iter().map(|delay| {
+    let step = parameters.number("half_duty.step_us") as u64;
+    // A jiffy is 4 ms.
+    let runs = (0..4000 / step).map(|at| {
+        let delay = at * step;
         let run = lab.run(HALF_DUTY, &[("DELAY", &delay.to_string())], parameters.text("half_duty.stack"))?;
-        Ok((delay, run))
+        Ok((Phase { delay_us: delay, busy: busy_ms(&run) }, run.command))
     });
+    let (phases, commands): (Vec<_>, Vec<_>) = runs.collect::<Result<Vec<_>, Failure>>()?.into_iter().unzip();
+    let kernel_ms = parameters.numbers("half_duty.kernel_ms").into_iter().map(|ms| ms as f64).collect();
     Ok(Rest {
         thinking: lab.run(THINKING, &[], parameters.text("thinking.stack"))?,
-        kernel_ms: parameters.number("half_duty.kernel_ms"),
-        half_duty: half_duty.collect::<Result<_, Failure>>()?,
+        half_duty: HalfDuty { kernel_ms, phases },
+        command: commands.into_iter().next().expect("a run at each phase"),
     })
 }
 
@@ -86,8 +101,10 @@ pub(super) fn report_timeline(document: &mut Document, timeline: &Timeline) {
     rows.push(row("inflight, 2 hardware queues".into(), timeline.by_hand[0], two[1], "falls back to sampled"));
     document.figures("A to E, HZ 250", "by hand", rows);
     document.command(&timeline.command);
-    document
-        .paragraph("The same five requests at other tick rates, in ms of 360: the finer the tick, the more is lost.");
+    document.paragraph(format!(
+        "The same five requests at other tick rates, in ms of 360. {}",
+        text_of(&timeline.at_rate, &findings::TICKS)
+    ));
     let mut table = Table::new(["busy ms", "HZ 100", "HZ 250", "HZ 1000"]);
     for (at, form) in IoTicksForm::ALL.into_iter().enumerate() {
         let [a, b, c] = timeline.at_rate.map(|busy| format!("{:.0}", busy[at]));
@@ -106,9 +123,8 @@ fn report_thinking(document: &mut Document, run: &RunResult) {
     let busy = utilisation(run);
     document.paragraph(format!(
         "The argument that brought the precise form: a writer that waits 4 ms after each 4 KiB, on a disk that answers within \
-         microseconds. Each write falls into a jiffy of its own and is counted for a whole one, by the seed's form too: {:.0} % \
-         on a disk that is busy for {:.2} %.",
-        busy[0], busy[3]
+         microseconds. {}",
+        text_of(&busy, &findings::THINKING)
     ));
     let mut table = Table::new(["form", "%util, HZ 250", "busy ms of 10 s"]);
     for ((form, percent), ms) in IoTicksForm::ALL.into_iter().zip(busy).zip(busy_ms(run)) {
@@ -119,59 +135,57 @@ fn report_thinking(document: &mut Document, run: &RunResult) {
 }
 
 fn report_half_duty(document: &mut Document, rest: &Rest) {
+    let case = &rest.half_duty;
     document.heading("5. What a jiffy cannot resolve");
-    let (_, first) = &rest.half_duty[0];
-    let busy = busy_ms(first);
     document.paragraph(
-        "100 reads a second of 5.05 ms each keep the device busy for half of the time. A real kernel 6.18 at HZ 250 counted 2000 \
-         of 5000 ms: in the precise form a request counts the jiffies that begin while it is in flight, one or two of 4 ms, \
-         and requests that come each 10 ms (2.5 jiffies) meet the tick in the same two phases for ever.",
+        "100 reads a second of 5.05 ms each keep the device busy for half of the time. In the precise form a request counts the \
+         jiffies that begin while it is in flight, one or two of 4 ms, and requests that come each 10 ms (2.5 jiffies) meet the \
+         tick in the same two phases for ever.",
     );
-    let row = |form: IoTicksForm, expected: Option<f64>, note: &str| Figure {
-        name: form.name().into(),
-        unit: "ms".into(),
-        expected,
-        ours: busy[form as usize],
-        note: note.into(),
+    let row = |&expected: &f64| {
+        let phase = case.nearest(expected);
+        Figure {
+            name: "precise".into(),
+            unit: "ms".into(),
+            expected: Some(expected),
+            ours: phase.busy[IoTicksForm::Precise as usize],
+            note: format!("started {:.1} ms after a tick", phase.delay_us as f64 / 1e3),
+        }
     };
-    document.figures(
-        "Busy in 5000 ms, HZ 250",
-        "kernel 6.18",
-        vec![
-            row(IoTicksForm::Sampled, None, "5.7 to 6.9"),
-            row(IoTicksForm::Inflight, None, "the seed"),
-            row(IoTicksForm::Precise, Some(rest.kernel_ms), "what that kernel does"),
-            row(IoTicksForm::Exact, None, "500 requests of 5.05 ms"),
-        ],
-    );
-    document.command(&first.command);
-    document.paragraph(
-        "Moved against the tick, the same requests give another figure. Over all phases the precise form is right in the mean; \
-         for one machine it is right by luck.",
-    );
-    let mut table = Table::new(["start after", "sampled ms", "inflight ms", "precise ms", "exact ms"]);
-    for (delay, run) in &rest.half_duty {
-        let [a, b, c, d] = busy_ms(run).map(|ms| format!("{ms:.0}"));
-        table.row([&format!("{:.1} ms", *delay as f64 / 1e3), &a, &b, &c, &d]);
-    }
-    document.table(table);
-    let series = |colour: usize, form: IoTicksForm| Series {
+    document.figures("Busy in 5000 ms, HZ 250", "kernel 6.18", case.kernel_ms.iter().map(row).collect());
+    document.command(&rest.command);
+    conclude(document, case, &findings::HALF_DUTY);
+    document.table(phases_table(&case.phases));
+    let series = |(colour, form): (usize, IoTicksForm)| Series {
         name: form.name().into(),
         colour,
-        points: rest.half_duty.iter().map(|(d, run)| (*d as f64 * 1e3, busy_ms(run)[form as usize] * 1e6)).collect(),
+        points: case.phases.iter().map(|p| (p.delay_us as f64 * 1e3, p.busy[form as usize] * 1e6)).collect(),
         labels: Vec::new(),
     };
     let axis = |title: &str| Axis { title: title.into(), scale: Scale::Linear, unit: Unit::Nanos };
     document.plot(Plot {
         title: "100 reads a second of 5.05 ms: busy time by phase".into(),
-        description: "The same requests, started later and later against the tick: only exact does not care.".into(),
+        description: "The same requests, started later and later against the tick.".into(),
         mark: Mark::Line,
         x: axis("start after a tick"),
         y: axis("busy in 5 s"),
         series: [IoTicksForm::Sampled, IoTicksForm::Precise, IoTicksForm::Exact]
             .into_iter()
             .enumerate()
-            .map(|(colour, form)| series(colour, form))
+            .map(series)
             .collect(),
     });
+}
+
+/// A row for phases beside each other that count alike.
+fn phases_table(phases: &[Phase]) -> Table {
+    let mut table = Table::new(["start after a tick", "sampled ms", "inflight ms", "precise ms", "exact ms"]);
+    for alike in phases.chunk_by(|a, b| a.busy.map(f64::round) == b.busy.map(f64::round)) {
+        let (first, last) = (&alike[0], &alike[alike.len() - 1]);
+        let [from, to] = [first, last].map(|phase| format!("{:.1}", phase.delay_us as f64 / 1e3));
+        let [a, b, c, d] = first.busy.map(|ms| format!("{ms:.0}"));
+        let name = if from == to { format!("{from} ms") } else { format!("{from} to {to} ms") };
+        table.row([&name, &a, &b, &c, &d]);
+    }
+    table
 }
