@@ -1,7 +1,7 @@
 //! Latency histogram with fio's bins: 29 groups of 64, 1856 counters.
 //!
 //! The first 128 bins are exact nanosecond values; every later group covers the next power of two in 64 equal steps, so a
-//! value is known within 1/64. Adding is O(1) and never allocates; a percentile walks the bins.
+//! value is known within 1/64. Adding is O(1) and allocates the bins once; a percentile walks them.
 
 extern crate alloc;
 use alloc::boxed::Box;
@@ -23,8 +23,16 @@ pub const BINS: usize = GROUPS * GROUP_BINS;
 /// Counts of nanosecond values.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Histogram {
-    bins: Box<[u64; BINS]>,
+    /// `None` while nothing was counted: a job has a dozen histograms, most of them of directions
+    /// that it does not use, and a run may have thousands of jobs.
+    bins: Option<Box<[u64; BINS]>>,
     total: u64,
+}
+
+/// Bins that counted nothing.
+fn empty_bins() -> Box<[u64; BINS]> {
+    let bins: Box<[u64]> = vec![0; BINS].into_boxed_slice();
+    bins.try_into().unwrap_or_else(|_| unreachable!("the vector has BINS elements"))
 }
 
 impl Default for Histogram {
@@ -64,20 +72,19 @@ pub const fn value_of(bin: usize) -> u64 {
 
 impl Histogram {
     /// An empty histogram.
-    pub fn new() -> Self {
-        let bins: Box<[u64]> = vec![0; BINS].into_boxed_slice();
-        let bins = bins.try_into().unwrap_or_else(|_| unreachable!("the vector has BINS elements"));
-        Self { bins, total: 0 }
+    pub const fn new() -> Self {
+        Self { bins: None, total: 0 }
     }
     /// Counts one value.
     #[inline]
     pub fn add(&mut self, value: u64) {
-        self.bins[bin_of(value)] += 1;
+        self.bins.get_or_insert_with(empty_bins)[bin_of(value)] += 1;
         self.total += 1;
     }
     /// Adds every count of another histogram.
     pub fn merge(&mut self, other: &Self) {
-        for (mine, theirs) in self.bins.iter_mut().zip(other.bins.iter()) {
+        let Some(theirs) = &other.bins else { return };
+        for (mine, theirs) in self.bins.get_or_insert_with(empty_bins).iter_mut().zip(theirs.iter()) {
             *mine += theirs;
         }
         self.total += other.total;
@@ -88,18 +95,19 @@ impl Histogram {
     }
     /// The count of one bin.
     pub fn count(&self, bin: usize) -> u64 {
-        self.bins[bin]
+        self.bins.as_ref().map_or(0, |bins| bins[bin])
     }
     /// Non-empty bins, as (value that stands for the bin, count), in order.
     pub fn iter(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
-        self.bins.iter().enumerate().filter(|&(_, &count)| count > 0).map(|(bin, &count)| (value_of(bin), count))
+        let bins = self.bins.iter().flat_map(|bins| bins.iter());
+        bins.enumerate().filter(|&(_, &count)| count > 0).map(|(bin, &count)| (value_of(bin), count))
     }
     /// The value below or at which `millionths` of a million of all values lie (990_000 for the 99th percentile);
     /// 0 for an empty histogram.
     pub fn percentile(&self, millionths: u64) -> u64 {
         let rank = (u128::from(self.total) * u128::from(millionths)).div_ceil(1_000_000) as u64;
         let mut seen = 0;
-        for (bin, &count) in self.bins.iter().enumerate() {
+        for (bin, &count) in self.bins.iter().flat_map(|bins| bins.iter()).enumerate() {
             seen += count;
             if seen >= rank.max(1) {
                 return value_of(bin);
@@ -141,6 +149,16 @@ mod tests {
             assert!(got.abs_diff(exact) * 64 <= exact, "{millionths}: {got}");
         }
         assert_eq!(Histogram::new().percentile(500_000), 0);
+    }
+
+    #[test]
+    fn a_histogram_of_nothing_has_no_bins() {
+        let mut sum = Histogram::new();
+        sum.merge(&Histogram::default());
+        assert!(sum.bins.is_none() && sum == Histogram::new());
+        assert_eq!((sum.count(5), sum.iter().count(), sum.percentile(1_000_000)), (0, 0, 0));
+        sum.add(5);
+        assert_eq!((sum.count(5), sum.percentile(500_000)), (1, 5));
     }
 
     #[test]

@@ -57,6 +57,15 @@ pub enum OpenError {
         /// The path.
         path: PathBuf,
     },
+    /// It is smaller than a block.
+    Small {
+        /// The path.
+        path: PathBuf,
+        /// Its size.
+        bytes: u64,
+        /// The logical block size.
+        block: u32,
+    },
     /// A system call failed.
     Io {
         /// The path.
@@ -84,6 +93,9 @@ impl std::fmt::Display for OpenError {
                 "{}: has size 0; give the job size= (a job that writes then creates the file), or name a file with content",
                 path.display()
             ),
+            Self::Small { path, bytes, block } => {
+                write!(f, "{}: has {bytes} bytes, less than a block of {block}; name a larger file", path.display())
+            }
             Self::Io { path, action, error } => write!(f, "{}: cannot {action}: {error}", path.display()),
         }
     }
@@ -126,7 +138,8 @@ impl HostFile {
         let limits = limits_of(&file, is_block_device, is_direct);
         let size = Bytes::new(bytes - bytes % u64::from(limits.logical_block_size)).sectors_floor();
         if size.is_zero() {
-            return Err(OpenError::Empty { path: path.to_owned() });
+            let (path, block) = (path.to_owned(), limits.logical_block_size);
+            return Err(if bytes == 0 { OpenError::Empty { path } } else { OpenError::Small { path, bytes, block } });
         }
         let tail = bytes - size.bytes().get();
         if tail > 0 {

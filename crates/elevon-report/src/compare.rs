@@ -111,6 +111,9 @@ fn legend(out: &mut String, variants: &[Variant<'_>]) {
             run.kernel.name(),
             run.seed
         );
+        if let Some(job) = run.jobs.iter().find(|job| !job.error.is_empty()) {
+            let _ = writeln!(out, "   FAILED: {}: {}; its column has what ran until then", job.name, job.error);
+        }
     }
 }
 

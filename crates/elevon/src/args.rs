@@ -66,11 +66,7 @@ SIGTERM or SIGHUP (the table then has what ran until then, and names what did no
 const CALIBRATE_ABOUT: &str = "\
 Measure a device, simulated or real, and print what io.cost.model wants to know of it.
 
-io.cost shares a device by the time that I/Os take of it, which it computes from six figures: for reads and for writes
-the bandwidth of large sequential blocks (1 MiB, depth 32), and how many sequential and random blocks of 4 KiB the
-device does a second (depth 128). Six runs measure them, one after the other, without a scheduler and without merging,
-so that it is the device that is measured. A fast device is not well described by the figures of a slow one: without a
-model of its own, weights on it share out the wrong thing.";
+io.cost shares a device by the time that I/Os take of it, which it computes from six figures: for reads and for writes the bandwidth of large sequential blocks (1 MiB, depth 32), and how many sequential and random blocks of 4 KiB the device does a second (depth 128). Six runs measure them, one after the other, without a scheduler and without merging, so that it is the device that is measured. A fast device is not well described by the figures of a slow one: without a model of its own, weights on it share out the wrong thing.";
 
 const CALIBRATE_EXAMPLES: &str = "\
 Examples:

@@ -1,5 +1,7 @@
 //! `--memory`: the simulated machine's memory, and the page cache that it makes possible; `--cache`: one before a real device.
 
+use std::borrow::Cow;
+
 use elevon_core::cache::page_cache::{CacheConfig, WriteMode};
 use elevon_core::cache::settings;
 use elevon_core::cache::watermark::Watermarks;
@@ -169,7 +171,7 @@ fn real(text: &str) -> Result<CacheConfig, Failure> {
     let mode = mode.map(|mode| {
         WriteMode::from_name(mode).ok_or_else(|| bad(format!("{mode}: expected write-back or write-through")))
     });
-    let pair = format!("size={size}");
+    let pair = format!("size={}", with_unit(size));
     let fields = Fields::parse("cache", &pair, &["size"]).map_err(|error| bad(error.to_string()))?;
     let size = fields.size("size", Bytes::ZERO).map_err(|error| bad(error.to_string()))?;
     if size.get() < LEAST_REAL || size.get() > MOST {
@@ -178,6 +180,13 @@ fn real(text: &str) -> Result<CacheConfig, Failure> {
     let free = Bytes::new(Watermarks::of_memory(size, 0).high * PAGE_SIZE);
     let write_mode = mode.transpose()?.unwrap_or_default();
     Ok(CacheConfig { write_mode, copies: true, ..CacheConfig::new(size + free, TaskId(0)) })
+}
+
+/// A size with its unit whole: `4G` is 4GiB, as memory is counted.
+fn with_unit(size: &str) -> Cow<'_, str> {
+    let is_short =
+        size.ends_with(['K', 'M', 'G', 'T']) && size[..size.len() - 1].ends_with(|c: char| c.is_ascii_digit());
+    if is_short { Cow::Owned(format!("{size}iB")) } else { Cow::Borrowed(size) }
 }
 
 /// A size as `--memory` takes it.
@@ -201,7 +210,7 @@ struct Sizes {
 /// `SIZE[,others=SIZE[,idle=SIZE[,zram=SIZE]]]`.
 fn sizes(text: &str) -> Result<Sizes, Failure> {
     let bad = |why: String| Failure::input(format!("--memory {text}: {why}"));
-    let pairs = format!("size={text}");
+    let pairs = format!("size={}", text.split(',').map(with_unit).collect::<Vec<_>>().join(","));
     let fields =
         Fields::parse("memory", &pairs, &["size", "others", "idle", "zram"]).map_err(|error| bad(error.to_string()))?;
     let size = |key| fields.size(key, Bytes::ZERO).map_err(|error| bad(error.to_string()));
@@ -258,6 +267,7 @@ mod tests {
             Some([memory, others, idle, zram].map(Bytes::get))
         };
         assert_eq!(parts("6GiB"), Some([6 << 30, 0, 0, 0]));
+        assert_eq!(parts("4G,others=24M"), Some([4 << 30, 24 << 20, 0, 0]));
         assert_eq!(parts("1GB,others=24MiB"), None, "no whole pages");
         assert_eq!(parts("1GiB,others=24MiB"), Some([1 << 30, 24 << 20, 0, 0]));
         assert_eq!(parts("1GiB,others=24MiB,idle=8MiB"), Some([1 << 30, 24 << 20, 8 << 20, 0]));

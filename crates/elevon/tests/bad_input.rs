@@ -15,6 +15,7 @@ fn bench() -> Bench {
     bench.file("good.fio", GOOD);
     fs::create_dir(bench.path("folder")).expect("a folder");
     bench.file("small.img", vec![0; 1 << 20]);
+    bench.file("tiny.img", "abc");
     for (name, text) in [
         ("empty.fio", ""),
         ("no-job.fio", "[global]\nrw=read\n"),
@@ -116,6 +117,7 @@ const CASES: &[Case] = &[
     (&["run", "good.fio", "--device", "slots:latency=2"], &["latency=2", "ms"]),
     (&["run", "good.fio", "--device", "ufs-4.0:dies=x"], &["dies=x"]),
     (&["run", "good.fio", "--device", "null:size=1"], &["size=1"]),
+    (&["run", "good.fio", "--device", "tiny.img"], &["tiny.img", "has 3 bytes"]),
     (&["run", "good.fio", "--device", "/dev/null"], &["/dev/null", "regular file"]),
     (&["run", "good.fio", "--device", "small.img", "--fault", "dead"], &["--fault", "simulated"]),
     // Schedulers, settings, kernels.

@@ -264,3 +264,15 @@ fn a_job_file_may_begin_with_the_mark_of_utf_8() {
     let job = bench.file("bom.fio", format!("\u{feff}{GOOD}"));
     bench.stdout(&["run", job]);
 }
+
+#[test]
+fn a_failed_run_is_marked_in_a_comparison() {
+    let bench = bench();
+    let fault = "--fault error:ppm=1000000,status=medium";
+    let output = bench.elevon(&["compare", "good.fio", "--vs", fault]).output().expect("the command ran");
+    let stdout = String::from_utf8_lossy(&output.stdout);
+    assert_eq!(output.status.code(), Some(1));
+    let marked: Vec<&str> = stdout.lines().skip_while(|line| !line.starts_with("B: ")).take(2).collect();
+    assert!(marked.len() == 2 && marked[1].contains("FAILED: a: critical medium error"), "{stdout}");
+    assert_eq!(stdout.matches("FAILED").count(), 1, "{stdout}");
+}

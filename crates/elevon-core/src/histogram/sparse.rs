@@ -6,7 +6,7 @@
 extern crate alloc;
 use alloc::boxed::Box;
 
-use super::{GROUP_BINS, GROUPS, Histogram, bin_of, value_of};
+use super::{GROUP_BINS, GROUPS, Histogram, bin_of, empty_bins, value_of};
 
 /// Counts of nanosecond values, with the bins of [`Histogram`].
 #[derive(Clone, Default, PartialEq, Eq)]
@@ -66,7 +66,7 @@ impl SparseHistogram {
     /// With every bin.
     pub fn dense(&self) -> Histogram {
         let mut all = Histogram::new();
-        self.counts().for_each(|(bin, count)| all.bins[bin] = count);
+        self.counts().for_each(|(bin, count)| all.bins.get_or_insert_with(empty_bins)[bin] = count);
         all.total = self.total;
         all
     }
