@@ -413,7 +413,7 @@ date = \"2026-11-20\"
                 "name = \"a\"\nbase = \"null\"\n[[source]]\nbasis = \"guess\"",
                 &["d.toml:4:9: source.basis: expected stated, fitted or estimated"],
             ),
-            ("name = \"a\nbase", &["d.toml:1:"]),
+            ("name = \"a\"\nbase = \n", &["d.toml:2:"]),
         ] {
             let errors: Vec<String> = parse("d.toml", text).unwrap_err().iter().map(ToString::to_string).collect();
             assert_eq!(errors.len(), expected.len(), "{text}: {errors:?}");
