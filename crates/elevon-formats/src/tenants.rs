@@ -230,19 +230,24 @@ fn settings(
 
 /// A tenant's path without slashes at its ends or twice in a row, or what is wrong with it.
 pub fn normal_path(text: &str) -> Result<String, String> {
-    let names: Vec<&str> = text.split('/').filter(|name| !name.is_empty()).collect();
+    let names = path_names(text)?;
     if names.is_empty() {
         return Err("the root has no limits or weight; name a tenant below it, or write [device]".to_owned());
     }
     if names.len() > usize::from(MAX_DEPTH) {
         return Err(format!("{} deep; tenants nest at most {MAX_DEPTH} deep", names.len()));
     }
-    match names.iter().find(|name| matches!(**name, "." | "..") || name.len() > 255 || name.contains(char::is_control))
-    {
+    Ok(names.join("/"))
+}
+
+/// The names of a path below the root; empty for the root itself. Empty names and `.` are left out, as a kernel does.
+pub fn path_names(text: &str) -> Result<Vec<&str>, String> {
+    let names: Vec<&str> = text.split('/').filter(|name| !name.is_empty() && *name != ".").collect();
+    match names.iter().find(|name| **name == ".." || name.len() > 255 || name.contains(char::is_control)) {
         Some(name) => {
-            Err(format!("{name:?} is no name of a tenant: at most 255 bytes, not `.` or `..`, no control characters"))
+            Err(format!("{name:?} is no name of a tenant: at most 255 bytes, not `..`, no control characters"))
         }
-        None => Ok(names.join("/")),
+        None => Ok(names),
     }
 }
 

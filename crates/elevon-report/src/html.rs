@@ -3,6 +3,7 @@
 //! Readable on a phone, in light and in dark. A variant keeps its letter and colour in every part of the page.
 
 mod cache;
+mod over_time;
 mod plots;
 mod tenants;
 
@@ -29,6 +30,7 @@ pub fn page(title: &str, variants: &[Variant<'_>]) -> String {
         }
         for (letter, variant) in letters().zip(variants) {
             tenants::section(&mut body, letter, variant.result);
+            over_time::section(&mut body, letter, variant.result);
         }
         for (letter, variant) in letters().zip(variants) {
             configuration(&mut body, letter, variant);

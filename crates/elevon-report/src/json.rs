@@ -6,6 +6,7 @@
 
 mod cache;
 mod elevon;
+mod over_time;
 mod tenants;
 
 use std::io;

@@ -45,6 +45,10 @@ pub struct RunResult {
     pub jobs: Vec<JobResult>,
     /// Tenants that were watched, by ascending number; none where nobody watches.
     pub tenants: Vec<TenantResult>,
+    /// Tenants and jobs over time, of a run with tenants.
+    pub owners: Owners,
+    /// What was set for tenants during the run, in order.
+    pub changes: Vec<Change>,
     /// The device's own statistics.
     pub disk: DiskResult,
     /// CPU time beside what jobs count; `None` on a real device, where it is not modelled.
@@ -214,6 +218,8 @@ pub struct TenantResult {
     pub settings: Vec<(String, String)>,
     /// The limits among these, as numbers a second.
     pub limits: Vec<(Rule, u64)>,
+    /// How long its jobs, and those below it, ran: what rates are over.
+    pub time: Nanos,
     /// What its limits have let go.
     pub io: IoCounters,
     /// Fragments between that and their end, when the run ended.
@@ -224,6 +230,48 @@ pub struct TenantResult {
     pub pressure: Option<PressureReading>,
     /// What its I/O waited for, each cause once.
     pub explain: Vec<(Cause, Wait)>,
+}
+
+/// Tenants and jobs over time.
+#[derive(Clone, Debug, Default)]
+pub struct Owners {
+    /// What limits let go of each tenant that did anything, with all below it.
+    pub tenants: Vec<OwnerResult>,
+    /// What each process of a job completed.
+    pub jobs: Vec<OwnerResult>,
+}
+
+/// What one tenant or job did over time.
+#[derive(Clone, Debug, Default)]
+pub struct OwnerResult {
+    /// Path of the tenant, or name of the job.
+    pub name: String,
+    /// Intervals in order.
+    pub points: Vec<OwnerPoint>,
+}
+
+/// What a tenant or job did in one interval: since the end of the one before, the first since the start.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct OwnerPoint {
+    /// End of the interval, from the start of the run.
+    pub at: Nanos,
+    /// I/Os: reads, writes, trims.
+    pub ios: [u64; 3],
+    /// Their bytes.
+    pub bytes: [u64; 3],
+}
+
+/// A setting that was changed during the run.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Change {
+    /// When, from the start of the run.
+    pub at: Nanos,
+    /// Path of the tenant; `device` for the device's own.
+    pub tenant: String,
+    /// The kernel's file name, or the knob.
+    pub file: String,
+    /// What was set.
+    pub text: String,
 }
 
 impl TenantResult {

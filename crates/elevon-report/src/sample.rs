@@ -176,6 +176,8 @@ pub(crate) fn empty_run() -> RunResult {
         elapsed: Nanos::ZERO,
         jobs: vec![job("idle", 0, JobStats::default())],
         tenants: vec![],
+        owners: crate::result::Owners::default(),
+        changes: vec![],
         cpu: None,
         cache: None,
         disk: DiskResult {
@@ -422,6 +424,7 @@ pub(crate) fn tenants_run() -> RunResult {
             id,
             path: path.into(),
             depth,
+            time: Nanos::from_secs(2),
             io: IoCounters { bytes: [reads * 65_536, writes * 4096, 0], ios: [reads, writes, 0] },
             latency,
             explain: waits(explain),

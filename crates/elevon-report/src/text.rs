@@ -1,6 +1,7 @@
 //! Text for a terminal: fio's report of the jobs, iostat's line of the device, and what only Elevon knows.
 
 mod cache;
+mod changes;
 mod fio;
 mod iostat;
 mod stack;
@@ -30,6 +31,7 @@ pub fn report(run: &RunResult) -> String {
     fairness::table::text(&mut out, &[Variant { label: "", result: run }], &["got".to_owned()]);
     cache::section(&mut out, run);
     tenants::section(&mut out, run);
+    changes::section(&mut out, run);
     fio::disk(&mut out, run);
     let delta = DiskDelta::between(&run.disk.start, &run.disk.end);
     let width = run.disk.name.len().max(10);

@@ -21,6 +21,7 @@ pub mod verify;
 
 // All of them, and the loop.
 pub mod backend;
+pub mod by_owner;
 pub mod cache_series;
 pub mod cached;
 pub mod jobs;

@@ -16,6 +16,7 @@ use elevon_core::status::Status;
 use elevon_core::units::{Bytes, Instant, Nanos, TaskId};
 
 use crate::backend::Backend;
+use crate::by_owner::OwnerSeries;
 use crate::cached::{CACHE_TOKEN, Cached};
 use crate::cpu::SchedulerLock;
 use crate::jobs::Jobs;
@@ -24,6 +25,7 @@ use crate::process::Poll;
 use crate::series::Series;
 use crate::wakeups::Wakeups;
 
+mod owners;
 mod through_cache;
 
 /// I/Os that one system call may carry without a plug: io_submit and io_uring plug from three on.
@@ -130,6 +132,8 @@ pub struct Outcome {
     pub ended: Instant,
     /// The run over time.
     pub series: Series,
+    /// Each job and tenant over time, of a run with tenants.
+    pub owners: OwnerSeries,
     /// The device's statistics at the start.
     pub disk_start: DiskStats,
     /// The device's statistics at the end.
@@ -186,6 +190,7 @@ struct Runner<'a, B> {
     has_buffers: Vec<bool>,
     open: usize,
     series: Series,
+    owners: OwnerSeries,
     events: Vec<Event>,
     interval: Option<Nanos>,
     next_interval: Instant,
@@ -221,6 +226,7 @@ impl<'a, B: Backend> Runner<'a, B> {
             has_buffers: vec![false; count],
             open: count,
             series: Series::new(now),
+            owners: owners::series(now, stack, jobs),
             events: Vec::new(),
             interval,
             next_interval: interval.map_or(Instant::MAX, |i| now.saturating_add(i)),
@@ -251,6 +257,9 @@ impl<'a, B: Backend> Runner<'a, B> {
             let now = self.backend.now();
             if now > last {
                 self.series.advance(now, self.stack.requests_in_flight());
+                if self.owners.is_due(now) {
+                    self.read_owners(now);
+                }
                 if let Some(cached) = &mut self.cached {
                     cached.on_time(now);
                 }
@@ -271,6 +280,7 @@ impl<'a, B: Backend> Runner<'a, B> {
             }
         }
         let now = self.backend.now();
+        self.finish_owners(now);
         if let Some(cached) = &mut self.cached {
             cached.on_end(now);
         }
@@ -682,6 +692,7 @@ impl<'a, B: Backend> Runner<'a, B> {
             started: self.started,
             ended: now,
             series: self.series.clone(),
+            owners: self.owners.clone(),
             disk_start: self.disk_start,
             disk_end: self.stack.disk_stats(now),
             scheduler_lock: self.scheduler_lock.held(),

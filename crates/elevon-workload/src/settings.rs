@@ -23,6 +23,8 @@ pub struct Settings {
     weights: Vec<[Weights; 2]>,
     /// What a change was refused for.
     refused: Vec<String>,
+    /// Changes that were made.
+    made: Vec<TenantChange>,
 }
 
 const BFQ: usize = 0;
@@ -62,9 +64,9 @@ impl Settings {
     pub fn run_changes(&mut self, stack: &mut Stack, now: Instant) {
         while self.next_change().is_some_and(|at| at <= now) {
             let Some(TenantChange { at, tenant, setting }) = self.changes.pop_front() else { return };
-            if let Err(error) = self.apply(stack, now, tenant, &setting) {
-                let seconds = at.get() as f64 / Nanos::from_secs(1).get() as f64;
-                self.refused.push(format!("the change at {seconds} s was refused: {error}"));
+            match self.apply(stack, now, tenant, &setting) {
+                Ok(()) => self.made.push(TenantChange { at, tenant, setting }),
+                Err(error) => self.refused.push(format!("the change at {} s was refused: {error}", seconds(at))),
             }
         }
     }
@@ -72,6 +74,21 @@ impl Settings {
     /// Changes that were refused during the run, a line each.
     pub fn refused(&self) -> &[String] {
         &self.refused
+    }
+
+    /// Changes that were made, in order.
+    pub fn made(&self) -> &[TenantChange] {
+        &self.made
+    }
+
+    /// A line about the changes that were never made because the run had ended, if there are any.
+    pub fn too_late(&self, ended: Nanos) -> Option<String> {
+        let first = self.changes.front()?;
+        let more = match self.changes.iter().filter(|change| change.at != first.at).count() {
+            0 => String::new(),
+            more => format!(", nor {more} later ones"),
+        };
+        Some(format!("the change at {} s was not made{more}: the run ended at {} s", seconds(first.at), seconds(ended)))
     }
 
     fn weights(&mut self, tenant: TenantId) -> &mut [Weights; 2] {
@@ -124,6 +141,10 @@ impl Settings {
         stack.set_group(tenant, bfq);
         stack.control_mut().set_weight(now, tenant, cost).map_err(|error| error.to_string())
     }
+}
+
+fn seconds(span: Nanos) -> f64 {
+    span.get() as f64 / Nanos::from_secs(1).get() as f64
 }
 
 fn rate(cap: Cap) -> u64 {

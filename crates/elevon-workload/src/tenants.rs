@@ -8,7 +8,7 @@ use elevon_core::units::{Nanos, TenantId};
 use elevon_formats::cgroup::{self, Setting, WeightFile, Weights};
 use elevon_formats::fio::Diagnostic;
 use elevon_formats::fio::spec::JobSpec;
-use elevon_formats::tenants::TenantsFile;
+use elevon_formats::tenants::{TenantsFile, path_names};
 
 /// Weight of a cgroup for which nobody gives one, as in Linux.
 pub const DEFAULT_WEIGHT: u32 = cgroup::DEFAULT_WEIGHT as u32;
@@ -113,7 +113,14 @@ pub fn tenant_of(tenants: &[Tenant], spec: &JobSpec) -> TenantId {
 }
 
 fn names(spec: &JobSpec) -> impl Iterator<Item = &str> {
-    spec.cgroup.as_deref().unwrap_or_default().split('/').filter(|name| !name.is_empty())
+    spec.cgroup.as_deref().unwrap_or_default().split('/').filter(|name| !name.is_empty() && *name != ".")
+}
+
+/// What is wrong with a job's `cgroup`, where its section begins.
+fn diagnostic(spec: &JobSpec, message: String) -> Diagnostic {
+    let place = spec.origin.rsplit_once(':').map(|(file, line)| (file, line.parse().ok()));
+    let (file, line) = place.map_or((String::new(), 1), |(file, line)| (file.to_owned(), line.unwrap_or(1)));
+    Diagnostic { file, line, column: 1, key: "cgroup".to_owned(), message }
 }
 
 /// Whether a setting is a weight of one kind or another.
@@ -146,14 +153,20 @@ fn bfq_weight(settings: &[Setting]) -> u32 {
 impl TenantPlan {
     /// The tenants of jobs and of a file, where there is one. The file's weights win over those of jobs.
     pub fn new(specs: &[JobSpec], file: Option<&TenantsFile>) -> Result<Self, Vec<Diagnostic>> {
+        let bad = |spec: &JobSpec| {
+            let message = path_names(spec.cgroup.as_deref()?).err()?;
+            Some(diagnostic(spec, message))
+        };
+        let errors: Vec<Diagnostic> = specs.iter().filter_map(bad).collect();
+        if !errors.is_empty() {
+            return Err(errors);
+        }
         let mut tree = Tree::of_jobs(specs);
         if let Some(tenant) = tree.tenants.iter().find(|tenant| tenant.path.split('/').count() > usize::from(MAX_DEPTH))
         {
             let job = specs.iter().find(|spec| names(spec).count() > usize::from(MAX_DEPTH));
-            let place = job.and_then(|spec| spec.origin.rsplit_once(':')).map(|(file, line)| (file, line.parse().ok()));
-            let (file, line) = place.map_or((String::new(), 1), |(file, line)| (file.to_owned(), line.unwrap_or(1)));
             let message = format!("{}: tenants nest at most {MAX_DEPTH} deep", tenant.path);
-            return Err(vec![Diagnostic { file, line, column: 1, key: "cgroup".to_owned(), message }]);
+            return Err(job.map(|job| diagnostic(job, message)).into_iter().collect());
         }
         let of_jobs = tree.tenants.len();
         let mut plan = Self::default();
@@ -309,6 +322,17 @@ mod tests {
         );
         let deep = vec!["x"; 65].join("/");
         assert!(TenantPlan::new(&[job(Some(&deep), None)], None).is_err());
+    }
+
+    #[test]
+    fn a_path_means_the_same_in_a_job_and_in_a_file() {
+        let text = "[tenant.'a//b/./c/']\nweight = 20\n";
+        let plan = plan(&[job(Some("/a/./b//c"), None)], text).expect("a plan");
+        assert_eq!(shape(&plan.tenants), [("a", 0, 100), ("a/b", 1, 100), ("a/b/c", 2, 20)]);
+        assert_eq!(plan.warnings, [""; 0]);
+        let error = TenantPlan::new(&[job(Some("../.."), None)], None).expect_err("no such name");
+        assert!(error[0].to_string().contains("cgroup: \"..\" is no name of a tenant"), "{}", error[0]);
+        assert!(TenantPlan::new(&[job(Some("/"), None)], None).is_ok_and(|plan| plan.tenants.is_empty()), "the root");
     }
 
     #[test]

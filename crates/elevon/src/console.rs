@@ -16,6 +16,7 @@ use elevon_workload::run::{Observer, Progress};
 use crate::bar::Bar;
 use crate::execute::Watch;
 use crate::failure::{Failure, all, printable, tell};
+use crate::tenant_lines::TenantLines;
 use crate::trace::TraceFile;
 
 /// How often the bar is looked after, in time of the run.
@@ -34,6 +35,7 @@ pub(crate) struct Console {
     last: DiskStats,
     next_iostat: Instant,
     lines: u32,
+    tenants: TenantLines,
     bar: Bar,
     trace: Option<TraceFile>,
     /// Where the user's requests for the status are seen, and whether it goes to stderr.
@@ -53,6 +55,7 @@ impl Console {
             last: DiskStats::default(),
             next_iostat: Instant::ZERO,
             lines: 0,
+            tenants: TenantLines::default(),
             bar,
             trace,
             status: None,
@@ -73,16 +76,18 @@ impl Console {
         all([traced, self.error.map_or(Ok(()), |error| Err(Failure::Output(error)))])
     }
 
-    fn print_iostat(&mut self, disk: &DiskStats) {
+    fn print_iostat(&mut self, now: Instant, disk: &DiskStats, jobs: &[Progress]) {
         let width = self.device.len().max(6);
         let delta = DiskDelta::between(&self.last, disk);
         let mut text = String::new();
-        if self.lines.is_multiple_of(PAGE) {
+        let has_header = self.lines.is_multiple_of(PAGE);
+        if has_header {
             text = iostat_header(width) + "\n";
         }
         self.lines += 1;
         text += &iostat_line(&self.device, width, &delta);
         text.push('\n');
+        text += &self.tenants.text(now, jobs, has_header);
         self.print(&text, self.iostat_to_stderr);
         self.last = *disk;
     }
@@ -110,7 +115,7 @@ impl Observer for Console {
         if let Some(every) = self.iostat
             && now >= self.next_iostat
         {
-            self.print_iostat(&disk());
+            self.print_iostat(now, &disk(), jobs);
             self.next_iostat = self.next_iostat.saturating_add(every);
         }
         self.bar.set(jobs.iter().map(|job| job.per_mille).sum::<u64>() / (jobs.len() as u64).max(1));
@@ -149,6 +154,7 @@ impl Watch for Console {
         let short = device.name.split(':').next().unwrap_or_default();
         self.device = short.rsplit('/').next().unwrap_or(short).to_owned();
         self.next_iostat = Instant::new(self.iostat.map_or(0, Nanos::get));
+        self.tenants = TenantLines::new(jobs);
         if let Some(trace) = &mut self.trace {
             trace.start(device, cpus, jobs)?;
         }

@@ -209,6 +209,9 @@ fn go<B: Backend>(
     let mut warnings = plan.warnings.clone();
     warnings.extend(of_backend);
     warnings.extend(jobs.settings.refused().iter().map(|line| format!("--tenants: {line}")));
+    let late = jobs.settings.too_late(outcome.ended.since(outcome.started));
+    warnings.extend(late.map(|line| format!("--tenants: {line}")));
+    warnings.extend(result::preset_is_off(plan, device, &stack, &outcome));
     warnings.extend(failures(&outcome));
     let lost = cached.as_ref().and_then(lost);
     let is_lost = lost.is_some();
@@ -233,7 +236,8 @@ fn go<B: Backend>(
         }
         None => Outcome::Done,
     };
-    let facts = Facts { plan, device, stack: &stack, cached: cached.as_ref(), real, warnings };
+    let facts =
+        Facts { plan, device, settings: Some(&jobs.settings), stack: &stack, cached: cached.as_ref(), real, warnings };
     let logs = plan.log_folder.write(&outcome);
     let mut result = result::of(&facts, outcome);
     match logs {
@@ -326,7 +330,7 @@ impl Observer for WatchedRun<'_> {
     fn on_status(&mut self, so_far: run::Outcome, stack: &mut Stack, cached: Option<&Cached>) {
         let Self { plan, device, real, .. } = *self;
         stack.control_mut().settle(so_far.ended);
-        let facts = Facts { plan, device, stack, cached, real, warnings: plan.warnings.clone() };
+        let facts = Facts { plan, device, settings: None, stack, cached, real, warnings: plan.warnings.clone() };
         self.watch.on_report(&result::of(&facts, so_far));
     }
     fn on_interval(

@@ -20,6 +20,7 @@ mod reproduce;
 mod result;
 mod run;
 mod source;
+mod tenant_lines;
 mod trace;
 
 use std::io::Write;

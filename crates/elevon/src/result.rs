@@ -2,7 +2,10 @@
 
 mod cache;
 mod cpu;
+mod over_time;
 mod tenants;
+
+pub(crate) use over_time::preset_is_off;
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -24,6 +27,7 @@ use elevon_sim::device::Description;
 use elevon_workload::cached::{CacheCost, Cached};
 use elevon_workload::cpu::{CpuCost, SchedulerCost};
 use elevon_workload::run::{JobOutcome, Outcome};
+use elevon_workload::settings::Settings;
 use elevon_workload::tenants::{Tenant, tenant_of};
 
 use crate::memory::CachePlan;
@@ -35,6 +39,8 @@ use self::tenants::{Named, Sources};
 pub(crate) struct Facts<'a> {
     pub(crate) plan: &'a Plan,
     pub(crate) device: &'a Description,
+    /// Settings of tenants, for what changed; not known for a status during the run.
+    pub(crate) settings: Option<&'a Settings>,
     pub(crate) stack: &'a Stack,
     pub(crate) cached: Option<&'a Cached>,
     pub(crate) real: bool,
@@ -43,7 +49,7 @@ pub(crate) struct Facts<'a> {
 
 /// The result of a run.
 pub(crate) fn of(facts: &Facts<'_>, outcome: Outcome) -> RunResult {
-    let Facts { plan, device, stack, cached, real, warnings } = facts;
+    let Facts { plan, device, stack, cached, real, warnings, .. } = facts;
     let config = stack.config();
     let elapsed = outcome.ended.since(outcome.started);
     let unix_ms = if *real {
@@ -74,6 +80,8 @@ pub(crate) fn of(facts: &Facts<'_>, outcome: Outcome) -> RunResult {
         elapsed,
         jobs: jobs(facts, &outcome),
         tenants: tenants_of(facts, &outcome),
+        owners: over_time::owners(facts, &outcome),
+        changes: over_time::changes(facts),
         disk: disk(facts, &outcome),
         cpu: (!real).then(|| cpu::of(plan, &outcome)),
         cache: plan.cache.as_ref().zip(*cached).map(|(plan, cached)| cache::of(plan, cached)),
@@ -238,6 +246,7 @@ fn tenants_of(facts: &Facts<'_>, outcome: &Outcome) -> Vec<TenantResult> {
             path: tenant.path.clone(),
             settings: tenant.settings.iter().map(|setting| (setting.name().to_owned(), setting.text(None))).collect(),
             limits: limits_of(control, id),
+            time: over_time::time_of(facts, outcome, id),
         })
     })
 }

@@ -101,3 +101,79 @@ fn whatever_is_wrong_is_a_line_with_its_place_and_nothing_runs() {
         assert!(output.stdout.is_empty(), "{file}");
     }
 }
+
+#[test]
+fn a_change_is_seen_in_every_report_and_one_that_comes_too_late_is_said() {
+    let changes = "[[change]]\nat = '1s'\ntenant = 'x'\nlimit = { riops = 1000 }\n[[change]]\nat = '300s'\ntenant = 'x'\nweight = 5\n";
+    let bench = bench(&format!("[tenant.x]\nlimit = {{ riops = 20000 }}\n{changes}"));
+    let device = ["--device", "nvme-datacenter", "--tenants", "t.toml"];
+    let args = [&["run", "jobs.fio", "--output-format", "json+", "--html", "page.html"], &device[..]].concat();
+    let report: Value = serde_json::from_str(&bench.stdout(&args)).expect("JSON");
+    let elevon = &report["elevon"];
+    let made = elevon["changes"].as_array().expect("changes");
+    assert_eq!(
+        (made.len(), &made[0]["at_ns"], &made[0]["tenant"]),
+        (1, &Value::from(1_000_000_000), &Value::from("x"))
+    );
+    assert_eq!(made[0]["text"], "{ riops = 1000 }");
+    let warnings = elevon["warnings"].to_string();
+    assert!(warnings.contains("the change at 300 s was not made: the run ended at 2"), "{warnings}");
+    for (kind, key, name) in [("tenants", "path", "x"), ("jobs", "name", "a")] {
+        let all = elevon["series"][kind].as_array().expect("a series");
+        let points = all.iter().find(|of| of[key] == name).expect("its own")["points"].as_array().expect("points");
+        let sum = |from: u64, to: u64| -> u64 {
+            let within =
+                points.iter().filter(|p| (from + 1..=to).contains(&(p["at_ns"].as_u64().expect("a time") / 1_000_000)));
+            within.map(|p| p["ios"][0].as_u64().expect("reads")).sum()
+        };
+        let (before, after) = (sum(0, 1000), sum(1000, 3000));
+        assert!((19_000..=20_400).contains(&before) && (950..=1_300).contains(&after), "{kind}: {before}, {after}");
+    }
+    let page = std::fs::read_to_string(bench.path("page.html")).expect("a page");
+    assert!(page.contains("tenants and jobs over time") && page.contains("x limit: { riops = 1000 }"));
+    let text = bench.stdout(&[&["run", "jobs.fio", "--iostat", "0.5"], &device[..]].concat());
+    assert!(text.contains("from 1.00s on: x limit: { riops = 1000 }"), "{text}");
+    let lines: Vec<&str> = text.lines().filter(|line| line.starts_with("x ") && line.ends_with("0.00")).collect();
+    let rate = |line: &str| line.split_whitespace().nth(1).and_then(|word| word.parse::<f64>().ok()).expect("a rate");
+    assert!((19_000.0..=21_000.0).contains(&rate(lines[0])), "{lines:?}");
+    assert!((900.0..=1_100.0).contains(&rate(lines[3])), "{lines:?}");
+}
+
+#[test]
+fn a_tenant_and_its_only_job_have_one_rate() {
+    let bench = bench("[tenant.x]\nlimit = { riops = 777 }\n");
+    let args = ["--device", "hdd-7200", "--tenants", "t.toml"];
+    let report = bench.json("jobs.fio", &args);
+    let tenants = report["elevon"]["tenants"].as_array().expect("tenants");
+    for (job, path) in ["x", "y"].into_iter().enumerate() {
+        let tenant = tenants.iter().find(|tenant| tenant["path"] == path).expect("its row");
+        let runtime = report["jobs"][job]["read"]["runtime"].as_u64().expect("ms");
+        let time = tenant["time_ns"].as_u64().expect("ns") / 1_000_000;
+        assert!(time.abs_diff(runtime) <= 1, "{path}: {time} and {runtime} ms");
+    }
+}
+
+#[test]
+fn a_preset_that_starves_the_device_is_said_with_what_to_do() {
+    let qos = "[device]\n'io.cost.qos' = 'enable=1'\n";
+    let model = "'io.cost.model' = 'MAJ:MIN ctrl=user model=linear rbps=3000000000 rseqiops=800000 rrandiops=800000 wbps=3000000000 wseqiops=500000 wrandiops=500000'\n";
+    for (text, is_said) in [(qos.to_owned(), true), (format!("{qos}{model}"), false)] {
+        let bench = bench(&format!("{text}[tenant.x]\nweight = 300\n"));
+        let jobs = JOBS.replace("runtime=2", "runtime=5").replace("iodepth=8", "iodepth=64");
+        bench.file("jobs.fio", jobs);
+        let warnings =
+            bench.json("jobs.fio", &["--device", "nvme-datacenter", "--tenants", "t.toml"])["elevon"]["warnings"]
+                .to_string();
+        assert_eq!(warnings.contains("elevon calibrate --device nvme-datacenter"), is_said, "{warnings}");
+    }
+}
+
+#[test]
+fn a_path_above_the_root_is_refused_in_a_job_too() {
+    let bench = Bench::new();
+    bench.file("jobs.fio", JOBS.replace("cgroup=x", "cgroup=../.."));
+    let output = bench.elevon(&["run", "jobs.fio", "--device", "null"]).output().expect("the command ran");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!((output.status.code(), output.stdout.len()), (Some(2), 0), "{said}");
+    assert!(said.contains("cgroup: \"..\" is no name of a tenant"), "{said}");
+}

@@ -145,6 +145,11 @@ impl Statistics {
         self.entry(to).in_flight += 1;
     }
 
+    /// What limits have let go of a tenant's own I/O.
+    pub fn counters(&self, tenant: TenantId) -> IoCounters {
+        self.tenants.get(tenant.index()).map_or_else(IoCounters::default, |stat| stat.counters)
+    }
+
     /// What a tenant did itself; of [`Self::rolled_up`], with everybody below it.
     pub fn of(&self, tenant: TenantId) -> TenantStat {
         self.tenants.get(tenant.index()).cloned().unwrap_or_default()

@@ -3,9 +3,15 @@
 use super::tokens::Token;
 use super::{FileError, Refusal};
 
+/// The device at hand, where nobody knows its number: what `elevon calibrate` prints for a file or a model.
+pub(super) const PLACEHOLDER: &str = "MAJ:MIN";
+
 /// Whether a word names a device as a whole: `MAJ:MIN`, a path, or a name as in /sys/block.
 pub(super) fn check(word: &Token<'_>) -> Result<(), FileError> {
     let text = word.text;
+    if text == PLACEHOLDER {
+        return Ok(());
+    }
     if text.contains(':') && !text.starts_with('/') {
         let numbers = text.split_once(':').and_then(|(major, minor)| Some((number(major)?, number(minor)?)));
         let Some((major, minor)) = numbers else {

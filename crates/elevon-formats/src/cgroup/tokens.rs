@@ -47,7 +47,7 @@ pub(super) fn pairs<'a>(line: &'a str, keys: &[&str]) -> Result<Pairs<'a>, FileE
     let mut all = Pairs { device: None, pairs: Vec::new() };
     if let Some(first) = words.next_if(|word| word.pair().is_none() && !keys.contains(&word.text)) {
         device::check(&first)?;
-        all.device = Some(first.text);
+        all.device = Some(first.text).filter(|&device| device != device::PLACEHOLDER);
     }
     for word in words {
         let Some((key, value)) = word.pair() else {

@@ -246,10 +246,14 @@ fn out_of_range(value: &Value<'_>, range: &str) -> String {
 
 fn latency(value: &Value<'_>) -> Result<Option<Nanos>, String> {
     let bad = || {
-        format!("{}: expected a time in whole microseconds with its unit, such as \"5ms\", or \"max\"", shown(value))
+        format!(
+            "{}: expected a time in whole microseconds with its unit, such as \"5ms\", or 0 or \"max\" for none",
+            shown(value)
+        )
     };
     match value {
-        Value::String(word) if word == "max" => Ok(None),
+        Value::String(word) if word == "max" || word == "0" => Ok(None),
+        Value::Integer(number) if decimal(number) == Some(0) => Ok(None),
         Value::String(text) => {
             let target = number::span(text).filter(|target| target.get().is_multiple_of(1_000)).ok_or_else(bad)?;
             Ok(Some(target).filter(|target| !target.is_zero()))

@@ -198,9 +198,25 @@ fn a_word_of_a_newer_kernel_is_refused_by_an_old_one() {
 #[test]
 fn paths() {
     assert_eq!(normal_path("//a///b c/"), Ok("a/b c".to_owned()));
+    assert_eq!(normal_path("a//b/./c/"), Ok("a/b/c".to_owned()));
     let deep = |n: usize| vec!["x"; n].join("/");
     assert!(normal_path(&deep(64)).is_ok() && normal_path(&deep(65)).is_err());
-    for text in ["", "/", "a/./b", "a\nb", &"x".repeat(256)] {
+    for text in ["", "/", "./", "a/../b", "a\nb", &"x".repeat(256)] {
         assert!(normal_path(text).is_err(), "{text}");
     }
+}
+
+#[test]
+fn no_target_of_latency_is_written_in_three_ways() {
+    for none in ["0", "\"0\"", "\"max\""] {
+        let file = good(&format!("[tenant.a]\nlatency = {none}\n"));
+        assert_eq!(file.tenants[0].settings, [Setting::Latency(None)], "{none}");
+    }
+    assert!(parse("t.toml", "[tenant.a]\nlatency = 5\n", &Kernel::V6_18.rules()).is_err(), "of what unit?");
+}
+
+#[test]
+fn the_letters_of_calibrate_stand_for_the_device_at_hand() {
+    let text = "[device]\n'io.cost.model' = 'MAJ:MIN rbps=5'\n'io.cost.qos' = '8:0 enable=1'\n";
+    assert!(parse("t.toml", text, &Kernel::V6_18.rules()).is_ok(), "no second device");
 }

@@ -66,8 +66,15 @@ pub(super) fn value(run: &RunResult, options: JsonOptions) -> Value {
     if !run.tenants.is_empty() {
         out["tenants"] = super::tenants::value(run);
     }
+    if !run.changes.is_empty() {
+        out["changes"] = super::over_time::changes(&run.changes);
+    }
     if let (true, Some(found)) = (options.series, &run.series) {
         out["series"] = series(found);
+        if !run.owners.tenants.is_empty() {
+            out["series"]["tenants"] = super::over_time::owners("path", &run.owners.tenants);
+            out["series"]["jobs"] = super::over_time::owners("name", &run.owners.jobs);
+        }
     }
     out
 }

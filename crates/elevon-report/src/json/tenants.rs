@@ -32,6 +32,7 @@ fn tenant_value(run: &RunResult, tenant: &TenantResult, all: Nanos) -> Value {
         "path": tenant.path,
         "removed": tenant.removed,
         "settings": strings(&tenant.settings),
+        "time_ns": tenant.time.get(),
         "io_stat": {
             "device": format!("{major}:{minor}"),
             "rbytes": rbytes, "wbytes": wbytes, "rios": rios, "wios": wios, "dbytes": dbytes, "dios": dios,

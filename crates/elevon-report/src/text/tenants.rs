@@ -28,7 +28,7 @@ pub(super) fn section(out: &mut String, run: &RunResult) {
     table.set_header(["Tenant", "IOPS", "bandwidth", "50%", "99%", "device time", "settings"]);
     let device_time = device_time_of_all(run);
     for tenant in &tenants {
-        table.add_row(row(run, tenant, device_time));
+        table.add_row(row(tenant, device_time));
     }
     align_right(&mut table);
     if let Some(settings) = table.column_mut(6) {
@@ -48,8 +48,8 @@ pub(super) fn section(out: &mut String, run: &RunResult) {
     }
 }
 
-fn row(run: &RunResult, tenant: &TenantResult, device_time: Nanos) -> [String; 7] {
-    let seconds = run.elapsed.get() as f64 / 1e9;
+fn row(tenant: &TenantResult, device_time: Nanos) -> [String; 7] {
+    let seconds = tenant.time.get() as f64 / 1e9;
     let at = |millionths| match tenant.latency.total() {
         0 => "-".to_owned(),
         _ => span(tenant.latency.percentile(millionths) as f64),
@@ -75,8 +75,14 @@ fn details(out: &mut String, run: &RunResult, tenant: &TenantResult) {
         .into_iter()
         .filter_map(|reason| {
             let wait = throttled(tenant, reason);
-            (wait.count > 0)
-                .then(|| format!("{} {} times, {}", reason.name(), grouped(wait.count), span(wait.time.get() as f64)))
+            (wait.count > 0).then(|| {
+                format!(
+                    "{} {} times, {} over all I/Os",
+                    reason.name(),
+                    grouped(wait.count),
+                    span(wait.time.get() as f64)
+                )
+            })
         })
         .collect();
     if !held.is_empty() {

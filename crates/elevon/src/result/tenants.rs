@@ -4,7 +4,7 @@ use elevon_core::control::pressure::Pressure;
 use elevon_core::control::stat::Statistics;
 use elevon_core::control::{Ledger, Rule};
 use elevon_core::tenant::Tenants;
-use elevon_core::units::{Instant, TenantId};
+use elevon_core::units::{Instant, Nanos, TenantId};
 use elevon_report::result::TenantResult;
 
 /// Everything that is known of the tenants of a run.
@@ -27,6 +27,8 @@ pub(super) struct Named {
     pub(super) settings: Vec<(String, String)>,
     /// The limits among these.
     pub(super) limits: Vec<(Rule, u64)>,
+    /// How long its jobs ran.
+    pub(super) time: Nanos,
 }
 
 /// One entry a tenant, with all that lies below it; nothing where nobody was watched.
@@ -37,7 +39,7 @@ pub(super) fn tenants(sources: &Sources<'_>, named: impl Fn(TenantId) -> Named) 
     }
     let (statistics, ledger) = (sources.statistics.rolled_up(tree), sources.ledger.rolled_up(tree));
     let entry = |id: TenantId| {
-        let Named { path, settings, limits } = named(id);
+        let Named { path, settings, limits, time } = named(id);
         let stat = statistics.of(id);
         TenantResult {
             id,
@@ -46,6 +48,7 @@ pub(super) fn tenants(sources: &Sources<'_>, named: impl Fn(TenantId) -> Named) 
             removed: !tree.is_alive(id),
             settings,
             limits,
+            time,
             io: stat.counters,
             in_flight: stat.in_flight,
             latency: stat.latency().cloned().unwrap_or_default(),

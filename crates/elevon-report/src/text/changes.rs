@@ -1,0 +1,24 @@
+//! What was set for tenants during the run.
+
+use std::fmt::Write as _;
+
+use crate::number::{grouped, span};
+use crate::result::RunResult;
+
+/// Changes in the report; JSON has all.
+const MOST_CHANGES: usize = 50;
+
+/// A line a change; what a tenant's row shows held until then.
+pub(super) fn section(out: &mut String, run: &RunResult) {
+    if run.changes.is_empty() {
+        return;
+    }
+    out.push_str("\nSettings changed during the run (those in the rows above held before):\n");
+    for change in run.changes.iter().take(MOST_CHANGES) {
+        let at = span(change.at.get() as f64);
+        let _ = writeln!(out, "  from {at} on: {} {}: {}", change.tenant, change.file, change.text);
+    }
+    if let hidden @ 1.. = run.changes.len().saturating_sub(MOST_CHANGES) {
+        let _ = writeln!(out, "  {} more are in the JSON report", grouped(hidden as u64));
+    }
+}

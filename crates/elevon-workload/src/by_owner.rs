@@ -1,0 +1,154 @@
+//! What each job and each tenant did over time, in bounded memory: what its counters said at the end of equal intervals, which double
+//! when there are too many.
+//!
+//! Counters are kept as they stood, so joining two intervals is leaving out the first. Cost: one comparison an instant, a look at all
+//! jobs and tenants an interval.
+
+use elevon_core::units::{Instant, Nanos};
+
+/// Length of an interval at first: 1 ms.
+const FIRST_INTERVAL: u64 = 1_000_000;
+/// Most intervals kept, of few rows; an even number.
+const MOST: usize = 256;
+/// Fewest, of however many rows; an even number.
+const FEWEST: usize = 16;
+/// Readings of all rows together that are kept.
+const ALL: usize = 1 << 16;
+
+/// I/Os and bytes so far: reads, writes, trims.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Progressed {
+    /// I/Os.
+    pub ios: [u64; 3],
+    /// Their bytes.
+    pub bytes: [u64; 3],
+}
+
+/// Readings of a number of rows.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OwnerSeries {
+    start: Instant,
+    interval: u64,
+    /// Where the current interval ends.
+    end: Instant,
+    rows: usize,
+    most: usize,
+    /// All rows of the first interval, then all of the second, ...
+    readings: Vec<Progressed>,
+    /// What was read when all was over, and when that was.
+    last: Option<(Instant, Vec<Progressed>)>,
+}
+
+impl OwnerSeries {
+    /// For so many rows; with none, nothing is ever read.
+    pub(crate) fn new(start: Instant, rows: usize) -> Self {
+        let most = (ALL / rows.max(1)).clamp(FEWEST, MOST) & !1;
+        let end = if rows == 0 { Instant::MAX } else { start.saturating_add(Nanos::new(FIRST_INTERVAL)) };
+        Self { start, interval: FIRST_INTERVAL, end, rows, most, readings: Vec::new(), last: None }
+    }
+
+    /// Rows of each reading: every process by task, then every tenant of a job by number, the root first.
+    pub const fn rows(&self) -> usize {
+        self.rows
+    }
+
+    /// Length of an interval; the last may be shorter.
+    pub const fn interval(&self) -> Nanos {
+        Nanos::new(self.interval)
+    }
+
+    /// When each interval ended, counted from the start, and what all rows said then.
+    pub fn readings(&self) -> impl Iterator<Item = (Nanos, &[Progressed])> {
+        let at = |n: usize| Nanos::new(self.interval * (n as u64 + 1));
+        let whole = self.readings.chunks_exact(self.rows.max(1)).enumerate().map(move |(n, rows)| (at(n), rows));
+        whole.chain(self.last.iter().map(|(at, rows)| (at.since(self.start), rows.as_slice())))
+    }
+
+    /// Whether an interval is over, where nothing has happened yet at `now`.
+    #[inline]
+    pub(crate) fn is_due(&self, now: Instant) -> bool {
+        now >= self.end
+    }
+
+    /// Notes what all rows say.
+    pub(crate) fn read(&mut self, now: Instant, rows: &[Progressed]) {
+        while now >= self.end {
+            if self.readings.len() == self.most * self.rows {
+                self.fold();
+            } else {
+                self.readings.extend_from_slice(rows);
+            }
+            let intervals = (self.readings.len() / self.rows) as u64 + 1;
+            self.end = self.start.saturating_add(Nanos::new(self.interval * intervals));
+        }
+    }
+
+    /// Every second reading is that of an interval twice as long.
+    fn fold(&mut self) {
+        let rows = self.rows;
+        let mut n = 0;
+        self.readings.retain(|_| {
+            n += 1;
+            (n - 1) / rows % 2 == 1
+        });
+        self.interval *= 2;
+    }
+
+    /// All is over.
+    pub(crate) fn finish(&mut self, now: Instant, rows: &[Progressed]) {
+        if self.rows == 0 {
+            return;
+        }
+        self.read(now, rows);
+        let begun = self.end.since(self.start).get() - self.interval;
+        if now.since(self.start).get() > begun {
+            self.last = Some((now, rows.to_vec()));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_reading_is_what_stood_at_its_interval_s_end() {
+        for rows in [1, 3, 5000] {
+            let start = Instant::new(77);
+            let mut series = OwnerSeries::new(start, rows);
+            let (mut now, mut state) = (start, 5_u64);
+            let mut steps = Vec::new();
+            let read = |steps: u64| -> Vec<Progressed> {
+                (0..rows as u64).map(|row| Progressed { ios: [steps, row, 0], ..Progressed::default() }).collect()
+            };
+            for _ in 0..2000 {
+                state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+                now = now.saturating_add(Nanos::new((state >> 33) % 500_000));
+                if series.is_due(now) {
+                    series.read(now, &read(steps.len() as u64));
+                }
+                steps.push(now);
+            }
+            series.finish(now, &read(steps.len() as u64));
+            let mut last = Nanos::ZERO;
+            assert!(series.readings().count() <= series.most + 1);
+            for (at, found) in series.readings() {
+                let end = start.saturating_add(at);
+                let expected = steps.partition_point(|&step| step < end || (end == now && step == end)) as u64;
+                assert_eq!(found.len(), rows);
+                assert!(found.iter().enumerate().all(|(row, of)| of.ios == [expected, row as u64, 0]), "at {at:?}");
+                assert!(at > last && at.saturating_sub(last) <= series.interval());
+                last = at;
+            }
+            assert_eq!(start.saturating_add(last), now);
+        }
+    }
+
+    #[test]
+    fn without_rows_nothing_is_due() {
+        let mut series = OwnerSeries::new(Instant::ZERO, 0);
+        assert!(!series.is_due(Instant::new(1 << 60)));
+        series.finish(Instant::new(5), &[]);
+        assert_eq!(series.readings().count(), 0);
+    }
+}

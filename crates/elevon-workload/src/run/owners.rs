@@ -1,0 +1,48 @@
+//! The loop's part in what each job and each tenant did over time.
+
+use elevon_core::stack::Stack;
+use elevon_core::units::{Instant, TenantId};
+
+use super::Runner;
+use crate::backend::Backend;
+use crate::by_owner::{OwnerSeries, Progressed};
+use crate::jobs::Jobs;
+
+/// A series for the processes and the tenants of a run that has tenants; one without rows for any other.
+pub(super) fn series(now: Instant, stack: &Stack, jobs: &Jobs) -> OwnerSeries {
+    let rows = jobs.processes().len() + jobs.tenants().len() + 1;
+    OwnerSeries::new(now, if stack.control().is_watched() { rows } else { 0 })
+}
+
+impl<B: Backend> Runner<'_, B> {
+    /// What all rows say now.
+    fn progressed(&self) -> Vec<Progressed> {
+        let of_jobs = self.jobs.processes().iter().map(|process| {
+            let directions = &process.stats().directions;
+            Progressed {
+                ios: std::array::from_fn(|d| directions[d].ios),
+                bytes: std::array::from_fn(|d| directions[d].bytes),
+            }
+        });
+        let of_tenants = (0..=self.jobs.tenants().len() as u32).map(|tenant| {
+            let counters = self.stack.control().statistics().counters(TenantId(tenant));
+            Progressed { ios: counters.ios, bytes: counters.bytes }
+        });
+        of_jobs.chain(of_tenants).collect()
+    }
+
+    /// An interval is over.
+    #[cold]
+    pub(super) fn read_owners(&mut self, now: Instant) {
+        let rows = self.progressed();
+        self.owners.read(now, &rows);
+    }
+
+    /// The jobs are over.
+    pub(super) fn finish_owners(&mut self, now: Instant) {
+        if self.owners.rows() > 0 {
+            let rows = self.progressed();
+            self.owners.finish(now, &rows);
+        }
+    }
+}

@@ -1,0 +1,143 @@
+//! Tenants and jobs over time, what changed meanwhile, and what a run says of io.cost's preset.
+
+use elevon_core::control::io_cost::Preset;
+use elevon_core::stack::Stack;
+use elevon_core::units::{Nanos, TenantId};
+use elevon_formats::cgroup::Setting;
+use elevon_report::result::{Change, OwnerPoint, OwnerResult, Owners};
+use elevon_sim::device::Description;
+use elevon_workload::by_owner::Progressed;
+use elevon_workload::run::Outcome;
+use elevon_workload::tenants::{is_weight, tenant_of};
+
+use super::Facts;
+use crate::plan::Plan;
+
+/// A device that does so many times what io.cost's preset expects is one that the preset is far off for.
+const FAR_OFF: u64 = 2;
+
+/// What tenants and jobs did in each interval; those that did nothing are left out.
+pub(super) fn owners(facts: &Facts<'_>, outcome: &Outcome) -> Owners {
+    let series = &outcome.owners;
+    if series.rows() == 0 {
+        return Owners::default();
+    }
+    let jobs = outcome.jobs.len();
+    let tree = facts.stack.control().tenants();
+    let mut owners = Owners::default();
+    for (task, job) in outcome.jobs.iter().enumerate() {
+        let same_name = outcome.jobs.iter().filter(|other| other.name == job.name).count() > 1;
+        let name = if same_name { format!("{} (pid {})", job.name, job.number) } else { job.name.clone() };
+        owners.jobs.extend(owner(name, series.readings().map(|(at, rows)| (at, rows[task]))));
+    }
+    for tenant in (0..(series.rows() - jobs) as u32).map(TenantId) {
+        let is_part = |of: &TenantId| *of == tenant || tenant != TenantId(0) && tree.is_below(*of, tenant);
+        let parts: Vec<usize> =
+            (0..(series.rows() - jobs) as u32).map(TenantId).filter(is_part).map(|of| jobs + of.index()).collect();
+        let sum = |rows: &[Progressed]| {
+            parts.iter().fold(Progressed::default(), |sum, &part| Progressed {
+                ios: std::array::from_fn(|d| sum.ios[d] + rows[part].ios[d]),
+                bytes: std::array::from_fn(|d| sum.bytes[d] + rows[part].bytes[d]),
+            })
+        };
+        let path = match tenant.index().checked_sub(1) {
+            None => "/".to_owned(),
+            Some(at) => facts.plan.tenants.tenants[at].path.clone(),
+        };
+        owners.tenants.extend(owner(path, series.readings().map(|(at, rows)| (at, sum(rows)))));
+    }
+    owners
+}
+
+/// Counters as they stood, as what happened in each interval.
+fn owner(name: String, readings: impl Iterator<Item = (Nanos, Progressed)>) -> Option<OwnerResult> {
+    let mut before = Progressed::default();
+    let points: Vec<OwnerPoint> = readings
+        .map(|(at, now)| {
+            let point = OwnerPoint {
+                at,
+                ios: std::array::from_fn(|d| now.ios[d] - before.ios[d]),
+                bytes: std::array::from_fn(|d| now.bytes[d] - before.bytes[d]),
+            };
+            before = now;
+            point
+        })
+        .collect();
+    (before != Progressed::default()).then_some(OwnerResult { name, points })
+}
+
+/// What was set during the run.
+pub(super) fn changes(facts: &Facts<'_>) -> Vec<Change> {
+    let change = |change: &elevon_workload::tenants::TenantChange| Change {
+        at: change.at,
+        tenant: match change.tenant.index().checked_sub(1) {
+            None => "device".to_owned(),
+            Some(at) => facts.plan.tenants.tenants[at].path.clone(),
+        },
+        file: change.setting.name().to_owned(),
+        text: change.setting.text(None),
+    };
+    facts.settings.map_or(&[][..], |settings| settings.made()).iter().map(change).collect()
+}
+
+/// How long the jobs of a tenant and of those below it ran, by the time that their own figures are over: from the first start to
+/// the last end. With the write-back after the jobs, where a cache of real bytes had any.
+pub(super) fn time_of(facts: &Facts<'_>, outcome: &Outcome, tenant: TenantId) -> Nanos {
+    let tree = facts.stack.control().tenants();
+    let given = &facts.plan.tenants.tenants;
+    let specs = &facts.plan.jobs.jobs;
+    let is_part = |of: TenantId| of == tenant || tenant != TenantId(0) && tree.is_below(of, tenant);
+    let jobs = outcome.jobs.iter().filter(|job| is_part(tenant_of(given, &specs[job.spec])));
+    let spans = jobs.filter_map(|job| {
+        let start = job.start?;
+        let ran = job.stats.directions.iter().map(|direction| direction.runtime_ns).max().unwrap_or(0);
+        Some((start, start.saturating_add(Nanos::new(ran))))
+    });
+    let span = spans.reduce(|all, one| (all.0.min(one.0), all.1.max(one.1)));
+    let Some((start, end)) = span else { return outcome.ended.since(outcome.started) };
+    let end = if facts.real && facts.cached.is_some() { end.max(outcome.disk_end.at) } else { end };
+    end.since(start)
+}
+
+/// A line where weights are divided by io.cost after Linux's preset for the kind of device, and the device was seen to be far
+/// faster than that: it is held to the preset's speed until io.cost has found out, which takes seconds.
+pub(crate) fn preset_is_off(plan: &Plan, device: &Description, stack: &Stack, outcome: &Outcome) -> Option<String> {
+    let changes = plan.tenants.changes.iter().map(|change| &change.setting);
+    let settings: Vec<&Setting> = plan.tenants.device.iter().chain(changes.clone()).collect();
+    let is_enabled =
+        settings.iter().any(|setting| matches!(setting, Setting::CostQos(qos) if qos.enable == Some(true)));
+    let has_model = settings.iter().any(|setting| matches!(setting, Setting::CostModel(_)));
+    let tenants = plan.tenants.tenants.iter().flat_map(|tenant| &tenant.settings);
+    if !is_enabled || has_model || !tenants.chain(changes).any(is_weight) {
+        return None;
+    }
+    let config = stack.config();
+    let preset = Preset::of(config.limits.rotational, config.queue_depth).coefficients();
+    let points = outcome.owners.readings().map(|(at, rows)| (at, rows));
+    let jobs = outcome.jobs.len();
+    let (mut before, mut best) = ((Nanos::ZERO, [0; 2], [0; 2]), [0_u64; 4]);
+    for (at, rows) in points {
+        let sum = |of: fn(&Progressed) -> [u64; 3], d: usize| rows[jobs..].iter().map(|row| of(row)[d]).sum::<u64>();
+        let now = (at, [0, 1].map(|d| sum(|row| row.ios, d)), [0, 1].map(|d| sum(|row| row.bytes, d)));
+        let span = at.saturating_sub(before.0).get().max(1);
+        let rate = |now: u64, before: u64| (u128::from(now - before) * 1_000_000_000 / u128::from(span)) as u64;
+        for d in [0, 1] {
+            best[d] = best[d].max(rate(now.1[d], before.1[d]));
+            best[2 + d] = best[2 + d].max(rate(now.2[d], before.2[d]));
+        }
+        before = now;
+    }
+    let expected =
+        [preset.rseqiops.max(preset.rrandiops), preset.wseqiops.max(preset.wrandiops), preset.rbps, preset.wbps];
+    let names = ["reads a second", "writes a second", "bytes read a second", "bytes written a second"];
+    let (found, (expected, name)) = best
+        .into_iter()
+        .zip(expected.into_iter().zip(names))
+        .find(|(found, (expected, _))| *found > FAR_OFF * expected)?;
+    Some(format!(
+        "--tenants: io.cost has no model of this device: Linux's preset expects {expected} {name}, it did {found}; until io.cost \
+         finds out, weights starve it. Run elevon calibrate --device {}, and write the line that it prints as \
+         \"io.cost.model\" under [device]",
+        device.name
+    ))
+}

@@ -1,0 +1,73 @@
+//! The lines of `--iostat` for tenants: what the jobs of each completed since the line before.
+
+use std::fmt::Write as _;
+
+use elevon_core::units::Instant;
+use elevon_workload::jobs::Jobs;
+use elevon_workload::run::Progress;
+
+/// Tenants that have a line; a report has all.
+const MOST: usize = 32;
+
+/// What was shown last.
+#[derive(Debug, Default)]
+pub(crate) struct TenantLines {
+    /// Paths of the tenants that jobs lie in.
+    paths: Vec<String>,
+    /// By task, its tenant in `paths`.
+    of_task: Vec<Option<usize>>,
+    /// Reads and writes, their bytes, by tenant.
+    last: Vec<[u64; 4]>,
+    last_at: Instant,
+}
+
+impl TenantLines {
+    /// The jobs are known, and start now.
+    pub(crate) fn new(jobs: &Jobs) -> Self {
+        let mut lines = Self::default();
+        for process in jobs.processes() {
+            let path = process.tenant().index().checked_sub(1).map(|at| jobs.tenants()[at].path.clone());
+            let at = path.and_then(|path| {
+                let known = lines.paths.iter().position(|known| *known == path);
+                known.or_else(|| {
+                    (lines.paths.len() < MOST).then(|| lines.paths.push(path)).map(|()| lines.paths.len() - 1)
+                })
+            });
+            lines.of_task.push(at);
+        }
+        lines.last = vec![[0; 4]; lines.paths.len()];
+        lines
+    }
+
+    /// A line for each tenant; nothing where there are none. `has_header`: begins with what the columns are.
+    pub(crate) fn text(&mut self, now: Instant, jobs: &[Progress], has_header: bool) -> String {
+        let mut sums = vec![[0; 4]; self.paths.len()];
+        for (progress, of) in jobs.iter().zip(&self.of_task) {
+            if let Some(at) = *of {
+                let Progress { ios, bytes, .. } = progress;
+                let sum: &mut [u64; 4] = &mut sums[at];
+                for (sum, value) in sum.iter_mut().zip([ios[0], ios[1], bytes[0], bytes[1]]) {
+                    *sum += value;
+                }
+            }
+        }
+        let mut out = String::new();
+        let width = self.paths.iter().map(|path| path.chars().count()).max().unwrap_or(0).max(6);
+        if has_header && !self.paths.is_empty() {
+            let _ = writeln!(out, "{:<width$} {:>10} {:>12} {:>10} {:>12}", "Tenant", "r/s", "rkB/s", "w/s", "wkB/s");
+        }
+        let seconds = now.since(self.last_at).get() as f64 / 1e9;
+        for ((path, sum), last) in self.paths.iter().zip(&sums).zip(&self.last) {
+            let rate = |n: usize| if seconds > 0.0 { (sum[n] - last[n]) as f64 / seconds } else { 0.0 };
+            let [r, w, rkb, wkb] = [rate(0), rate(1), rate(2) / 1024.0, rate(3) / 1024.0];
+            let _ = writeln!(out, "{path:<width$} {r:>10.2} {rkb:>12.2} {w:>10.2} {wkb:>12.2}");
+        }
+        (self.last, self.last_at) = (sums, now);
+        out
+    }
+
+    /// When the first line's time begins.
+    pub(crate) const fn begin(&mut self, now: Instant) {
+        self.last_at = now;
+    }
+}
