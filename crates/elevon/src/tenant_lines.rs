@@ -65,9 +65,4 @@ impl TenantLines {
         (self.last, self.last_at) = (sums, now);
         out
     }
-
-    /// When the first line's time begins.
-    pub(crate) const fn begin(&mut self, now: Instant) {
-        self.last_at = now;
-    }
 }
