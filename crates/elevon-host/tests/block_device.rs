@@ -25,22 +25,28 @@ impl Loop {
         let directory = quick_directory();
         let file = directory.path().join("disk");
         std::fs::write(&file, vec![0xa5; SIZE as usize]).expect("a file");
-        let made =
-            Command::new("losetup").args(["--find", "--show", "--sector-size", &block.to_string()]).arg(&file).output();
-        match made {
-            Ok(output) if output.status.success() => {
-                let device = PathBuf::from(String::from_utf8_lossy(&output.stdout).trim());
-                Some(Self { device, file, _directory: directory })
-            }
-            Ok(output) => {
-                println!("skipped: no loop device here: {}", String::from_utf8_lossy(&output.stderr).trim());
-                None
-            }
-            Err(error) => {
-                println!("skipped: no losetup here ({error})");
-                None
-            }
+        let made = elevon_testkit::tool("losetup")?
+            .args(["--find", "--show", "--sector-size", &block.to_string()])
+            .arg(&file)
+            .output()
+            .expect("losetup starts");
+        if !made.status.success() {
+            let why = String::from_utf8_lossy(&made.stderr).trim().to_owned();
+            elevon_testkit::denied(&format!("no loop device here: {why}"));
+            return None;
         }
+        let device = PathBuf::from(String::from_utf8_lossy(&made.stdout).trim());
+        Some(Self { device, file, _directory: directory })
+    }
+
+    /// Discards that the device has completed, and their sectors: two fields of its `stat` in sysfs.
+    fn discards(&self) -> (u64, u64) {
+        let folder = Path::new("/sys/block").join(self.device.file_name().expect("a device has a name"));
+        // A loop device need not count by itself.
+        std::fs::write(folder.join("queue/iostats"), "1").expect("whoever makes a loop device may set it up");
+        let stat = std::fs::read_to_string(folder.join("stat")).expect("the device's statistics");
+        let fields: Vec<u64> = stat.split_whitespace().map(|field| field.parse().expect("a number")).collect();
+        (fields[11], fields[13])
     }
 
     /// What the file under it holds.
@@ -86,6 +92,32 @@ fn every_byte_arrives_on_a_block_device() {
                 assert!(content[(7 << 20) + 1000 * 1024..].iter().all(|&byte| byte == 0xa5), "behind them");
             }
         }
+    }
+}
+
+/// A discard, and not zeroing with unmap, which the kernel counts as writes.
+#[test]
+fn a_trim_of_a_block_device_is_a_discard() {
+    let text = "[job]\nioengine=libaio\niodepth=4\ndirect=1\nrw=trim\nbs=64k\nsize=1m\noffset=2m\n\
+                [cached]\nioengine=psync\nrw=read\nbs=4k\nsize=64k\n";
+    let Some(disk) = Loop::new(512) else { return };
+    for (round, method) in METHODS.into_iter().enumerate() {
+        std::fs::write(&disk.file, vec![0xa5; SIZE as usize]).expect("a file");
+        let Some(mut host) = host(&disk.device, method, SMALL) else { continue };
+        let (limits, size) = (host.file().limits.clone(), host.file().size);
+        assert!(limits.max_hw_discard_sectors.get() > 0, "a loop device over a file discards");
+        let (discards, sectors) = disk.discards();
+        let config = config(SMALL, WriteMode::Back, true);
+        let (outcome, _) = run_job(text, &limits, size, config, &mut host, &mut NoObserver);
+        let trims = outcome.jobs[0].stats.directions[2].ios;
+        assert_eq!((outcome.jobs[0].stats.error, trims), (0, 16), "{method:?}");
+        let after = disk.discards();
+        assert!(after.0 > discards, "{method:?}, round {round}: no discard reached the device");
+        assert_eq!(after.1 - sectors, 2048, "{method:?}");
+        drop(host);
+        let hole = 2 << 20..3 << 20;
+        let content = disk.content();
+        assert!(content.iter().enumerate().all(|(at, byte)| *byte == if hole.contains(&at) { 0 } else { 0xa5 }));
     }
 }
 

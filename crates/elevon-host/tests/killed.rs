@@ -154,6 +154,20 @@ fn the_process_that_is_traced() {
     println!("flushes {}", outcome.disk_end.flushes);
 }
 
+/// strace, if it is there and may trace: looked at apart from the job, since strace ends as its child does.
+fn strace() -> Option<Command> {
+    let probe =
+        elevon_testkit::tool("strace")?.args(["-qq", "-o", "/dev/null", "true"]).output().expect("strace starts");
+    if !probe.status.success() {
+        elevon_testkit::denied(&format!(
+            "strace may not trace here: {}",
+            String::from_utf8_lossy(&probe.stderr).trim()
+        ));
+        return None;
+    }
+    elevon_testkit::tool("strace")
+}
+
 #[test]
 fn the_kernel_is_asked_for_every_flush() {
     let directory = quick_directory();
@@ -162,19 +176,15 @@ fn the_kernel_is_asked_for_every_flush() {
     for (job, flushes) in
         [("ioengine=psync,fsync=10", 10), ("ioengine=psync,sync=dsync", 101), ("ioengine=mmap,fsync=25,end_fsync=1", 5)]
     {
-        let mut strace = Command::new("strace");
+        let Some(mut strace) = strace() else { return };
         strace.args(["-f", "-qq", "-e", "trace=fdatasync,fsync,pwritev2", "-o"]).arg(&log);
         strace.arg(std::env::current_exe().expect("this test"));
         let output = child(strace, "the_process_that_is_traced")
             .env("ELEVON_TRACED", format!("{job} {}", path.display()))
-            .output();
-        let output = match output {
-            Ok(output) if output.status.success() => output,
-            Ok(output) => {
-                return println!("skipped: strace does not work here: {}", String::from_utf8_lossy(&output.stderr));
-            }
-            Err(error) => return println!("skipped: no strace here ({error})"),
-        };
+            .output()
+            .expect("strace starts");
+        let complaints = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{job}: the traced job ended with {}: {complaints}", output.status);
         let told = String::from_utf8_lossy(&output.stdout).into_owned();
         assert!(told.contains(&format!("flushes {flushes}\n")), "{job}: {told}");
         let log = std::fs::read_to_string(&log).expect("strace's log");

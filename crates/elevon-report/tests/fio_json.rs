@@ -78,7 +78,8 @@ fn text_parses_back_to_the_value() {
 #[test]
 fn fio_plot_reads_the_report() {
     if Command::new("fio-plot").arg("--version").output().is_err() {
-        eprintln!("fio-plot is not installed: its reading of the report is not tried here");
+        // No package of Debian: CI does without it.
+        println!("skipped: fio-plot is not installed");
         return;
     }
     let directory = tempfile::tempdir().expect("a directory for the report");

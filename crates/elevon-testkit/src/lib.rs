@@ -2,4 +2,4 @@
 #![forbid(unsafe_code)]
 
 mod tools;
-pub use tools::{REQUIRE_TOOLS, skip, tool};
+pub use tools::{REQUIRE_TOOLS, denied, skip, tool};

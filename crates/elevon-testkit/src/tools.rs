@@ -5,6 +5,7 @@
 //! it ran less than it should.
 
 use std::env;
+use std::os::unix::fs::MetadataExt;
 use std::process::{Command, Stdio};
 
 /// The environment variable that turns a skipped test into a failed one, if its value is `1`.
@@ -38,4 +39,20 @@ pub fn skip(reason: &str) {
     let required = env::var_os(REQUIRE_TOOLS).is_some_and(|value| value == "1");
     assert!(!required, "{REQUIRE_TOOLS}=1 and the test would be skipped: {reason}");
     println!("skipped: {reason}");
+}
+
+/// Says on stdout that the rest of a test is skipped because this machine denies a facility of the kernel (io_uring, loop
+/// devices, FUSE, tracing of processes), which nobody can install. The caller then returns.
+///
+/// # Panics
+///
+/// If [`REQUIRE_TOOLS`] is `1` and the test runs as root: a machine that checks changes and gives root gives these, too.
+#[track_caller]
+pub fn denied(reason: &str) {
+    let is_root = std::fs::metadata("/proc/self").is_ok_and(|process| process.uid() == 0);
+    if is_root {
+        skip(reason);
+    } else {
+        println!("skipped: {reason}");
+    }
 }

@@ -137,7 +137,7 @@ fn mount(record: Record) -> Option<Mounted> {
             Some(Mounted { record, file, _session: session, _directory: directory })
         }
         Err(error) => {
-            elevon_testkit::skip(&format!("no file system can be mounted by FUSE here: {error}"));
+            elevon_testkit::denied(&format!("no file system can be mounted by FUSE here: {error}"));
             None
         }
     }

@@ -2,7 +2,7 @@
 #![allow(dead_code)]
 
 use elevon_formats::fio::{JobSpec, MemorySource, ParsedJobs, parse};
-use std::process::{Command, Output};
+use std::process::Output;
 
 /// Parses one file called `job.fio`.
 pub(crate) fn parsed(text: &str) -> Result<ParsedJobs, Vec<String>> {
@@ -30,11 +30,5 @@ pub(crate) fn warnings(options: &str) -> Vec<String> {
 
 /// Runs fio; `None` (and a line that says so) where there is none.
 pub(crate) fn fio(arguments: &[&str]) -> Option<Output> {
-    match Command::new("fio").args(arguments).output() {
-        Ok(output) => Some(output),
-        Err(_) => {
-            println!("skipped: fio is not installed");
-            None
-        }
-    }
+    Some(elevon_testkit::tool("fio")?.args(arguments).output().expect("fio starts"))
 }

@@ -72,7 +72,7 @@ fn a_ring_that_fails_for_good_answers_everything_and_takes_nothing() {
     let file = HostFile::open(&directory.path().join("file"), options).expect("a file");
     let mut ring = match Uring::new(8) {
         Ok(ring) => ring,
-        Err(error) => return elevon_testkit::skip(&format!("io_uring is denied here: {error}")),
+        Err(error) => return elevon_testkit::denied(&format!("io_uring is denied here: {error}")),
     };
     let mut buffers = Buffers::default();
     let fd = ring.ring.as_raw_fd();

@@ -70,7 +70,7 @@ pub(crate) fn host(path: &Path, method: Method, frames: u64) -> Option<Host> {
             Some(host)
         }
         Err(error) if method == Method::IoUring => {
-            println!("skipped: io_uring is denied here ({error})");
+            elevon_testkit::denied(&format!("io_uring is denied here: {error}"));
             None
         }
         Err(error) => panic!("{error}"),

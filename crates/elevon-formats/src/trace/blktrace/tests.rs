@@ -1,6 +1,5 @@
 use std::fs::{self, File};
 use std::path::PathBuf;
-use std::process::Command;
 
 use super::super::testing::{context, event, kernel_truth, run};
 use super::super::{Context, steps};
@@ -21,15 +20,12 @@ fn merged(base: &Path) -> Vec<Record> {
 /// blkparse's lines of the trace, without its summary; `None` where it is not installed.
 fn blkparse(base: &Path, more: &[&str]) -> Option<Vec<String>> {
     let folder = base.parent().unwrap();
-    let output = Command::new("blkparse")
+    let output = elevon_testkit::tool("blkparse")?
         .args(["-q", "-i", base.file_name().unwrap().to_str().unwrap()])
         .args(more)
         .current_dir(folder)
-        .output();
-    let Ok(output) = output else {
-        eprintln!("blkparse is not installed: the records were only read by ourselves");
-        return None;
-    };
+        .output()
+        .expect("blkparse starts");
     assert!(output.status.success());
     assert_eq!(String::from_utf8_lossy(&output.stderr), "", "blkparse complains");
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
@@ -212,11 +208,8 @@ fn written_records_read_back_and_satisfy_blkparse_and_btt() {
     let theirs: Vec<_> = lines.iter().filter_map(|line| shown(line)).collect();
     same(records.iter().filter_map(|r| told(r)).collect(), theirs);
     assert!(lines.iter().any(|line| line.contains("[highpool[1] a-b]")));
-    let btt = Command::new("btt").args(["-i", "run.bin"]).current_dir(folder.path()).output();
-    let Ok(btt) = btt else {
-        eprintln!("btt is not installed");
-        return;
-    };
+    let Some(mut btt) = elevon_testkit::tool("btt") else { return };
+    let btt = btt.args(["-i", "run.bin"]).current_dir(folder.path()).output().expect("btt starts");
     assert!(btt.status.success());
     assert_eq!(String::from_utf8_lossy(&btt.stderr), "", "btt complains");
     let report = String::from_utf8_lossy(&btt.stdout);
