@@ -96,6 +96,9 @@ fn a_steady_run_allocates_nothing() {
         ("slots:slots=4,latency=100us", "mq-deadline", batches),
         ("nvme-datacenter", "none", random),
         ("nvme-datacenter", "mq-deadline", mixed),
+        ("slots:slots=4,latency=100us", "bfq", mixed),
+        ("slots:slots=4,latency=100us", "kyber", mixed),
+        ("nvme-datacenter", "kyber", batches),
     ] {
         let (asked, commands) = steady(device, scheduler, options);
         assert!(commands > 10_000, "{commands} commands");
