@@ -222,8 +222,8 @@ impl PageCache {
 
     /// Books the bytes of the page that the call is at, and has them copied.
     pub(super) fn copy(&mut self, at: &mut Progress, slot: Slot, end: u64, way: Way) {
-        // Truncated while it waited.
-        if end <= at.pos * PAGE_SIZE {
+        // Truncated while it waited, perhaps to an end in this very page.
+        if end <= at.call.offset.max(at.pos * PAGE_SIZE) {
             return;
         }
         let (frame_offset, bytes, call_offset) = Self::part(&at.call, at.pos, end);

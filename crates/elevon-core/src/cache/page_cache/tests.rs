@@ -99,6 +99,18 @@ fn a_read_ends_with_its_io_and_not_before() {
 }
 
 #[test]
+fn a_read_whose_file_ends_before_it_when_it_wakes_has_read_nothing() {
+    let (mut cache, open) = cache(64, 64, |config| config.copies = true);
+    assert_eq!(cache.call(T0, call(open, CallKind::Read, 2048, 1024)), Called::Wait);
+    let other = Call { task: TaskId(1), token: 8, ..call(open, CallKind::Truncate, 512, 0) };
+    assert!(matches!(cache.call(T0, other), Called::Done(_) | Called::Wait));
+    drain(&mut cache, ms(1));
+    let done = core::iter::from_fn(|| cache.poll_done()).find(|done| done.token == 7).expect("its page was read");
+    assert_eq!((done.status, done.bytes), (Status::Ok, 0));
+    assert_eq!(cache.poll_copy(), None);
+}
+
+#[test]
 fn a_sleep_is_for_what_ended_it_and_for_nothing_else() {
     let (mut cache, open) = cache(64, 64, |_| {});
     // No memory for 4 ms, then a read of 5 ms, of which the device has it for 2.
