@@ -189,6 +189,8 @@ struct Waiter {
 struct Queue {
     /// Driver tags.
     tags: TagMap,
+    /// Commands that the driver has: tags are also held by what waits for it.
+    in_driver: u32,
     /// Scheduler tags; `None` without a scheduler.
     sched_tags: Option<TagMap>,
     /// Requests that the driver refused, and flushes: served before the scheduler is asked.
@@ -279,6 +281,7 @@ impl Stack {
         });
         let queue = Queue {
             tags: TagMap::new(if has_scheduler { config.queue_depth } else { nr_requests }),
+            in_driver: 0,
             sched_tags: has_scheduler.then(|| TagMap::new(nr_requests)),
             dispatch: VecDeque::new(),
             restart: false,
@@ -443,6 +446,9 @@ impl Stack {
             let tagged = mine().filter(|(_, r)| r.tag.is_some()).count()
                 + usize::from(self.has_scheduler && flush.state != State::Free && flush.tag.is_some());
             assert_eq!(queue.tags.used() as usize, tagged, "driver tags taken against requests that hold one");
+            let sent = mine().filter(|(_, r)| r.state == State::InFlight).count()
+                + usize::from(flush.state == State::InFlight);
+            assert_eq!(queue.in_driver as usize, sent, "commands in the driver against requests in flight");
             if let Some(sched_tags) = &queue.sched_tags {
                 assert_eq!(sched_tags.used() as usize, allocated, "scheduler tags taken against requests allocated");
             } else {

@@ -108,6 +108,7 @@ impl Stack {
             self.end_front(now, id, bytes.sectors_floor());
             return;
         }
+        self.queues[self.requests[id].queue.index()].in_driver -= 1;
         if !status.is_ok() {
             if !bytes.is_zero() && bytes < total {
                 self.end_front(now, id, bytes.sectors_floor());

@@ -115,6 +115,7 @@ impl Stack {
             self.timeout_scan = Some(request.deadline.min(first_look));
         }
         let (op, accounted, sectors) = (request.op, request.accounted, request.sectors.get() as usize);
+        self.queues[request.queue.index()].in_driver += 1;
         self.counters.issued += 1;
         if op.has_data() {
             let sizes = &mut self.counters.sizes[usize::from(op.is_write())];
@@ -276,8 +277,8 @@ impl Stack {
     /// False where it was not marked: it is to run again at once, which marks it.
     fn wait_for_driver(&mut self, now: Instant, queue: HwQueue, promised: bool) -> bool {
         let entry = &self.queues[queue.index()];
-        let in_flight = entry.tags.used();
-        if entry.restart && (!promised || in_flight <= 1) {
+        // A promise is kept by a completion of this queue; the device may be full of another queue's commands.
+        if entry.restart && (!promised || entry.in_driver == 0) {
             self.rerun_at(queue, now + RERUN_DELAY);
         }
         self.queues[queue.index()].restart

@@ -112,3 +112,23 @@ fn what_waits_behind_a_refused_request_of_another_queue_goes_on() {
     rig.complete_all();
     assert_eq!(rig.done().len(), 3);
 }
+
+/// The device is full of one queue's commands and promises the other a completion, which will not be of that queue.
+#[test]
+fn a_promise_to_a_queue_with_nothing_in_the_driver_is_not_waited_for() {
+    let mut rig = Rig::new(StackConfig { hw_queues: 2, cpus: 2, ..config(Kernel::V6_18) });
+    (rig.driver.room, rig.driver.promise) = (Some(1), true);
+    rig.submit(Op::Read, Flags::NONE, 0, 8);
+    for sector in [1000, 2000] {
+        let other = Io { task: TaskId(1), ..rig.io(Op::Read, Flags::NONE, sector, 8) };
+        rig.stack.submit(rig.now, other, &mut rig.driver);
+    }
+    assert_eq!(rig.stack.queues[1].tags.used(), 2, "both wait with their tags");
+    assert_eq!(rig.stack.next_timer(), Some(Instant::ZERO + Nanos::from_millis(3)));
+    rig.driver.room = None;
+    rig.complete_all();
+    rig.now = rig.stack.next_timer().expect("the other queue");
+    rig.stack.handle_timers(rig.now, &mut rig.driver);
+    rig.complete_all();
+    assert_eq!(rig.done().len(), 3);
+}
