@@ -48,6 +48,7 @@ use elevon_workload::run::{Observer, Outcome, run, run_cached};
 use elevon_workload::settings::Settings;
 use elevon_workload::tenants::tenant_of;
 
+use crate::device::fault::Silent;
 use crate::device::fault::content::PowerCut;
 use crate::device::fault::oracle::Oracle;
 use crate::device::{AnyDevice, Description, Device, Fault};
@@ -69,6 +70,8 @@ pub struct Summary {
     pub events: u64,
     /// Faults that fired.
     pub faults: u64,
+    /// How often a program or a sync met what the device did wrong without a word.
+    pub found: u64,
     /// Virtual time.
     pub ended: Instant,
 }
@@ -113,6 +116,8 @@ enum Sabotage {
     Demote,
     /// A few steps at an instant are too many.
     Impatience,
+    /// Nobody knows that the device was to lose, misdirect and garble.
+    ForgetFaults,
     /// The events lack one of this kind, the one of that number among them; 0 for all.
     Lacks(&'static str, u64),
 }
@@ -148,8 +153,16 @@ enum Wrong {
 /// # Errors
 /// The first violation.
 pub fn check_seed(seed: u64) -> Result<Summary, Violation> {
-    let first = run_plan(&Plan::new(seed))?;
-    let second = run_plan(&Plan::new(seed))?;
+    check_plan(&Plan::new(seed))
+}
+
+/// Runs a plan twice, and compares.
+///
+/// # Errors
+/// The first violation.
+pub fn check_plan(plan: &Plan) -> Result<Summary, Violation> {
+    let first = run_plan(plan)?;
+    let second = run_plan(plan)?;
     if first == second {
         Ok(first)
     } else {
@@ -203,6 +216,7 @@ fn run_with(plan: &Plan, only: Option<&str>, sabotage: Option<Sabotage>) -> Resu
         activity: Activity::Off,
         writers: 0,
         truncates: plan.cache.as_ref().is_some_and(|cache| cache.truncates),
+        events_shown: plan.events_shown,
         is_impatient: sabotage == Some(Sabotage::Impatience),
     };
     let checks = Rc::new(RefCell::new(Checks::new(world, only)));
@@ -232,7 +246,7 @@ fn run_with(plan: &Plan, only: Option<&str>, sabotage: Option<Sabotage>) -> Resu
         Some(violation) => Err(violation),
         None => {
             let faults = border.simulation.device().fired();
-            Ok(Summary { hash: checks.hash(), events: checks.events, faults, ended: now })
+            Ok(Summary { hash: checks.hash(), events: checks.events, faults, found: checks.found(), ended: now })
         }
     }
 }
@@ -514,6 +528,8 @@ struct Border {
     checks: Rc<RefCell<Checks>>,
     oracle: Oracle,
     in_flight: BTreeMap<RequestId, Command>,
+    /// What is wrong with commands in flight that nobody is told of, by sequence.
+    silent: BTreeMap<u64, Silent>,
     /// Commands that a cut of power took with it.
     gone: BTreeSet<u64>,
     power_cut: Option<(Instant, PowerCut)>,
@@ -539,6 +555,7 @@ impl Border {
             checks,
             oracle: Oracle::new(limits.logical_block_size, limits.write_cache),
             in_flight: BTreeMap::new(),
+            silent: BTreeMap::new(),
             gone: BTreeSet::new(),
             power_cut: plan.power_cut,
             cuts: 0,
@@ -564,6 +581,18 @@ impl Border {
         let block = self.description.limits.logical_block_size.into();
         self.checks.borrow_mut().shadow(|shadow| shadow.on_cut(&left, block));
         self.checks.borrow_mut().note("durability", verdict);
+    }
+
+    /// A command is over. A write that is not made, or made elsewhere, may be there or not, as one that failed.
+    fn tell_oracle(&mut self, command: &Command, status: Status) {
+        match self.silent.remove(&command.sequence) {
+            Some(Silent::Lost) => self.oracle.on_complete(command, Status::IoError),
+            Some(Silent::Misdirected(sector)) => {
+                self.oracle.on_complete(command, Status::IoError);
+                self.oracle.on_complete(&Command { sector, ..*command }, Status::IoError);
+            }
+            Some(Silent::Rotten) | None => self.oracle.on_complete(command, status),
+        }
     }
 
     /// A command as the checkers are to see it.
@@ -597,8 +626,15 @@ impl Driver for Border {
                 first.len -= 512;
             }
             self.in_flight.insert(command.request, *command);
+            let silent = self.simulation.device().silent(command);
             self.oracle.on_submit(command);
-            let issued = Issued { at: now, command: self.shown(command), pieces: list };
+            if let Some(silent) = silent.filter(|_| self.sabotage != Some(Sabotage::ForgetFaults)) {
+                self.silent.insert(command.sequence, silent);
+                if let Silent::Misdirected(sector) = silent {
+                    self.oracle.on_submit(&Command { sector, ..*command });
+                }
+            }
+            let issued = Issued { at: now, command: self.shown(command), pieces: list, silent };
             self.checks.borrow_mut().on_command(issued);
         }
         accept
@@ -612,7 +648,7 @@ impl Driver for Border {
         };
         if action == TimeoutAction::Aborted {
             self.in_flight.remove(&command.request);
-            self.oracle.on_complete(command, Status::Timeout);
+            self.tell_oracle(command, Status::Timeout);
             self.checks.borrow_mut().on_abort(command);
         }
         action
@@ -637,7 +673,7 @@ impl Backend for Border {
             }
         }
         if let Some(command) = self.in_flight.remove(&completion.request) {
-            self.oracle.on_complete(&command, completion.status);
+            self.tell_oracle(&command, completion.status);
         }
         self.checks.borrow_mut().on_completion(&completion);
         // The stack asserts what `once` checks: after a violation the run is over.

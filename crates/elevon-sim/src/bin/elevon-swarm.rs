@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use clap::{ArgGroup, Parser};
-use elevon_sim::swarm::{Plan, Summary, Violation, check_seed, run_plan};
+use elevon_sim::swarm::{Plan, Summary, Violation, check_plan, run_plan};
 
 const AFTER: &str = "\
 Each random seed draws a device with faults, limits, a kernel version, a scheduler, tenants, a page
@@ -33,6 +33,9 @@ struct Options {
     /// Runs this random seed alone and prints every choice that it made.
     #[arg(long, value_name = "SEED", conflicts_with_all = ["from", "end", "seconds", "jobs", "keep_going", "hashes"])]
     seed: Option<u64>,
+    /// With --seed: how many events before a failure to print.
+    #[arg(long, value_name = "N", requires = "seed", default_value_t = 40)]
+    events: usize,
     /// First random seed.
     #[arg(long, value_name = "SEED", default_value_t = 0)]
     from: u64,
@@ -75,7 +78,8 @@ impl Options {
     }
 
     fn check(&self, seed: u64) -> Result<Summary, Violation> {
-        if self.once { run_plan(&Plan::new(seed)) } else { check_seed(seed) }
+        let plan = Plan { events_shown: self.events, ..Plan::new(seed) };
+        if self.once { run_plan(&plan) } else { check_plan(&plan) }
     }
 }
 

@@ -21,7 +21,7 @@ use std::collections::BTreeMap;
 use elevon_core::driver::{Accept, Command, Completion};
 use elevon_core::op::Op;
 use elevon_core::status::Status;
-use elevon_core::units::{Bytes, Instant, Nanos, Sector};
+use elevon_core::units::{Bytes, Instant, Nanos, Sector, Sectors};
 
 use super::queue::EventQueue;
 use super::{Description, Device, TextError};
@@ -44,6 +44,17 @@ pub struct Fired {
     pub rule: &'static str,
 }
 
+/// What is wrong with a command that ends well.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Silent {
+    /// The read brings something else.
+    Rotten,
+    /// The write is not made.
+    Lost,
+    /// The write lands at this sector.
+    Misdirected(Sector),
+}
+
 /// What is in store for a command in flight.
 #[derive(Clone, Copy, Debug)]
 struct Verdict {
@@ -54,6 +65,8 @@ struct Verdict {
     extra: Nanos,
     lost: bool,
     late: bool,
+    /// What nobody is told of, if it ends well.
+    silent: Option<Silent>,
 }
 
 impl Verdict {
@@ -65,14 +78,36 @@ impl Verdict {
         }
         first
     }
+
+    /// Something is wrong that nobody is told of, unless the command fails or something is wrong already; whether this
+    /// was the first.
+    fn spoil(&mut self, silent: Silent) -> bool {
+        let first = self.status.is_ok() && self.silent.is_none();
+        if first {
+            self.silent = Some(silent);
+        }
+        first
+    }
 }
 
-const FINE: Verdict = Verdict { status: Status::Ok, good: Bytes::ZERO, extra: Nanos::ZERO, lost: false, late: false };
+const FINE: Verdict =
+    Verdict { status: Status::Ok, good: Bytes::ZERO, extra: Nanos::ZERO, lost: false, late: false, silent: None };
 
 #[derive(Clone, Copy, Debug)]
 struct Flight {
     command: Command,
     verdict: Verdict,
+}
+
+impl Flight {
+    /// The command as it reaches the medium; `None` where it does not.
+    fn landing(&self) -> Option<Command> {
+        match self.verdict.silent {
+            Some(Silent::Lost) => None,
+            Some(Silent::Misdirected(sector)) => Some(Command { sector, ..self.command }),
+            Some(Silent::Rotten) | None => Some(self.command),
+        }
+    }
 }
 
 /// A device with faults.
@@ -148,6 +183,12 @@ impl<D: Device> Fault<D> {
     pub fn heal(&mut self) {
         self.rules.clear();
         self.bad.clear();
+    }
+
+    /// What is wrong with a command in flight that nobody will be told of, if it ends well.
+    pub fn silent(&self, command: &Command) -> Option<Silent> {
+        let flight = self.flights.get(command.request.index())?.filter(|f| f.command.sequence == command.sequence);
+        flight?.verdict.silent
     }
 
     /// What has gone wrong so far, the first 65536 entries.
@@ -244,6 +285,27 @@ impl<D: Device> Fault<D> {
                 let found = first_bad(&self.bad, command);
                 found.is_some_and(|sector| verdict.fail(Status::Medium, (sector - command.sector).bytes(), retry))
             }
+            Rule::Uber { bits, retry } => {
+                if command.op != Op::Read || command.bytes.is_zero() {
+                    return false;
+                }
+                let chance = draw(self.seed, index as u64, command.sequence);
+                if below(chance, bits) < command.bytes.get().saturating_mul(8) {
+                    let at = command.sector.get() + below(chance.rotate_left(32), command.bytes.sectors_ceil().get());
+                    self.bad.entry(at).or_insert(at + 1);
+                }
+                let found = first_bad(&self.bad, command);
+                found.is_some_and(|sector| verdict.fail(Status::Medium, (sector - command.sector).bytes(), retry))
+            }
+            Rule::BitRot { ppm } => command.op == Op::Read && hits(ppm) && verdict.spoil(Silent::Rotten),
+            Rule::LostWrite { ppm } => command.op == Op::Write && hits(ppm) && verdict.spoil(Silent::Lost),
+            Rule::Misdirected { ppm, by } => {
+                let size = self.inner.description().size;
+                command.op == Op::Write
+                    && hits(ppm)
+                    && elsewhere(command, by, size).is_some_and(|sector| verdict.spoil(Silent::Misdirected(sector)))
+            }
+            Rule::Reset { every, .. } => self.submissions.is_multiple_of(every),
             Rule::Stall { every, lasting } => {
                 let stalls = self.submissions.is_multiple_of(every);
                 if stalls {
@@ -297,7 +359,7 @@ impl<D: Device> Fault<D> {
     /// Tells the content model and the bad sectors what a completion means, as it goes up to the host.
     fn deliver(&mut self, completion: Completion) -> Completion {
         let flight = self.flights.get_mut(completion.request.index()).and_then(Option::take);
-        if let Some(Flight { command, .. }) = flight {
+        if let Some(command) = flight.and_then(|flight| flight.landing()) {
             if completion.status.is_ok() && command.op.is_write() {
                 heal(&mut self.bad, command.sector.get(), end(&command).get());
             }
@@ -306,6 +368,21 @@ impl<D: Device> Fault<D> {
             }
         }
         completion
+    }
+
+    /// Ends every command in flight with a transport error, when the reset is over.
+    fn reset(&mut self, now: Instant, lasting: Nanos) {
+        let inner_now = self.clock.inner(now);
+        self.clock.stall(now, lasting);
+        for Flight { command, verdict } in self.flights.iter_mut().flatten() {
+            self.inner.abort(inner_now, command);
+            self.held.remove(command.sequence);
+            // Whatever the inner device says of it now is not heard, and an abort finds it.
+            *verdict = Verdict { lost: true, late: false, status: Status::Transport, ..*verdict };
+            let Command { request, sequence, .. } = *command;
+            let completion = Completion { request, sequence, status: Status::Transport, bytes: Bytes::ZERO };
+            self.held.push(now.saturating_add(lasting), sequence, completion);
+        }
     }
 
     /// Takes out of the inner device all that is due at `now`.
@@ -327,6 +404,17 @@ impl<D: Device> Fault<D> {
 
 fn end(command: &Command) -> Sector {
     command.sector + command.bytes.sectors_ceil()
+}
+
+/// Where a write lands that misses its place by so much: behind it, or before it where the device ends. `None` where it
+/// would not fit either way.
+fn elsewhere(command: &Command, by: Sectors, size: Sectors) -> Option<Sector> {
+    let (start, length) = (command.sector.get(), command.bytes.sectors_ceil().get());
+    let behind = start.saturating_add(by.get());
+    if behind.saturating_add(length) <= size.get() {
+        return Some(Sector::new(behind));
+    }
+    start.checked_sub(by.get()).map(Sector::new)
 }
 
 /// The first sector of `command` that lies in one of the ranges.
@@ -374,9 +462,17 @@ impl<D: Device> Device for Fault<D> {
         if self.flights.len() <= index {
             self.flights.resize(index + 1, None);
         }
-        self.flights[index] = Some(Flight { command: *command, verdict });
-        if let Some(content) = &mut self.content {
-            content.on_submit(command);
+        let flight = Flight { command: *command, verdict };
+        self.flights[index] = Some(flight);
+        if let (Some(content), Some(landing)) = (&mut self.content, flight.landing()) {
+            content.on_submit(&landing);
+        }
+        let resets = self.rules.iter().find_map(|rule| match *rule {
+            Rule::Reset { every, lasting } if self.submissions.is_multiple_of(every) => Some(lasting),
+            _ => None,
+        });
+        if let Some(lasting) = resets {
+            self.reset(now, lasting);
         }
         Accept::Ok
     }

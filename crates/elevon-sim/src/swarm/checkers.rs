@@ -32,6 +32,7 @@ use super::cache::SeenCache;
 use super::hash::StableHash;
 use super::shadow::Shadow;
 use super::tenants::Seen;
+use crate::device::fault::Silent;
 
 /// What a checker finds wrong.
 pub(super) type Verdict = Result<(), String>;
@@ -73,6 +74,8 @@ pub(super) struct World {
     pub(super) writers: u64,
     /// Files are cut.
     pub(super) truncates: bool,
+    /// Events that a violation shows.
+    pub(super) events_shown: usize,
     /// Few steps at an instant are too many: only to prove that this is noticed.
     pub(super) is_impatient: bool,
 }
@@ -120,6 +123,8 @@ pub(super) struct Issued {
     pub(super) at: Instant,
     pub(super) command: Command,
     pub(super) pieces: Vec<Piece>,
+    /// What is planned to be wrong with it that nobody is told of.
+    pub(super) silent: Option<Silent>,
 }
 
 /// What is known when everything is over.
@@ -185,9 +190,6 @@ impl Violation {
         Self { checker, message, events: Vec::new() }
     }
 }
-
-/// Events that a violation shows.
-const HISTORY: usize = 40;
 
 /// All checkers, and the hash of everything they saw.
 pub(super) struct Checks {
@@ -325,10 +327,10 @@ impl Checks {
 
     pub(super) fn on_event(&mut self, event: &Event) {
         self.events += 1;
-        if self.history.len() == HISTORY {
+        self.history.push_back(*event);
+        if self.history.len() > self.world.events_shown {
             self.history.pop_front();
         }
-        self.history.push_back(*event);
         let Event { time, kind, task, cpu, op, flags, ioprio, sector, sectors, queue, tag } = *event;
         self.hash.bytes(name(&kind).as_bytes());
         let tag = tag.map_or(u64::MAX, |tag| tag.0.into());
@@ -352,6 +354,11 @@ impl Checks {
 
     pub(super) fn on_end(&mut self, end: &End) {
         self.each(|checker, world| checker.on_end(world, end));
+    }
+
+    /// How often somebody met what the device did wrong without a word.
+    pub(super) fn found(&self) -> u64 {
+        self.shadow.as_ref().map_or(0, |shadow| shadow.found)
     }
 
     /// The hash of all completions and events so far.

@@ -18,6 +18,8 @@ use super::tenants::Drawn;
 
 /// What the dice of tenants differ in.
 const TENANTS: u64 = u64::from_be_bytes(*b"tenants.");
+/// Parts its dice from the others.
+const SILENT: u64 = u64::from_be_bytes(*b"silent..");
 
 /// What the dice of a page cache differ in.
 const CACHE: u64 = u64::from_be_bytes(*b"cache...");
@@ -79,6 +81,8 @@ pub struct Plan {
     pub tenants: Option<Drawn>,
     /// A page cache, in many.
     pub cache: Option<DrawnCache>,
+    /// How many events before a violation it shows; not drawn.
+    pub events_shown: usize,
 }
 
 impl fmt::Display for Plan {
@@ -113,6 +117,7 @@ impl Plan {
         let mut plan = Self::without_tenants(seed);
         plan.draw_cache(&mut Dice::new(seed ^ CACHE));
         plan.draw_tenants(&mut Dice::new(seed ^ TENANTS));
+        plan.draw_silent_fault(&mut Dice::new(seed ^ SILENT));
         plan
     }
 
@@ -139,6 +144,7 @@ impl Plan {
             jobs: Default::default(),
             tenants: None,
             cache: None,
+            events_shown: 40,
         };
         settings(dice, &mut plan);
         let config = plan.stack_config(&description);
@@ -178,6 +184,19 @@ impl Plan {
                     self.settings.push((key, value.to_owned()));
                 }
             }
+        }
+    }
+
+    /// Draws a fault of the kinds that came later from dice of their own, so that a seed is otherwise what it was before.
+    fn draw_silent_fault(&mut self, dice: &mut Dice) {
+        if dice.percent(25) {
+            self.faults.push(match dice.below(5) {
+                0 => format!("uber:bits={}", dice.range(1 << 18, 1 << 26)),
+                1 => format!("bit_rot:ppm={}", dice.range(1, 50_000)),
+                2 => format!("lost_write:ppm={}", dice.range(1, 50_000)),
+                3 => format!("misdirected:ppm={},by={}", dice.range(1, 50_000), 8 * dice.range(1, 256)),
+                _ => format!("reset:every={},for={}ms", dice.range(10, 500), dice.pick(&[1, 20, 100])),
+            });
         }
     }
 

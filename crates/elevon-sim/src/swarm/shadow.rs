@@ -9,9 +9,12 @@
 //! *loose*). The same holds for what a truncation cuts off, and for what a cut of power takes back, but for what an fsync has
 //! promised: that must survive.
 //!
+//! A device may do wrong without a word: lose a write, send it elsewhere, bring something else of a sector. What is planned so the
+//! shadow does as well, and whoever meets it finds it; it is no violation then, but a run must not miss it.
+//!
 //! Cost: O(log sectors) a sector moved. For the swarm.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use elevon_core::cache::Slot;
 use elevon_core::cache::page_cache::{ByteCopy, Way};
@@ -26,10 +29,13 @@ use elevon_workload::region::Region;
 use super::Sabotage;
 use super::cache::STRANGERS_FILE;
 use super::checkers::Issued;
+use crate::device::fault::Silent;
 use crate::device::fault::content::Survivors;
 
 /// What a frame holds that was never filled.
 const GARBAGE: u64 = u64::MAX;
+/// What a device brought of a sector that has rotted.
+const ROTTEN: u64 = u64::MAX - 1;
 /// Not over.
 const NEVER: u64 = u64::MAX;
 const SECTORS: usize = PAGE_SECTORS as usize;
@@ -135,6 +141,30 @@ struct CacheBio {
     moved: u64,
 }
 
+/// A command in the device.
+#[derive(Clone, Debug)]
+struct Carried {
+    command: Command,
+    pieces: Vec<Piece>,
+    /// What it writes, by sector.
+    carries: Held,
+    silent: Option<Silent>,
+}
+
+impl Carried {
+    /// What the medium gets, and where.
+    fn landing(&self) -> Held {
+        match self.silent {
+            Some(Silent::Lost) => Held::new(),
+            Some(Silent::Misdirected(to)) => {
+                let first = self.command.sector.get();
+                self.carries.iter().map(|&(sector, version)| (sector - first + to.get(), version)).collect()
+            }
+            Some(Silent::Rotten) | None => self.carries.clone(),
+        }
+    }
+}
+
 /// The shadow of one run, over both phases.
 pub(super) struct Shadow {
     has_bytes: bool,
@@ -150,13 +180,17 @@ pub(super) struct Shadow {
     users: BTreeMap<u32, User>,
     doing: BTreeMap<(u32, u64), Doing>,
     bios: BTreeMap<(u32, u64), CacheBio>,
-    /// By request: its command, and what it writes, by sector.
-    carried: BTreeMap<u32, (Command, Vec<Piece>, Held)>,
+    /// By request.
+    carried: BTreeMap<u32, Carried>,
+    /// Sectors that the device may hold wrongly, because it lost writes or sent them elsewhere without a word.
+    damaged: BTreeSet<u64>,
     /// What every write wrote, by sequence and in order of sectors; only where the power is cut.
     written: BTreeMap<u64, Held>,
     /// First sector that a truncation under way cuts off, and the one after the last.
     truncating: Option<(u64, u64)>,
     last_failure: u64,
+    /// How often somebody met what the device did wrong without a word.
+    pub(super) found: u64,
     /// Copies, completions, ends so far, for what is made wrong on purpose.
     counted: u64,
     /// What is wrong: the property, and how.
@@ -179,6 +213,8 @@ impl Shadow {
             doing: BTreeMap::new(),
             bios: BTreeMap::new(),
             carried: BTreeMap::new(),
+            damaged: BTreeSet::new(),
+            found: 0,
             written: BTreeMap::new(),
             truncating: None,
             last_failure: 0,
@@ -195,12 +231,20 @@ impl Shadow {
         self.doing.clear();
         self.bios.clear();
         self.carried.clear();
+        self.damaged.clear();
         self.truncating = None;
         self.users = users;
     }
 
     fn accuse(&mut self, property: &'static str, message: String) {
         self.wrong.push((property, message));
+    }
+
+    /// Whether what is wrong with a sector, of which `seen` was seen, is a fault of the device that was planned. It is found then.
+    fn is_planned(&mut self, sector: u64, seen: u64) -> bool {
+        let is_planned = seen == ROTTEN || self.damaged.contains(&sector);
+        self.found += u64::from(is_planned);
+        is_planned && self.sabotage != Some(Sabotage::ForgetFaults)
     }
 
     /// Whether the thing that is made wrong on purpose is due now: every one from the third on.
@@ -251,7 +295,7 @@ impl Shadow {
             for k in 0..SECTORS {
                 let (sector, held) = (old + k as u64, self.frames[at][k]);
                 let is_last = self.cells.get(&sector).and_then(Cell::only) == Some(held);
-                if is_last && self.on_device(sector) != held {
+                if is_last && self.on_device(sector) != held && !self.is_planned(sector, held) {
                     let there = self.on_device(sector);
                     self.accuse(
                         "freed",
@@ -326,7 +370,9 @@ impl Shadow {
     /// What a sync that begins now must find on the device.
     fn promises_of(&self, regions: &[Region]) -> Held {
         let within = |region: &Region| self.cells.range(region.start / SECTOR_SIZE..region_end(*region));
-        regions.iter().flat_map(within).filter_map(|(&sector, cell)| Some((sector, cell.only()?))).collect()
+        // What is rotten may be gone at any time.
+        let certain = |cell: &Cell| cell.only().filter(|&version| version != ROTTEN);
+        regions.iter().flat_map(within).filter_map(|(&sector, cell)| Some((sector, certain(cell)?))).collect()
     }
 
     /// A file is cut: nothing is said of what lies behind, until the call is over and it is written again.
@@ -389,7 +435,7 @@ impl Shadow {
     }
 
     /// A page is changed. Sectors of it that a direct write under way writes may come from either, whoever wrote them: the page goes
-    /// back whole, with what it held of them. (Linux warns of such a collision.)
+    /// back whole, with what it held of them. (So it does in Linux, which warns of it: `docs/faithfulness.md`.)
     fn collide(&mut self, home: u64) {
         for sector in home..home + PAGE_SECTORS {
             let is_under_way = |cell: &Cell| cell.candidates.iter().any(|candidate| candidate.ended == NEVER);
@@ -404,8 +450,8 @@ impl Shadow {
         if seen == GARBAGE {
             return self.accuse("contents", format!("sector {sector}: {about} sees what was never read"));
         }
-        let cell = self.cell(sector);
-        if !cell.allows(seen, since) {
+        if !self.cell(sector).allows(seen, since) && !self.is_planned(sector, seen) {
+            let cell = self.cell(sector);
             let message = format!("sector {sector}: {about} sees version {seen}; {cell:?}");
             self.accuse("contents", message);
         }
@@ -414,7 +460,7 @@ impl Shadow {
     /// The device took a command.
     pub(super) fn on_command(&mut self, issued: &Issued) {
         self.clock += 1;
-        let Issued { command, pieces, .. } = issued;
+        let Issued { command, pieces, silent, .. } = issued;
         let mut carries = Vec::new();
         if self.has_bytes && command.op.is_write() {
             for piece in pieces {
@@ -425,11 +471,19 @@ impl Shadow {
             if carries.iter().any(|&(_, version)| version == GARBAGE) {
                 self.accuse("contents", format!("{command:?} writes what was never read"));
             }
-            let mut sorted = carries.clone();
-            sorted.sort_unstable();
-            self.written.insert(command.sequence, sorted);
         }
-        self.carried.insert(command.request.0, (*command, pieces.clone(), carries));
+        let carried = Carried { command: *command, pieces: pieces.clone(), carries, silent: *silent };
+        if self.has_bytes && command.op.is_write() {
+            let mut landing = carried.landing();
+            if silent.is_some() {
+                self.damaged.extend(carried.carries.iter().chain(&landing).map(|&(sector, _)| sector));
+            }
+            // A page that was read rotten is written back with what was not overwritten.
+            self.damaged.extend(landing.iter().filter(|&&(_, version)| version == ROTTEN).map(|&(sector, _)| sector));
+            landing.sort_unstable();
+            self.written.insert(command.sequence, landing);
+        }
+        self.carried.insert(command.request.0, carried);
     }
 
     /// The version that sector `n` of a piece has in memory.
@@ -445,36 +499,38 @@ impl Shadow {
     /// The device answers.
     pub(super) fn on_completion(&mut self, completion: &Completion) {
         self.clock += 1;
-        let Some((command, mut pieces, carries)) = self.carried.remove(&completion.request.0) else { return };
+        let Some(mut carried) = self.carried.remove(&completion.request.0) else { return };
+        let command = carried.command;
         let is_whole = completion.status.is_ok() && completion.bytes >= command.bytes;
         if !is_whole {
             // What comes before the place of an error has moved: bios that lie in it wholly end well.
-            pieces = first_bytes(&pieces, completion.bytes.get());
+            carried.pieces = first_bytes(&carried.pieces, completion.bytes.get());
         }
-        for piece in &pieces {
+        for piece in &carried.pieces {
             let is_missed = self.spoils(Sabotage::MissPiece);
             if let Some(bio) = self.bios.get_mut(&(piece.task.0, piece.token)) {
                 bio.moved += if is_missed { 0 } else { piece.len };
             }
         }
         if !is_whole && command.op != Op::Read {
-            return carries.into_iter().for_each(|(sector, _)| self.loosen(sector));
+            return carried.carries.into_iter().for_each(|(sector, _)| self.loosen(sector));
         }
         if !self.has_bytes {
             return;
         }
+        let is_rotten = carried.silent == Some(Silent::Rotten);
         match command.op {
             Op::Read if self.spoils(Sabotage::GarbleRead) => {}
-            Op::Read => pieces.iter().for_each(|piece| self.fill(piece)),
-            _ => self.store(&command, &pieces, carries),
+            Op::Read => carried.pieces.iter().for_each(|piece| self.fill(piece, is_rotten)),
+            _ => self.store(&carried),
         }
     }
 
     /// The device has given the sectors of a piece.
-    fn fill(&mut self, piece: &Piece) {
+    fn fill(&mut self, piece: &Piece, is_rotten: bool) {
         let key = (piece.task.0, piece.token);
         for (n, sector) in sectors_of(piece).enumerate() {
-            let held = self.on_device(sector);
+            let held = if is_rotten { ROTTEN } else { self.on_device(sector) };
             if let Some(bio) = self.bios.get(&key) {
                 let at = piece.offset as usize / SECTOR_SIZE as usize + n;
                 self.frames[bio.frames[at / SECTORS].0 as usize][at % SECTORS] = held;
@@ -491,7 +547,8 @@ impl Shadow {
     }
 
     /// The device has the sectors of a command.
-    fn store(&mut self, command: &Command, pieces: &[Piece], carries: Held) {
+    fn store(&mut self, carried: &Carried) {
+        let Carried { command, pieces, carries, .. } = carried;
         let mut at = 0;
         if self.spoils(Sabotage::ChangeFrame) {
             self.frames.iter_mut().flatten().for_each(|version| *version ^= 1 << 62);
@@ -508,13 +565,13 @@ impl Shadow {
         if self.spoils(Sabotage::ForgetWrite) {
             return;
         }
-        self.device.extend(carries);
+        self.device.extend(carried.landing());
     }
 
     /// The device gave a command up.
     pub(super) fn on_abort(&mut self, command: &Command) {
         self.clock += 1;
-        if let Some((_, _, carries)) = self.carried.remove(&command.request.0) {
+        if let Some(Carried { carries, .. }) = self.carried.remove(&command.request.0) {
             carries.into_iter().for_each(|(sector, _)| self.loosen(sector));
         }
     }
@@ -539,7 +596,7 @@ impl Shadow {
         for sector in known {
             let (before, now) = (old.get(&sector).copied().unwrap_or(0), self.on_device(sector));
             let floor = self.cells.get(&sector).map_or(0, |cell| cell.floor);
-            if now < floor {
+            if now < floor && !self.is_planned(sector, now) {
                 let message = format!("sector {sector} holds {now} after a cut of power, {floor} was synced");
                 self.accuse("synced", message);
             }
@@ -611,6 +668,9 @@ impl Shadow {
         let promises = if is_written { &doing.landed } else { &doing.promises };
         for &(sector, version) in promises {
             let there = self.on_device(sector);
+            if there < version && self.is_planned(sector, there) {
+                continue;
+            }
             let Some(cell) = self.cells.get_mut(&sector) else { continue };
             let failed = cell.failed;
             if failed > doing.begun && there < version {

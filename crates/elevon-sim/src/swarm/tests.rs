@@ -245,6 +245,32 @@ fn canaries_of_the_page_cache() {
     assert!(wrong.is_empty(), "{wrong:#?}");
 }
 
+/// What a device does wrong without a word is met by programs and syncs; not knowing that it was planned, the checkers notice.
+#[test]
+fn canaries_of_silent_faults() {
+    let mut wrong = Vec::new();
+    for (checker, fault) in [
+        ("contents", "lost_write:ppm=300000"),
+        ("synced", "lost_write:ppm=300000"),
+        ("durability", "lost_write:ppm=300000"),
+        ("contents", "misdirected:ppm=300000,by=64"),
+        ("synced", "misdirected:ppm=300000,by=64"),
+        ("durability", "misdirected:ppm=300000,by=64"),
+        ("contents", "bit_rot:ppm=300000"),
+    ] {
+        let plan = Plan { faults: vec![fault.to_owned()], ..through_cache(&[]) };
+        let kept = run_guarded(&plan, None, None);
+        let forgot = run_guarded(&plan, Some(checker), Some(Sabotage::ForgetFaults));
+        let is_found = kept.as_ref().is_ok_and(|summary| summary.found > 0 && summary.faults > 0);
+        if !is_found || forgot.as_ref().err().map(|violation| violation.checker) != Some(checker) {
+            wrong.push((checker, fault, kept.map_err(|violation| (violation.checker, violation.message)), forgot));
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong:#?}");
+    let summary = run_plan(&through_cache(&[])).expect("a plan without faults");
+    assert_eq!(summary.found, 0);
+}
+
 #[test]
 fn page_caches_of_every_kind_are_drawn() {
     let plans: Vec<Plan> = (0..400).map(Plan::new).collect();

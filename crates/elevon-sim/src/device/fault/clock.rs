@@ -35,7 +35,8 @@ impl Clock {
             }
             _ => None,
         });
-        let warped = rules.iter().any(|rule| matches!(rule, Rule::Slow { .. } | Rule::Stall { .. }));
+        let warped =
+            rules.iter().any(|rule| matches!(rule, Rule::Slow { .. } | Rule::Stall { .. } | Rule::Reset { .. }));
         Self { windows: windows.collect(), warped, ..Self::default() }
     }
 

@@ -77,6 +77,60 @@ pub const KINDS: &[Kind] = &[
         example: "latent:ppm=100,run=16,retry=2s",
     },
     Kind {
+        name: "uber",
+        effect: "Reads meet unrecoverable bit errors as often as a data sheet states: one in so many bits read, so that long reads meet more. The sector is unreadable (a medium error) until it is written again.",
+        counts: "a read that failed because of it",
+        keys: &[
+            key(
+                "bits",
+                "4096 to 1000000000000000000 bits",
+                "1000000000000000",
+                "bits read from one error to the next, on average",
+            ),
+            RETRY,
+        ],
+        example: "uber:bits=100000000000000",
+    },
+    Kind {
+        name: "bit_rot",
+        effect: "A read ends well, and what it brought is wrong. Simulated devices have no bytes, so no job sees it: the report counts it.",
+        counts: "a read that brought something else",
+        keys: &[often("share of reads")],
+        example: "bit_rot:ppm=10",
+    },
+    Kind {
+        name: "lost_write",
+        effect: "The device reports a write as done and never makes it: what was there before stays. Simulated devices have no bytes, so no job sees it: the report counts it.",
+        counts: "a write that was not made",
+        keys: &[often("share of writes")],
+        example: "lost_write:ppm=10",
+    },
+    Kind {
+        name: "misdirected",
+        effect: "A write lands in another place than it should and ends well. Simulated devices have no bytes, so no job sees it: the report counts it.",
+        counts: "a write that landed elsewhere",
+        keys: &[
+            often("share of writes"),
+            key(
+                "by",
+                "8 to 1048576 sectors, a multiple of 8",
+                "8",
+                "how far behind its place it lands; before it where the device ends",
+            ),
+        ],
+        example: "misdirected:ppm=10,by=64",
+    },
+    Kind {
+        name: "reset",
+        effect: "After every so many commands the device resets: every command in flight ends with a transport error, and the device does nothing for a time. Its write cache keeps what it holds.",
+        counts: "a reset",
+        keys: &[
+            key("every", "1 and more commands", "100000", "commands from one reset to the next"),
+            key("for", TIME, "1s", "how long a reset takes"),
+        ],
+        example: "reset:every=20000,for=2s",
+    },
+    Kind {
         name: "stall",
         effect: "After every so many commands the whole device stands still for a time; nothing is lost.",
         counts: "a time that the device stood still",

@@ -4,7 +4,7 @@ use core::ops::RangeInclusive;
 
 use elevon_core::op::Op;
 use elevon_core::status::Status;
-use elevon_core::units::{Instant, Nanos, Sector};
+use elevon_core::units::{Instant, Nanos, Sector, Sectors};
 
 use super::kinds::{KINDS, Kind, kind};
 use crate::device::text::{Fields, SPANS, TextError, quantity};
@@ -71,6 +71,37 @@ pub enum Rule {
         /// How long the device tries before it says so.
         retry: Nanos,
     },
+    /// `uber`: reads meet unreadable sectors, one in so many bits read.
+    Uber {
+        /// Bits read from one error to the next, on average.
+        bits: u64,
+        /// How long the device tries before it says so.
+        retry: Nanos,
+    },
+    /// `bit_rot`: a read ends well and brings something else.
+    BitRot {
+        /// How often.
+        ppm: u64,
+    },
+    /// `lost_write`: a write ends well and is not made.
+    LostWrite {
+        /// How often.
+        ppm: u64,
+    },
+    /// `misdirected`: a write ends well and lands elsewhere.
+    Misdirected {
+        /// How often.
+        ppm: u64,
+        /// How far behind its place, a multiple of 8.
+        by: Sectors,
+    },
+    /// `reset`: with every so many commands all that are in flight fail and the device stands still for a time.
+    Reset {
+        /// Commands from one reset to the next.
+        every: u64,
+        /// How long one takes.
+        lasting: Nanos,
+    },
     /// `stall`: with every so many commands the whole device stands still for a time.
     Stall {
         /// Commands from one stall to the next.
@@ -128,6 +159,9 @@ pub enum Rule {
     },
 }
 
+/// The rarest unrecoverable bit errors that can be asked for.
+const MAX_BITS: u64 = 1_000_000_000_000_000_000;
+
 const STATUSES: &[(&str, Status)] = &[
     ("medium", Status::Medium),
     ("io", Status::IoError),
@@ -145,6 +179,11 @@ impl Rule {
         match self {
             Self::Error { .. } => "error",
             Self::Latent { .. } => "latent",
+            Self::Uber { .. } => "uber",
+            Self::BitRot { .. } => "bit_rot",
+            Self::LostWrite { .. } => "lost_write",
+            Self::Misdirected { .. } => "misdirected",
+            Self::Reset { .. } => "reset",
             Self::Stall { .. } => "stall",
             Self::Slow { .. } => "slow",
             Self::NoCompletion { .. } => "no_completion",
@@ -187,6 +226,11 @@ impl Rule {
                 let ppm = given.count("ppm", 0..=1_000_000)?;
                 Ok(Self::Latent { ppm, run: given.count("run", 1..=1 << 20)?, sectors, retry: given.span("retry")? })
             }
+            "uber" => Ok(Self::Uber { bits: given.count("bits", 4096..=MAX_BITS)?, retry: given.span("retry")? }),
+            "bit_rot" => Ok(Self::BitRot { ppm: given.ppm()? }),
+            "lost_write" => Ok(Self::LostWrite { ppm: given.ppm()? }),
+            "misdirected" => Ok(Self::Misdirected { ppm: given.ppm()?, by: given.distance()? }),
+            "reset" => Ok(Self::Reset { every: given.count("every", 1..=u64::MAX)?, lasting: given.span("for")? }),
             "stall" => Ok(Self::Stall { every: given.count("every", 1..=u64::MAX)?, lasting: given.span("for")? }),
             "slow" => Ok(Self::Slow {
                 from: given.instant("from")?,
@@ -270,6 +314,15 @@ impl<'a> Given<'a> {
 
     fn ppm(&self) -> Result<u64, TextError> {
         self.count("ppm", 1..=1_000_000)
+    }
+
+    /// Whole blocks of 4096 bytes, so that what lands elsewhere lands on blocks of the device.
+    fn distance(&self) -> Result<Sectors, TextError> {
+        let by = self.count("by", 8..=1 << 20)?;
+        if !by.is_multiple_of(8) {
+            return Err(self.fields.bad("by", "sectors, a multiple of 8"));
+        }
+        Ok(Sectors::new(by))
     }
 
     /// A rule without a place or a share would do nothing, or make every command fail.

@@ -108,6 +108,67 @@ fn latent_errors_last_until_they_are_written() {
 }
 
 #[test]
+fn unrecoverable_bit_errors_come_with_the_bits_read() {
+    // One in 80 Mbit: every 10 MB; reads of 64 KiB meet sixteen times as many as reads of 4 KiB.
+    let plan = ClosedLoop { depth: 1, ios: 20_000, ..ClosedLoop::default() };
+    let mut device = faulty(&["uber:bits=80000000"]);
+    let small = closed_loop(&mut device, &plan).errors;
+    let mut device = faulty(&["uber:bits=80000000"]);
+    let large = closed_loop(&mut device, &ClosedLoop { bytes: Bytes::new(1 << 16), ios: 2_000, ..plan }).errors;
+    // 82 MB and 131 MB; sectors that are found again count again.
+    assert!((4..60).contains(&small), "{small}");
+    assert!((8..60).contains(&large), "{large}");
+    let (found, until) = device.bad.first_key_value().map(|(&at, &until)| (at, until)).expect("an unreadable sector");
+    assert_eq!(until, found + 1);
+    let mut at = 1 << 50;
+    for (op, status) in [(Op::Read, Status::Medium), (Op::Write, Status::Ok), (Op::Read, Status::Ok)] {
+        assert_eq!(one(&mut device, at, &command(0, op, found, 512)).1, status);
+        at += 1 << 40;
+    }
+}
+
+#[test]
+fn a_reset_ends_what_is_in_flight_and_takes_its_time() {
+    let mut device = faulty(&["reset:every=3,for=5ms", "late:ppm=1000000,by=1s"]);
+    let now = Instant::new(1_000_000);
+    for id in 0..3 {
+        assert_eq!(device.submit(now, &read_command(id, 0, 4096)), Accept::Ok);
+    }
+    let over = Instant::new(6_000_000);
+    assert_eq!(device.next_event(), Some(over));
+    let ended: Vec<_> = core::iter::from_fn(|| device.poll(over)).map(|done| (done.request.0, done.status)).collect();
+    assert_eq!(ended, [0, 1, 2].map(|id| (id, Status::Transport)));
+    assert_eq!((device.next_event(), device.fired_by_rule()), (None, &[1, 3][..]));
+    // What comes during a reset is done after it.
+    let mut device = faulty(&["reset:every=1,for=5ms"]);
+    device.submit(now, &read_command(0, 0, 4096));
+    device.heal();
+    device.poll(over);
+    assert_eq!(one(&mut device, 6_000_000, &read_command(1, 0, 4096)), (TOOK, Status::Ok, 4096));
+}
+
+/// Three writes of a block each, then a cut of power that leaves all that was made; the device has no cache.
+#[test]
+fn writes_are_lost_or_land_elsewhere_without_a_word() {
+    for (rule, expected) in [
+        ("lost_write", Survivors::new()),
+        // The last does not fit behind its place.
+        ("misdirected:by=16", Survivors::from([(16, 1), (24, 2), (131_055, 3)])),
+        ("bit_rot", Survivors::from([(0, 1), (8, 2), (131_071, 3)])),
+    ] {
+        let mut device = faulty(&[rule]);
+        device.track_content();
+        for (sequence, sector) in [(0, 0), (1, 8), (2, 131_071)] {
+            let write = Command { sequence, ..command(0, Op::Write, sector, 512) };
+            let (_, status, bytes) = one(&mut device, sequence << 30, &write);
+            assert_eq!((status, bytes), (Status::Ok, 512), "{rule}");
+        }
+        let left = device.power_cut(Instant::new(1 << 40), PowerCut::KeepAll, 0);
+        assert_eq!(left, expected, "{rule}");
+    }
+}
+
+#[test]
 fn a_stall_holds_everything_and_loses_nothing() {
     let plan = ClosedLoop { depth: 4, ios: 10_000, ..ClosedLoop::default() };
     let good = closed_loop(&mut device(), &plan);
@@ -190,6 +251,8 @@ fn rules_say_what_would_be_right() {
         ("latent", "fault latent: `ppm=`: expected where or how often"),
         ("latent:ppm=0", "fault latent: `ppm=0`: expected where or how often"),
         ("error:ppm=1,op=erase", "fault error: `op=erase`: expected any, read or write"),
+        ("misdirected:by=9", "fault misdirected: `by=9`: expected sectors, a multiple of 8"),
+        ("uber:bits=1", "fault uber: `bits=1`: expected a number from 4096"),
         ("stall:for=200", "fault stall: `for=200`: expected a time up to 3600s with its unit"),
         ("stall:every=0", "fault stall: `every=0`: expected a number from 1"),
         ("busy:ppm=1000000", "fault busy: `ppm=1000000`: expected a number from 1 to 999999"),
@@ -213,6 +276,11 @@ fn every_command_ends_once() {
         "busy:ppm=100000",
         "flush_error:ppm=300000",
         "transport:ppm=5000",
+        "uber:bits=10000000",
+        "bit_rot:ppm=5000",
+        "lost_write:ppm=5000",
+        "misdirected:ppm=5000,by=8",
+        "reset:every=61,for=1ms",
     ];
     for seed in 0..20 {
         let mut device = Fault::parse(device(), seed, &rules).unwrap();
