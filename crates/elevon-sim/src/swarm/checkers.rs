@@ -107,12 +107,12 @@ impl World {
     /// An I/O is about to be submitted.
     fn note_payer(&mut self, io: &Io) {
         let (by_token, by_sector) = ((io.task.0, io.token), (io.task.0, io.sector.get()));
+        // Tokens are used again, of writes for reads as well.
+        self.payers.remove(&by_token);
         if io.token & CACHE_TOKEN != 0 && io.op == Op::Write {
             let payer = self.heirs.get(io.tenant.index()).copied().unwrap_or(io.tenant);
             self.payers.insert(by_token, payer);
             self.payers_at.insert(by_sector, payer);
-        } else if io.op == Op::Write {
-            self.payers_at.remove(&by_sector);
         }
     }
 }
@@ -341,6 +341,10 @@ impl Checks {
         }
         let issued = if kind == EventKind::Issue { self.unseen.pop_front() } else { None };
         self.each(|checker, world| checker.on_event(world, event, issued.as_ref()));
+        if kind == EventKind::BioQueue && op == Op::Write {
+            // The same task may write there directly next, for itself: before a direct write the cache writes what it has.
+            self.world.payers_at.remove(&(task.0, sector.get()));
+        }
     }
 
     pub(super) fn on_step(&mut self, seen: &Seen) {
