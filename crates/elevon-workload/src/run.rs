@@ -144,7 +144,7 @@ pub struct Outcome {
     pub cut: Option<Cut>,
 }
 
-/// A run is stuck if for this long I/Os were at the device, none of them completed, and no process
+/// A run is stuck if for this long I/Os were at the device, no command was answered, and no process
 /// had anything else to do: twenty of the block layer's timeouts; after an interrupt, two.
 const PATIENCE: Nanos = Nanos::from_secs(600);
 const PATIENCE_INTERRUPTED: Nanos = Nanos::from_secs(60);
@@ -199,7 +199,7 @@ struct Runner<'a, B> {
     cut: Option<Cut>,
     steps: u64,
     scheduler_lock: SchedulerLock,
-    /// When an I/O was last over, or an I/O last reached a device that had none.
+    /// When a command was last answered or an I/O last over, or an I/O last reached a device that had none.
     last_progress: Instant,
     /// I/Os at the device at the end of the last wait.
     at_device: usize,
@@ -295,6 +295,8 @@ impl<'a, B: Backend> Runner<'a, B> {
     fn step(&mut self, now: Instant) -> bool {
         let mut moved = false;
         while let Some(completion) = self.backend.poll_completion() {
+            // A command that is answered is progress, however many an I/O needs.
+            self.last_progress = now;
             self.stack.handle_completion(now, completion, self.backend);
             moved = true;
         }

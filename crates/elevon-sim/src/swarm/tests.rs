@@ -111,6 +111,17 @@ fn canaries() {
     }
 }
 
+/// One I/O of 32 commands takes 800 s; a run counts as stuck after 600 s without an answer.
+#[test]
+fn a_long_io_whose_commands_are_answered_is_not_stuck() {
+    let job = "[job0]\ndirect=1\nioengine=psync\nrw=read\nbs=128k\nsize=2m\noffset=1m\nnumber_ios=1\n";
+    let device = "slots:slots=1,latency=25s,bandwidth=5GB/s,size=4GiB,queue_depth=1";
+    let settings = vec![("max_sectors_kb", "4".to_owned())];
+    let plan = Plan { device: device.into(), settings, jobs: [job.into(), job.into()], ..plain("none") };
+    let summary = run_plan(&plan).unwrap_or_else(|violation| panic!("{violation:#?}"));
+    assert!(summary.ended > Instant::ZERO + Nanos::from_secs(1600), "{summary:?}");
+}
+
 /// A plan whose one tenant is ruled so, and whose jobs take about half a second at 2 MB/s.
 fn ruled(setting: &str) -> Plan {
     let jobs =
