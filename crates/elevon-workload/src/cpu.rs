@@ -34,15 +34,17 @@ impl CpuCost {
 }
 
 impl SchedulerCost {
-    /// The cost of the scheduler of this sysfs name; zero for `none` and for a name that was not measured.
+    /// The cost of the scheduler of this sysfs name; zero for `none` and for a name that was not measured. BFQ costs less
+    /// if its tunable `low_latency` is off.
     ///
     /// From `tests/data/scheduler-cpu` (fio 3.33, io_uring, Linux 6.18, one CPU of an AMD EPYC): time of an I/O less that under
     /// `none`, mean of the two cases of depth 8, to 50 ns. What BFQ takes beyond Kyber, which has no lock for the whole
     /// device, counts as BFQ's time under its lock; by that rule mq-deadline's is below what was measured.
-    pub fn measured(scheduler: &str) -> Self {
-        let (request, locked) = match scheduler {
-            "mq-deadline" | "kyber" => (2_250, 0),
-            "bfq" => (7_550, 5_300),
+    pub fn measured(scheduler: &str, low_latency: bool) -> Self {
+        let (request, locked) = match (scheduler, low_latency) {
+            ("mq-deadline" | "kyber", _) => (2_250, 0),
+            ("bfq", true) => (7_550, 5_300),
+            ("bfq", false) => (5_250, 3_000),
             _ => (0, 0),
         };
         Self { request: Nanos::new(request), locked: Nanos::new(locked) }
@@ -100,10 +102,14 @@ mod tests {
     fn the_defaults_follow_from_the_measurement() {
         let none = measured_at_depth_8("none");
         let request = |scheduler| ((measured_at_depth_8(scheduler) - none) / 0.05).round() as u64 * 50;
-        for scheduler in ["none", "mq-deadline", "kyber", "bfq"] {
+        for scheduler in ["none", "mq-deadline", "kyber", "bfq", "bfq-ll0"] {
             let (request, beyond) = (request(scheduler), request(scheduler).saturating_sub(request("kyber")));
             let expected = SchedulerCost { request: Nanos::new(request), locked: Nanos::new(beyond) };
-            assert_eq!(SchedulerCost::measured(scheduler), expected, "{scheduler}");
+            let (name, low_latency) = match scheduler.strip_suffix("-ll0") {
+                Some(name) => (name, false),
+                None => (scheduler, true),
+            };
+            assert_eq!(SchedulerCost::measured(name, low_latency), expected, "{scheduler}");
         }
     }
 }

@@ -106,8 +106,8 @@ pub(crate) struct StackArgs {
     #[arg(long, value_name = "MODEL")]
     pub(crate) buffers: Option<String>,
     /// CPU time that a process spends on every I/O in simulation [default: submit=4us,complete=1.4us]. Also scheduler= (what the I/O scheduler adds; its default was
-    /// measured: mq-deadline and kyber 2.25us, bfq 7.55us; 0 switches it off) and lock= (the part of that under a lock for the
-    /// whole device: bfq 5.3us, others 0). With --memory also call= (a system call on the page cache), hit= (a page found and
+    /// measured: mq-deadline and kyber 2.25us, bfq 7.55us, with low_latency=0 5.25us; 0 switches it off) and lock= (the part of that under a lock for the
+    /// whole device: bfq 5.3us, with low_latency=0 3us, others 0). With --memory also call= (a system call on the page cache), hit= (a page found and
     /// copied) and fault= (a page fault)
     #[arg(long, value_name = "submit=T,complete=T")]
     pub(crate) cpu_cost: Option<String>,

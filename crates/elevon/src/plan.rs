@@ -120,7 +120,7 @@ impl Plan {
         };
         let device_file = args.device.strip_prefix('@').map(|path| (format!("--device @{path}"), PathBuf::from(path)));
         of_simulation_only(args, &target)?;
-        let (cpu, cost) = cpu_cost(args.cpu_cost.as_deref(), scheduler.name)?;
+        let (cpu, cost) = cpu_cost(args.cpu_cost.as_deref(), &scheduler)?;
         let cache = CachePlan::new(memory(args, &target)?, kernel, &settings, cost)?;
         if let (Some(cache), Some(text)) = (&cache, &args.cache) {
             cache.fits(text, elevon_host::memory::total())?;
@@ -405,8 +405,10 @@ pub(crate) fn target(device: &str) -> Result<Target, Failure> {
 
 /// `submit=T,complete=T,...`, each with its unit; what is left out keeps its default, which for `scheduler=` and `lock=` is
 /// that of the scheduler. A lock is never held for longer than the scheduler works.
-fn cpu_cost(text: Option<&str>, scheduler: &str) -> Result<(CpuCost, CacheCost), Failure> {
-    let mut cost = CpuCost { scheduler: SchedulerCost::measured(scheduler), ..DEFAULT_CPU_COST };
+fn cpu_cost(text: Option<&str>, scheduler: &SchedulerConfig) -> Result<(CpuCost, CacheCost), Failure> {
+    let low_latency = scheduler.tunables.iter().all(|(name, value)| *name != "low_latency" || *value != 0);
+    let of_scheduler = SchedulerCost::measured(scheduler.name, low_latency);
+    let mut cost = CpuCost { scheduler: of_scheduler, ..DEFAULT_CPU_COST };
     let mut of_cache = DEFAULT_CACHE_COST;
     let Some(text) = text else { return Ok((cost, of_cache)) };
     let bad = |part: &str| {
@@ -430,7 +432,7 @@ fn cpu_cost(text: Option<&str>, scheduler: &str) -> Result<(CpuCost, CacheCost),
     }
     let most = cost.scheduler.request;
     match lock {
-        _ if scheduler == "none" => cost.scheduler = SchedulerCost::default(),
+        _ if scheduler.name == "none" => cost.scheduler = SchedulerCost::default(),
         Some((part, time)) if time > most => {
             let what = format!("{part}: longer than the scheduler's work on a request, {most}");
             return Err(Failure::input(format!("--cpu-cost {text}: {what}")));

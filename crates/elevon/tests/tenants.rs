@@ -29,7 +29,7 @@ fn weights_of_the_file_divide_the_device_under_bfq() {
     assert!((0.95..1.05).contains(&even), "{even}");
     assert!((2.7..3.3).contains(&iops(&weighted)), "{}", iops(&weighted));
     let command = weighted.to_string();
-    assert!(command.contains("--tenants 't.toml'"), "the run can be made again");
+    assert!(command.contains("--tenants t.toml"), "the run can be made again");
 }
 
 #[test]

@@ -70,8 +70,7 @@ fn simulate_under(record: &Value, scheduler: &str, tenants: Option<&str>) -> Val
     );
     let kernel: Vec<&str> = text(&record["kernel"]).split('.').take(2).collect();
     let (kernel, limit) = (kernel.join("."), format!("max_sectors_kb={}", given("max_sectors_kb").unwrap_or(512)));
-    let mut args = vec!["--device", &device, "--scheduler", scheduler, "--cpu-cost", "scheduler=0"];
-    args.extend(["--kernel", &kernel, "--set", &limit]);
+    let mut args = vec!["--device", &device, "--scheduler", scheduler, "--kernel", &kernel, "--set", &limit];
     if let Some(tenants) = tenants {
         args.extend(["--tenants", bench.file("tenants.toml", tenants)]);
     }
