@@ -3,7 +3,7 @@
 //! A turn builds one bio from a table of pages as the page cache does: for each page its flag, its length and whether it
 //! merges into the last vector, then the bio's priority. "no activity" is the same loop without a counter; what the other
 //! rows need beyond it is what their form costs. The slope from 16 to 256 pages is the cost of a page, the rest that of a
-//! bio. "seed's walk" collects nothing while building and reads the flags of all vectors at submission, as the seed's
+//! bio. "proposal's walk" collects nothing while building and reads the flags of all vectors at submission, as the proposal's
 //! ITER_BIO; cold pages, of which many are read before the walk ends. Run by `cargo test` it only proves that it runs.
 
 mod instructions;
@@ -52,7 +52,7 @@ impl Row {
     const fn title(self) -> &'static str {
         match self {
             Self::Bare => "no activity",
-            Self::SeedsWalk => "iter-bio, seed's walk",
+            Self::SeedsWalk => "iter-bio, proposal's walk",
             Self::Form(form) => form.name(),
         }
     }

@@ -59,7 +59,7 @@ pub struct DiskStats {
 pub struct Utilisation {
     /// 5.7 to 6.9, ms.
     pub sampled_ms: u64,
-    /// Seed 003, ms.
+    /// Proposal 003, ms.
     pub inflight_ms: u64,
     /// 6.10 and later, ms.
     pub precise_ms: u64,
@@ -158,7 +158,7 @@ impl Accounting {
         }
     }
 
-    /// A request was allocated and counts from now on. `tags_in_use` counts this one too (seed 003's test).
+    /// A request was allocated and counts from now on. `tags_in_use` counts this one too (proposal 003's test).
     #[inline]
     pub fn on_start(&mut self, now: Instant, tags_in_use: u32) {
         self.count_to(now);

@@ -1,6 +1,6 @@
 //! Content activity: a bio's priority from the pages it carries.
 //!
-//! Seed 000 raises the priority of a bio when enough of its pages carry the working-set flag, meaning that they were in use,
+//! Proposal 000 raises the priority of a bio when enough of its pages carry the working-set flag, meaning that they were in use,
 //! were evicted, and came back soon. Its two forms are here exactly as they were posted, corner cases included
 //! ([`iter_bio`], [`add_page`]), beside a corrected definition ([`page_exact`]). `docs/activity.md` lists the defects of the
 //! seed, each with the test that shows it and what `page-exact` does instead.
@@ -50,9 +50,9 @@ pub enum Activity {
     /// Not at all.
     #[default]
     Off,
-    /// Seed 000, ITER_BIO: the bio's vectors are walked before submission.
+    /// Proposal 000, ITER_BIO: the bio's vectors are walked before submission.
     IterBio,
-    /// Seed 000, ADD_PAGE: counted at every page added.
+    /// Proposal 000, ADD_PAGE: counted at every page added.
     AddPage,
     /// Ours: bytes counted while building, decided once, upwards only, within a budget.
     PageExact,
@@ -82,7 +82,7 @@ impl Activity {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Submitter {
     /// Its priority as the kernel's query reports it: [`IoPrio::of_task`]. Kernels from 6.8 to mid-2025 reported NONE for a
-    /// task without an I/O context; the forms of the seed take that as it comes.
+    /// task without an I/O context; the forms of the proposal take that as it comes.
     pub task: IoPrio,
     /// `task` was set (ioprio_set), not derived from nice and CPU policy.
     pub explicit: bool,
@@ -101,7 +101,7 @@ impl Submitter {
     }
 }
 
-/// Why a bio is built. The forms of the seed do not ask; `page-exact` raises only what its [`Options`] name.
+/// Why a bio is built. The forms of the proposal do not ask; `page-exact` raises only what its [`Options`] name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Origin {
     /// A page fault waits for a page of this bio.
@@ -199,7 +199,7 @@ pub struct Counts {
     pub promoted: u64,
     /// IDLE bios that became best effort.
     pub raised: u64,
-    /// Bios that became less urgent, which only the seed does.
+    /// Bios that became less urgent, which only the proposal does.
     pub demoted: u64,
     /// Bytes of bios that `page-exact` made RT: what the budget bounds.
     pub promoted_bytes: u64,

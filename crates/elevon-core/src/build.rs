@@ -3,7 +3,7 @@
 //! A bio holds at most [`BIO_MAX_VECS`] vectors, and a vector is a whole run of physically consecutive memory; so how much a bio
 //! holds depends on where the buffer's pages happen to lie, and no queue limit is asked (as in every Linux to 6.18,
 //! measured). Sizes of full bios are therefore 1 MiB and a little, hardly ever a multiple of the queue's limit, and their
-//! splits leave small tails: seed 001. [`Fill`] chooses between that and the remedies that were proposed.
+//! splits leave small tails: proposal 001. [`Fill`] chooses between that and the remedies that were proposed.
 //!
 //! Cost: O(1) where the rest of the buffer is one run or at most 256 pages, else O(log runs) for one bio whatever its size.
 
@@ -15,13 +15,13 @@ use crate::units::{PAGE_SIZE, SECTOR_SIZE, Sector, Sectors};
 /// A bio's length is kept in 32 bits.
 pub(crate) const BIO_MAX_BYTES: u64 = u32::MAX as u64;
 
-/// When a bio of direct I/O is full (seed 001).
+/// When a bio of direct I/O is full (proposal 001).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Fill {
     /// When its vectors run out: what kernels do.
     #[default]
     Full,
-    /// The seed (Ed Tsai, 2023, not merged): before the page that would take it past the queue's `max_sectors`. The rest
+    /// The proposal (Ed Tsai, 2023, not merged): before the page that would take it past the queue's `max_sectors`. The rest
     /// goes into the next bio of the same call.
     MaxSectors,
     /// The thread's counter-proposal (Ming Lei, V1, 2023, not merged): when its vectors run out, and then, if data is left,

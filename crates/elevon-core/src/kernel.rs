@@ -30,9 +30,9 @@ pub enum PlugOrder {
 /// How io_ticks grows; see [`crate::account`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum IoTicksForm {
-    /// 5.7 to 6.9: one jiffy at a start, the elapsed time at an end. Loses time between starts (seed 003's defect).
+    /// 5.7 to 6.9: one jiffy at a start, the elapsed time at an end. Loses time between starts (proposal 003's defect).
     Sampled,
-    /// Seed 003: at a start the elapsed time if other tags are in use, on devices with one hardware queue only.
+    /// Proposal 003: at a start the elapsed time if other tags are in use, on devices with one hardware queue only.
     Inflight,
     /// 6.10 and later: at a start the elapsed time if anything is in flight, else nothing.
     #[default]

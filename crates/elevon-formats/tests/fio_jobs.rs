@@ -439,7 +439,7 @@ fn a_refused_option_may_repeat_its_default() {
 
 #[test]
 fn a_size_below_the_logical_block_suggests_the_missing_k() {
-    // The job of seed 003 says bs=64 where 64 KiB is meant.
+    // The job of proposal 003 says bs=64 where 64 KiB is meant.
     let parsed = parsed("[global]\ndirect=1\n[write]\nrw=write\n  bs=64\n").unwrap();
     assert_eq!(parsed.jobs[0].block_sizes[1], fixed(64));
     let found = parsed.unaligned(512, false);

@@ -33,7 +33,7 @@ const BIOS: u64 = 64;
 /// So many turns in a mode.
 type Work = fn(Mode, u64);
 
-/// The modes of the seed's mail, and one that shows that any rule makes everybody pay.
+/// The modes of the proposal's mail, and one that shows that any rule makes everybody pay.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Mode {
     NoHook,

@@ -1,4 +1,4 @@
-//! Physical memory: where the pages of a user's buffer lie, which decides how much a bio holds (seed 001).
+//! Physical memory: where the pages of a user's buffer lie, which decides how much a bio holds (proposal 001).
 //!
 //! A page fault takes one page (order 0). Where the allocator has single pages left, neighbours in the buffer are no neighbours in
 //! memory; where it has to break up a larger block, it hands out its pages in ascending order, and they form a run. The
@@ -64,7 +64,7 @@ impl Default for BuddyParameters {
 }
 
 impl Default for MemoryModel {
-    /// Single pages, and a pair in 4.4 % of the cases: mean run 1.044 pages, which gives the bio sizes of the seed's trace
+    /// Single pages, and a pair in 4.4 % of the cases: mean run 1.044 pages, which gives the bio sizes of the proposal's trace
     /// (2138 sectors in the mean, standard deviation 26).
     fn default() -> Self {
         let mut orders = [0; MAX_ORDER + 1];

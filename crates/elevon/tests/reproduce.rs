@@ -103,7 +103,7 @@ fn bfq_injection_prints_the_published_case_and_a_page() {
         "a dot for each of seven settings, and its place in the legend"
     );
     assert!(!html.contains("NaN"));
-    // The command that it prints for the seed's form gives the figure that it prints.
+    // The command that it prints for the proposal's form gives the figure that it prints.
     let joined = text.replace(" \\\n     ", "");
     let command = joined.lines().find_map(|line| line.strip_prefix("  $ elevon run ")).expect("a command");
     let words: Vec<&str> = command.split_whitespace().map(|word| word.trim_matches('\'')).collect();

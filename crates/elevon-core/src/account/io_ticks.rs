@@ -14,7 +14,7 @@ pub enum Rule {
     /// 5.7 to 6.9: one jiffy at a start, the elapsed time at an end. Reads count from 5.18 on, which is what this rule
     /// does.
     Sampled,
-    /// Seed 003: at a start the elapsed time where other tags are in use too and the device has one hardware queue,
+    /// Proposal 003: at a start the elapsed time where other tags are in use too and the device has one hardware queue,
     /// else one jiffy; at an end the elapsed time.
     Inflight {
         /// Whether the device has one hardware queue.
@@ -57,7 +57,7 @@ impl IoTicks {
 
     /// Takes note of a moment at jiffy `now`, which never goes backwards.
     pub const fn update(&mut self, now: u64, moment: Moment) {
-        // Before the first update nothing was in flight: no rule looks at the elapsed time then, but for the seed's
+        // Before the first update nothing was in flight: no rule looks at the elapsed time then, but for the proposal's
         // where tags are held by requests that are not counted. It gets a jiffy.
         let elapsed = match self.stamp {
             Some(stamp) if now <= stamp => return,
@@ -197,7 +197,7 @@ mod tests {
     }
 
     /// In any history `precise` is the jiffies between the first and the last event of every busy stretch,
-    /// and the seed's form passes them by at most a jiffy per idle-to-busy edge.
+    /// and the proposal's form passes them by at most a jiffy per idle-to-busy edge.
     #[test]
     fn precise_counts_whole_jiffies_of_busy_stretches() {
         let mut random = 1u64;

@@ -1,11 +1,11 @@
-//! Seed 000, ADD_PAGE: every call that added a page or folio is counted, and the class is written at once.
+//! Proposal 000, ADD_PAGE: every call that added a page or folio is counted, and the class is written at once.
 //!
 //! With v the bio's vector count after the add: more than half as many active calls is RT; more than a quarter is "the larger
 //! number of the task's class and BE"; else the class stays what it was, so BE once written stays below a quarter too. A piece
 //! that merged into the last vector counts as a call and not as a vector, and the share can pass 1. Nothing asks for a
 //! real-time task.
 //!
-//! In the seed the count is a field of the bio that nothing sets to zero, so that a recycled bio starts with what it had; here
+//! In the proposal the count is a field of the bio that nothing sets to zero, so that a recycled bio starts with what it had; here
 //! it starts at zero. The task must be the same for all pages of the bio. Cost: O(1) a piece.
 
 use super::Submitter;
@@ -32,7 +32,7 @@ pub struct Calls {
 }
 
 impl Calls {
-    /// The count of a recycled bio as the seed leaves it.
+    /// The count of a recycled bio as the proposal leaves it.
     #[cfg(test)]
     pub(super) fn recycled(active: u32) -> Self {
         Self { active, ..Self::default() }

@@ -1,4 +1,4 @@
-//! `page-exact`: what the seed means, without its defects.
+//! `page-exact`: what the proposal means, without its defects.
 //!
 //! Bytes are counted on both sides, a folio by what it contributes, so neither merges nor folio sizes nor the order of pages
 //! matter. Decided once, at submission: more than half active asks for RT, more than a quarter for best effort. The answer is

@@ -10,7 +10,7 @@ use crate::units::Bytes;
 
 mod defects;
 mod exact;
-mod seed;
+mod proposal;
 
 const PAGE: u64 = 4096;
 

@@ -15,7 +15,7 @@ pub const SETTINGS: &[Setting] = &[
         key: "activity",
         unit: "off|iter-bio|add-page|page-exact",
         default: "off",
-        help: "content-activity priority of the cache's bios: seed 000 in its two forms; ours",
+        help: "content-activity priority of the cache's bios: proposal 000 in its two forms; ours",
     },
     Setting {
         key: "cache",

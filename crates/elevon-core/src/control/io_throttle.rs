@@ -4,13 +4,13 @@
 //! A tenant has at most one rule node, with a bandwidth and an iops limiter, each a leaky or a token bucket, both of which a
 //! bio pays. Rules are flat: only the tenant's own count, never an ancestor's. A bio that has to wait stands in its tenant's
 //! queue; tenants that have a queue stand in a tree by the deadline of its head. Whether the submitter sleeps or goes on is
-//! all that differs between a task (the seed's sleep) and writeback or asynchronous I/O (the seed's `kiothrottled`).
+//! all that differs between a task (the proposal's sleep) and writeback or asynchronous I/O (the proposal's `kiothrottled`).
 //!
-//! Where we leave the seed, because it said so itself or a virtual clock shows it:
+//! Where we leave the proposal, because it said so itself or a virtual clock shows it:
 //! - a bio pays when it goes, not when it comes; with one limiter that gives the same times. Waiting bios follow a
-//!   change of their rule, and go at once when it is deleted; the seed's sleepers slept on;
+//!   change of their rule, and go at once when it is deleted; the proposal's sleepers slept on;
 //! - a leaky bucket limits from the first instant and a token bucket never gives more than it holds
-//!   ([`Config::quirks`] brings the seed's arithmetic back);
+//!   ([`Config::quirks`] brings the proposal's arithmetic back);
 //! - journal and metadata I/O ([`Charge::must_issue`]) goes at once and leaves a debt (not under `quirks`);
 //! - [`Config::class_aware`] keeps a queue for each priority class, so that a limit does not put RT behind BE.
 //!
@@ -38,13 +38,13 @@ pub const NODE_BYTES: usize = size_of::<Node>();
 /// How the stage works, for all tenants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Config {
-    /// The live-rule counter: while no tenant has a rule, nothing is looked up or accounted. Off is what the seed's patch found:
+    /// The live-rule counter: while no tenant has a rule, nothing is looked up or accounted. Off is what the proposal's patch found:
     /// both for every bio, rules or not.
     pub counter: bool,
-    /// The seed's arithmetic: a leaky bucket lets everything pass at the instant at which its window began, and a token bucket is
+    /// The proposal's arithmetic: a leaky bucket lets everything pass at the instant at which its window began, and a token bucket is
     /// capped after a bio has paid, so that after idling it gives its capacity and one bio more.
     pub quirks: bool,
-    /// A queue for each priority class (RT, then BE, then IDLE) in a tenant; off is the seed's single FIFO. Strict: BE
+    /// A queue for each priority class (RT, then BE, then IDLE) in a tenant; off is the proposal's single FIFO. Strict: BE
     /// waits while the tenant's RT wants all that the limit gives.
     pub class_aware: bool,
 }
@@ -55,7 +55,7 @@ impl Default for Config {
     }
 }
 
-/// Which of a node's two limiters: the two files of the seed.
+/// Which of a node's two limiters: the two files of the proposal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Kind {
     /// `blockio.bandwidth-max`: bytes a second.
@@ -75,7 +75,7 @@ impl Kind {
     }
 }
 
-/// The seed's throttling strategies.
+/// The proposal's throttling strategies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Policy {
     /// 0: exact, no credit for idle time beyond the bio that ends it.

@@ -182,13 +182,13 @@ pub const SETTINGS: &[Setting] = &[
         key: "fill",
         unit: "full|max-sectors|trim|trim-256k",
         default: "full",
-        help: "where a direct-I/O bio ends: vectors used up; at max_sectors (seed 001); trimmed to a multiple of max_sectors; of 256 KiB",
+        help: "where a direct-I/O bio ends: vectors used up; at max_sectors (proposal 001); trimmed to a multiple of max_sectors; of 256 KiB",
     },
     Setting {
         key: "io_ticks",
         unit: "sampled|inflight|precise|exact",
         default: "by --kernel",
-        help: "form of utilisation behind %util: 5.7-6.9; seed 003; 6.10 and later; nanoseconds",
+        help: "form of utilisation behind %util: 5.7-6.9; proposal 003; 6.10 and later; nanoseconds",
     },
     Setting {
         key: "hz",
@@ -240,7 +240,7 @@ pub const SETTINGS: &[Setting] = &[
         key: "throttle_counter",
         unit: "0|1",
         default: "1",
-        help: "io-throttle: no lookup and no accounting while no tenant has a rule (seed 004)",
+        help: "io-throttle: no lookup and no accounting while no tenant has a rule (proposal 004)",
     },
     Setting {
         key: "throttle_class_aware",

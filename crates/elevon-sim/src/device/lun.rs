@@ -40,7 +40,7 @@ pub struct LunConfig {
 }
 
 impl Default for LunConfig {
-    /// Seed 003's volume: 4000 requests a second in slices of 250 ms.
+    /// Proposal 003's volume: 4000 requests a second in slices of 250 ms.
     fn default() -> Self {
         Self {
             size: 1 << 40,

@@ -81,7 +81,7 @@ fn exact_runs_come_in_order_and_go_round() {
     let mut memory = Memory::new(&model("runs:2x2,1,5"), 1);
     assert_eq!(run_pages(&memory.allocate(Bytes::new(12 * 4096)).unwrap()), [2, 2, 1, 5, 2]);
     assert_eq!(run_pages(&memory.allocate(Bytes::new(3 * 4096 - 1)).unwrap()), [2, 1]);
-    // The recipe of the seed's first bio.
+    // The recipe of the proposal's first bio.
     assert_eq!(bio_sectors(&buffer("runs:2x11,1x245", 1, mib(8)))[0], 2136);
 }
 
@@ -93,7 +93,7 @@ fn one_run_a_buffer() {
     assert!(a.physical(0) + a.len() < b.physical(0));
 }
 
-/// The seed's trace: bios of 2136, 2152, 2128, 2160, 2096, 2160 sectors, 2138.7 in the mean.
+/// The proposal's trace: bios of 2136, 2152, 2128, 2160, 2096, 2160 sectors, 2138.7 in the mean.
 #[test]
 fn the_default_gives_bios_as_in_the_seeds_trace() {
     let layout = buffer("fragmented", 1, mib(1024));

@@ -21,7 +21,7 @@ pub enum Class {
     Emmc,
     /// UFS before 2022: the driver's page-size DMA boundary and 128 segments give 512 KiB.
     Ufs,
-    /// UFS as in seed 001: requests of 1024 sectors; segments are no limit (256, estimated).
+    /// UFS as in proposal 001: requests of 1024 sectors; segments are no limit (256, estimated).
     Ufs4,
     /// NVMe with MDTS 6, as NVMeVirt's 970 PRO: 256 KiB, 127 segments.
     NvmeConsumer,

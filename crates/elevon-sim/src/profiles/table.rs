@@ -88,7 +88,7 @@ pub const PROFILES: &[Profile] = &[
     },
     Profile {
         name: "sata-ssd-plextor-m5s",
-        summary: "SATA SSD of 2012 (seed 002's drive), 256 GB",
+        summary: "SATA SSD of 2012 (proposal 002's drive), 256 GB",
         base: Base::Flash {
             class: Class::AtaSsd,
             settings: "size=256GB,queue_depth=32,dies=12,read_time=133.1us,fixed_latency=20us,write_latency=10us,\
@@ -160,7 +160,7 @@ pub const PROFILES: &[Profile] = &[
     },
     Profile {
         name: "ufs-2.1",
-        summary: "UFS 2.1 storage of a phone (seed 000's), 128 GB",
+        summary: "UFS 2.1 storage of a phone (proposal 000's), 128 GB",
         base: Base::Flash {
             class: Class::Ufs,
             settings: "size=128GB,queue_depth=31,dies=4,read_time=95us,fixed_latency=20us,write_latency=40us,\
@@ -213,7 +213,7 @@ pub const PROFILES: &[Profile] = &[
     },
     Profile {
         name: "ufs-4.0",
-        summary: "UFS 4.0 storage of a phone (seed 001's), 256 GB",
+        summary: "UFS 4.0 storage of a phone (proposal 001's), 256 GB",
         base: Base::Flash {
             class: Class::Ufs4,
             settings: "size=256GB,queue_depth=31,dies=8,read_time=50us,fixed_latency=18us,write_latency=27us,\
@@ -314,7 +314,7 @@ pub const PROFILES: &[Profile] = &[
     },
     Profile {
         name: "raid-lun-1q",
-        summary: "provisioned LUN of seed 003: one queue, 4000 requests a second in slices of 250 ms",
+        summary: "provisioned LUN of proposal 003: one queue, 4000 requests a second in slices of 250 ms",
         base: Base::Lun { class: Class::Lun, settings: "" },
         sources: &[
             fitted(&["slice_requests"], "4001 requests a second of 64 KiB: 250.06 MiB/s, a round limit", PROPOSAL_003),

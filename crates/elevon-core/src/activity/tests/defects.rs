@@ -1,4 +1,4 @@
-//! The list of defects in `docs/activity.md`: how the seed behaves, and what `page-exact` answers.
+//! The list of defects in `docs/activity.md`: how the proposal behaves, and what `page-exact` answers.
 
 use super::*;
 use crate::activity::page_exact::BudgetLimit;
@@ -82,7 +82,7 @@ fn d06_a_recycled_bio_starts_with_a_stale_count() {
         pages("16i").into_iter().for_each(|active| calls.add(active, false));
         calls.decide(IoPrio::NONE, plain()).class()
     };
-    assert_eq!(run(Calls::recycled(9)), Rt, "the field as the seed leaves it");
+    assert_eq!(run(Calls::recycled(9)), Rt, "the field as the proposal leaves it");
     assert_eq!(run(Calls::default()), None, "ours starts at zero, in ADD too");
     assert_eq!(promoter(Activity::PageExact, Options::default()).begin(), Content::PageExact(Default::default()));
 }
@@ -186,7 +186,7 @@ fn d15_bios_of_two_priorities_are_two_requests() {
 
 #[test]
 fn d16_starvation() {
-    // 1000 hot bios of a page each among as many cold ones: the seed promotes all the hot ones, exact a quarter of the bytes.
+    // 1000 hot bios of a page each among as many cold ones: the proposal promotes all the hot ones, exact a quarter of the bytes.
     let promoted = |form| {
         let limit = BudgetLimit { percent: 25, burst: Bytes::new(16 * PAGE) };
         let mut form = promoter(form, Options { budget: Some(limit), ..Options::default() });

@@ -24,7 +24,7 @@ impl Flags {
     pub const REFERENCED: Self = Self(1 << 2);
     /// On the active list (`classic` only).
     pub const ACTIVE: Self = Self(1 << 3);
-    /// In the working set, as the policy judges: what seed 000 calls active.
+    /// In the working set, as the policy judges: what proposal 000 calls active.
     pub const WORKINGSET: Self = Self(1 << 4);
     /// On a page not under writeback, the marker of a readahead window.
     pub const READAHEAD: Self = Self(1 << 5);

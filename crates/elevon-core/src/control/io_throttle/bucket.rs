@@ -1,7 +1,7 @@
 //! The two buckets, in one law.
 //!
 //! A bucket holds a level of units (bytes, bios), which rises by the rate. A bio of `n` goes once the level has reached `n`,
-//! and takes `n`; above `max(capacity, n)` a level does not rise. The leaky bucket is the one with capacity 0: the seed's law
+//! and takes `n`; above `max(capacity, n)` a level does not rise. The leaky bucket is the one with capacity 0: the proposal's law
 //! for it (units used since the window began, over the rate, against the window's age; forgotten once it is under the line) is
 //! the same function.
 //!

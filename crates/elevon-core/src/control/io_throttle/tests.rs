@@ -138,7 +138,7 @@ fn two_limiters_the_longer_sleep_counts_and_both_are_counted() {
     assert_eq!(bed.wait(t, Cause::Limit { level: t, rule: Rule::Bandwidth }), Nanos::ZERO);
 }
 
-/// Two devices are two stages; the seed's counter is their sum.
+/// Two devices are two stages; the proposal's counter is their sum.
 #[test]
 fn the_counter_follows_the_rules() {
     let mut tenants = Tenants::new();
@@ -295,7 +295,7 @@ fn must_issue_overtakes_its_own_tenants_queue_and_leaves_a_debt() {
     let journal = Charge { must_issue: true, ..charge };
     assert_eq!(bed.admit(ms(250), &journal).1, Verdict::Pass);
     assert_eq!(bed.throttle.next_wakeup(), Some(ms(2000)));
-    // The seed made the journal wait.
+    // The proposal made the journal wait.
     let (mut bed, t) = limited(QUIRKS, Kind::Bandwidth, leaky(MIB));
     assert_eq!(bed.admit(ms(1), &Charge { must_issue: true, ..Bed::charge(t, MIB) }).1, Verdict::Sleep);
 }
@@ -372,7 +372,7 @@ fn random_traffic(config: Config, limit: Option<Limit>, seed: u64) -> Vec<(Insta
     }
 }
 
-/// The seed computes a sleep when a bio comes, and has charged it by then.
+/// The proposal computes a sleep when a bio comes, and has charged it by then.
 #[test]
 fn with_quirks_everything_goes_when_the_seed_would_have_it() {
     for seed in 0..20 {

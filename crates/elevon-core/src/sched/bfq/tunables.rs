@@ -54,7 +54,7 @@ pub const INFO: SchedulerInfo = SchedulerInfo {
             "off|seed|limit|fair",
             &["off", "seed", "limit", "fair"],
             2,
-            "service of others while a queue is waited for: none, seed 002, upstream, by weight (Elevon's own); all else is --kernel's",
+            "service of others while a queue is waited for: none, proposal 002, upstream, by weight (Elevon's own); all else is --kernel's",
         ),
         row("low_latency", "boolean", "1", FLAG, "raise the weight of interactive and soft real-time queues"),
         row("max_budget", "sectors", "0", NATURAL, "largest budget; 0 follows the measured peak rate"),

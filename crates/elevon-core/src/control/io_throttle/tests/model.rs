@@ -3,7 +3,7 @@
 
 use super::*;
 
-/// A limiter by the letter of the seed's description: units used since the window began, or tokens.
+/// A limiter by the letter of the proposal's description: units used since the window began, or tokens.
 #[derive(Clone, Debug)]
 struct Law {
     limit: Limit,

@@ -1,9 +1,9 @@
-//! The two forms of seed 000: closed forms against step-by-step oracles, tables over all patterns, worked examples.
+//! The two forms of proposal 000: closed forms against step-by-step oracles, tables over all patterns, worked examples.
 
 use super::*;
 use crate::sched::testing::Rng;
 
-/// ITER: the seed step by step and the builder's three numbers, which must agree.
+/// ITER: the proposal step by step and the builder's three numbers, which must agree.
 fn iter_of(pages: impl Iterator<Item = bool> + Clone, vcnt: u32, bio: IoPrio, submitter: Submitter) -> IoPrio {
     let stepwise = walk(bio, submitter, vcnt, pages.clone());
     let mut counted = Walk::default();
@@ -48,7 +48,7 @@ fn add(text: &str) -> PrioClass {
     prio.class()
 }
 
-/// ADD as the seed words it: the bio's priority rewritten at every call.
+/// ADD as the proposal words it: the bio's priority rewritten at every call.
 fn add_stepwise(pieces: &[Piece], mut bio: IoPrio, submitter: Submitter) -> IoPrio {
     let (mut count, mut vectors) = (0u64, 0u64);
     for (active, _, merged) in pieces {
