@@ -23,6 +23,10 @@ pub struct OpenOptions {
 #[derive(Debug)]
 pub struct HostFile {
     pub(crate) file: File,
+    /// The same file, opened a second time for flushes. The kernel tells a lost write once to each
+    /// open file. If flushes shared `file` with writes, a FUA write (`RWF_DSYNC`) could take the
+    /// error that a flush in flight should have been told, and that flush would succeed.
+    pub(crate) flush_file: File,
     /// The path as it was named.
     pub path: PathBuf,
     /// Size.
@@ -147,7 +151,8 @@ impl HostFile {
             notes
                 .push(format!("{}: its last {tail} bytes fill no block of {block} and are left alone", path.display()));
         }
-        Ok(Self { file, path: path.to_owned(), size, is_block_device, is_direct, limits, notes })
+        let flush_file = open_to_flush(path, &file, options.write).map_err(io("open it a second time"))?;
+        Ok(Self { file, flush_file, path: path.to_owned(), size, is_block_device, is_direct, limits, notes })
     }
 }
 
@@ -191,6 +196,17 @@ fn open_as(
         }
         Err(error) => Err(error),
     }
+}
+
+/// The file that flushes go to, opened a second time if it is written to; see [`HostFile::flush_file`].
+fn open_to_flush(path: &Path, file: &File, write: bool) -> std::io::Result<File> {
+    if !write {
+        return file.try_clone();
+    }
+    let second = File::options().read(true).write(true).custom_flags(libc::O_CLOEXEC).open(path)?;
+    let (one, other) = (file.metadata()?, second.metadata()?);
+    // The path may mean another file by now.
+    if (one.dev(), one.ino()) == (other.dev(), other.ino()) { Ok(second) } else { file.try_clone() }
 }
 
 fn size_of(file: &File, is_block_device: bool) -> std::io::Result<u64> {
@@ -267,4 +283,20 @@ fn direct_alignment(file: &File) -> Option<u32> {
     let align = answer.stx_dio_offset_align.max(answer.stx_dio_mem_align);
     (result == 0 && answer.stx_mask & libc::STATX_DIOALIGN != 0 && align.is_power_of_two() && align <= 4096)
         .then(|| align.max(512))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::{Seek, SeekFrom};
+
+    #[test]
+    fn flushes_have_an_open_file_of_their_own() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let options = OpenOptions { write: true, direct: false, grow_to: 8192 };
+        let file = HostFile::open(&directory.path().join("file"), options).expect("a file");
+        // Descriptors of one open file share its position.
+        (&file.flush_file).seek(SeekFrom::Start(4096)).expect("a seek");
+        assert_eq!((&file.file).stream_position().expect("a position"), 0);
+    }
 }

@@ -43,6 +43,8 @@ struct Queue {
 struct Hand {
     queue: Arc<Queue>,
     file: Arc<File>,
+    /// As [`HostFile::flush_file`].
+    flush_file: Arc<File>,
     is_block_device: bool,
     results: Sender<Work>,
     alarm: Arc<OwnedFd>,
@@ -80,6 +82,7 @@ impl Threads {
         let hand = Hand {
             queue: Arc::clone(&queue),
             file: Arc::new(file.file.try_clone()?),
+            flush_file: Arc::new(file.flush_file.try_clone()?),
             is_block_device: file.is_block_device,
             results: sender,
             alarm: Arc::clone(&alarm),
@@ -206,7 +209,7 @@ fn carry_out(hand: &Hand, work: &mut Work) -> Result<(), i32> {
         Op::Read | Op::Write | Op::ZoneAppend => move_data(fd, work),
         // Asked for once: see `Promises`.
         // SAFETY: a valid descriptor.
-        Op::Flush => checked(unsafe { libc::fdatasync(fd) } as isize).map(|_| ()),
+        Op::Flush => checked(unsafe { libc::fdatasync(hand.flush_file.as_raw_fd()) } as isize).map(|_| ()),
         Op::Discard if hand.is_block_device => discard(BLKDISCARD),
         Op::SecureErase if hand.is_block_device => discard(BLKSECDISCARD),
         Op::Discard | Op::SecureErase => allocate(libc::FALLOC_FL_PUNCH_HOLE),

@@ -326,7 +326,9 @@ impl InFlight {
         let offset = self.command.sector.byte_offset() + self.moved;
         match self.command.op {
             Op::Read | Op::Write | Op::ZoneAppend => self.data_sqe(fd, offset),
-            Op::Flush => opcode::Fsync::new(fd).flags(types::FsyncFlags::DATASYNC).build(),
+            Op::Flush => {
+                opcode::Fsync::new(types::Fd(file.flush_file.as_raw_fd())).flags(types::FsyncFlags::DATASYNC).build()
+            }
             Op::Discard | Op::SecureErase => opcode::Fallocate::new(fd, self.command.bytes.get())
                 .offset(offset)
                 .mode(libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE)
