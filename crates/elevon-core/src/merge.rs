@@ -31,7 +31,7 @@ pub const fn bio_is_mergeable(bio: &Bio) -> bool {
 #[inline]
 pub fn request_is_mergeable(request: &Request) -> bool {
     !request.flags.intersects(NEVER)
-        && request.flush_step == 0
+        && !request.flush.is_some()
         && request.state == crate::request::State::Queued
         && matches!(request.op, Op::Read | Op::Write | Op::Discard | Op::SecureErase)
 }

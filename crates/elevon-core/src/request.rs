@@ -6,6 +6,7 @@
 extern crate alloc;
 use alloc::vec::Vec;
 
+use crate::flush::Sequence;
 use crate::ioprio::IoPrio;
 use crate::op::{Flags, Op};
 use crate::units::{BioId, HwQueue, Instant, RequestId, Sector, Sectors, Tag, TaskId, TenantId};
@@ -39,8 +40,8 @@ pub struct Request {
     pub ioprio: IoPrio,
     /// Write lifetime hint.
     pub write_hint: u8,
-    /// Step of a flush sequence; 0 for an ordinary request. Owned by [`crate::flush`].
-    pub flush_step: u8,
+    /// What is left of its flush sequence. Owned by [`crate::flush`].
+    pub flush: Sequence,
     /// Times it was retried.
     pub retries: u8,
     /// Whether it counts in the statistics.
@@ -84,7 +85,7 @@ impl Request {
         flags: Flags::NONE,
         ioprio: IoPrio::NONE,
         write_hint: 0,
-        flush_step: 0,
+        flush: Sequence::NONE,
         retries: 0,
         accounted: false,
         in_scheduler: false,

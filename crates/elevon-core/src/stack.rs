@@ -10,8 +10,9 @@
 //! until none has work, then wait for the earliest of the device, the sources and `next_timer`.
 //!
 //! The path is cut by stage: `submit` builds and splits, `plug` gathers and merges, `dispatch` asks the
-//! scheduler and feeds the driver, `complete` ends requests, flushes and timers. Cost per bio beside the scheduler's:
-//! O(1), and O(log runs) to find the place in a scattered buffer. Nothing is allocated per I/O once tables have grown.
+//! scheduler and feeds the driver, `complete` ends requests and runs timers, `flush` carries out the
+//! flush machine's actions. Cost per bio beside the scheduler's: O(1), and O(log runs) to find the place in a scattered
+//! buffer. Nothing is allocated per I/O once tables have grown.
 
 extern crate alloc;
 use alloc::collections::{BTreeSet, VecDeque};
@@ -38,6 +39,7 @@ use crate::units::{BioId, Bytes, HwQueue, Instant, LayoutId, Nanos, RequestId, S
 mod complete;
 pub mod config;
 mod dispatch;
+mod flush;
 mod plug;
 mod submit;
 mod tenants;
@@ -462,6 +464,7 @@ impl Stack {
         }
         if self.calls.live() == 0 {
             assert_eq!(self.bios.live(), 0, "no I/O outstanding, yet bios are");
+            assert!(self.queues.iter().all(|queue| queue.flush.is_idle()), "no I/O outstanding, yet flushes are");
             assert!(self.requests.iter().all(|(_, r)| r.state == State::Free), "no I/O outstanding, yet requests are");
         }
     }

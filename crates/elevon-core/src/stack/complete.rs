@@ -1,22 +1,15 @@
-//! Completion: bios end, errors are tried again or passed on, flush sequences advance, tags come back, timers run.
-
-extern crate alloc;
-use alloc::vec::Vec;
+//! Completion: bios end, errors are tried again or passed on, tags come back, timers run.
 
 use super::{Stack, group_of};
 use crate::account::CompletionFact;
 use crate::driver::{Completion, Driver};
 use crate::event::EventKind;
-use crate::flush::step::{DATA, POST, PRE};
-use crate::ioprio::IoPrio;
 use crate::op::{Flags, Op};
 use crate::request::{Request, State};
 use crate::sched::{Scheduler, View};
 use crate::status::Status;
-use crate::units::{Bytes, HwQueue, Instant, Nanos, RequestId, Sector, Sectors, TaskId};
+use crate::units::{Bytes, HwQueue, Instant, Nanos, RequestId, Sector, Sectors};
 
-/// Where a flush is, by its completion event.
-const NO_SECTOR: Sector = Sector::MAX;
 /// Flags that forbid another try.
 const NO_RETRY: Flags =
     Flags::FAILFAST_DEV.with(Flags::FAILFAST_TRANSPORT).with(Flags::FAILFAST_DRIVER).with(Flags::RAHEAD);
@@ -126,15 +119,13 @@ impl Stack {
     /// A command is over, or was refused for good: its request ends, or its flush sequence moves on.
     #[inline]
     pub(super) fn end_command<D: Driver>(&mut self, now: Instant, id: RequestId, status: Status, driver: &mut D) {
-        let Request { queue, op, flush_step, .. } = self.requests[id];
+        let Request { queue, op, flush, .. } = self.requests[id];
         if op == Op::Flush {
             self.end_flush(now, id, status, driver);
             return;
         }
-        if flush_step & DATA != 0 {
-            self.end_flush_data(now, id, status);
-            self.kick_flush(now, queue);
-            self.run_queue(now, queue, driver);
+        if flush.has_data_left() {
+            self.end_flush_data(now, id, status, driver);
         } else {
             self.end_request(now, id, status);
         }
@@ -184,7 +175,7 @@ impl Stack {
         let (group, accounted, state) = (group_of(request), request.accounted, request.state);
         let (task, start, issued, sector) = (request.task, request.start, request.issued, request.sector);
         // The bytes of a flush sequence were counted when its data step ended.
-        let counted_before = request.flush_step != 0 && request.flush_step & DATA == 0;
+        let counted_before = request.flush.is_some() && !request.flush.has_data_left();
         let sectors = if counted_before { Sectors::ZERO } else { request.sectors };
         let mut next = request.bio_head;
         self.trace_part(now, EventKind::Complete { status }, id, sector, sectors.get() as u32);
@@ -212,7 +203,7 @@ impl Stack {
     }
 
     #[inline]
-    fn account_sectors(&mut self, request: &Request, sectors: Sectors) {
+    pub(super) fn account_sectors(&mut self, request: &Request, sectors: Sectors) {
         if request.accounted {
             self.accounting.on_sectors(group_of(request), sectors);
         }
@@ -249,92 +240,5 @@ impl Stack {
         if !self.queues[queue.index()].waiters.is_empty() {
             self.wake_waiters(now, queue, driver);
         }
-    }
-
-    /// Moves a request of a flush sequence to its next step; an error ends it.
-    pub(super) fn advance_flush(&mut self, now: Instant, id: RequestId, status: Status) {
-        let request = &mut self.requests[id];
-        let (steps, queue) = (request.flush_step, request.queue);
-        if !status.is_ok() || steps & (PRE | DATA | POST) == 0 {
-            self.end_request(now, id, status);
-        } else if steps & PRE != 0 {
-            self.queues[queue.index()].flush.wait(now, id);
-        } else if steps & DATA != 0 {
-            self.queues[queue.index()].flush.data_started();
-            if self.rules.flush_data_through_scheduler {
-                // By way of the requeue list, and so at the head.
-                self.insert_request(now, id, true);
-            } else {
-                request.state = State::Dispatch;
-                self.queues[queue.index()].dispatch.push_back(id);
-            }
-        } else {
-            self.queues[queue.index()].flush.wait(now, id);
-        }
-    }
-
-    /// Sends a FLUSH if one is due: it waits at the head of the dispatch list for the queue to run.
-    pub(super) fn kick_flush(&mut self, now: Instant, queue: HwQueue) {
-        let Some(first) = self.queues[queue.index()].flush.start(now) else {
-            // Data steps may themselves wait for what those who wait here hold (a scheduler's tokens, tags): look again.
-            if let Some(at) = self.queues[queue.index()].flush.overdue_at() {
-                self.rerun_at(queue, at);
-            }
-            return;
-        };
-        let id = self.flush_request(queue);
-        let (first_tag, cpu) = (self.requests[first].tag, self.requests[first].cpu);
-        debug_assert_eq!(self.requests[id].state, State::Free);
-        // Without a scheduler the flush borrows the tag of the first who waits; that one is not in the driver now.
-        self.requests.free(id);
-        let request = &mut self.requests[id];
-        request.state = State::Dispatch;
-        request.op = Op::Flush;
-        request.flags = Flags::PREFLUSH;
-        request.ioprio = IoPrio::NONE;
-        request.task = TaskId::IDLE;
-        request.queue = queue;
-        request.cpu = cpu;
-        request.tag = if self.has_scheduler { None } else { first_tag };
-        request.start = now;
-        self.queues[queue.index()].dispatch.push_front(id);
-        self.counters.flushes += 1;
-    }
-
-    /// A FLUSH is over: everybody who shared it moves on.
-    fn end_flush<D: Driver>(&mut self, now: Instant, id: RequestId, status: Status, driver: &mut D) {
-        let request = self.requests[id];
-        let queue = request.queue;
-        self.trace_part(now, EventKind::Complete { status }, id, NO_SECTOR, 0);
-        self.accounting.on_flush_end(request.start, now);
-        self.give_back_driver_tag(id);
-        self.requests.free(id);
-        let mut over: Vec<RequestId> = core::mem::take(&mut self.over);
-        self.queues[queue.index()].flush.finish(&mut over);
-        for id in over.drain(..) {
-            let steps = &mut self.requests[id].flush_step;
-            *steps &= if *steps & PRE != 0 { !PRE } else { !POST };
-            self.advance_flush(now, id, status);
-        }
-        self.over = over;
-        self.kick_flush(now, queue);
-        self.run_queue(now, queue, driver);
-        self.after_free(now, queue, driver);
-    }
-
-    /// The DATA step of a flush sequence is over; its bios end only with the sequence.
-    fn end_flush_data(&mut self, now: Instant, id: RequestId, status: Status) {
-        let request = self.requests[id];
-        self.trace_request(now, EventKind::Complete { status }, id);
-        self.account_sectors(&request, request.sectors);
-        if request.accounted && request.state == State::InFlight {
-            self.accounting.on_requeue(now);
-        }
-        self.give_back_driver_tag(id);
-        self.queues[request.queue.index()].flush.data_ended();
-        let request = &mut self.requests[id];
-        request.state = State::Queued;
-        request.flush_step &= !DATA;
-        self.advance_flush(now, id, status);
     }
 }

@@ -338,7 +338,7 @@ impl Stack {
             self.scheduler.on_requeue(now, view, id);
         }
         self.give_back_driver_tag(id);
-        if self.requests[id].flush_step != 0 || self.requests[id].op == Op::Flush {
+        if self.requests[id].flush.is_some() || self.requests[id].op == Op::Flush {
             self.requests[id].state = State::Dispatch;
             self.queues[queue.index()].dispatch.push_front(id);
         } else {

@@ -6,7 +6,7 @@ use crate::build::{self, Source};
 use crate::control::{Cause, Verdict};
 use crate::driver::Driver;
 use crate::event::EventKind;
-use crate::flush;
+use crate::flush::Sequence;
 use crate::ioprio::{IoPrio, PrioClass};
 use crate::op::{Flags, Op};
 use crate::request::{Request, State};
@@ -371,7 +371,7 @@ impl Stack {
             flags: bio.flags,
             ioprio: bio.ioprio,
             write_hint: bio.write_hint,
-            flush_step: 0,
+            flush: Sequence::NONE,
             retries: 0,
             accounted: self.config.iostats,
             in_scheduler: false,
@@ -415,7 +415,7 @@ impl Stack {
         id: RequestId,
         driver: &mut D,
     ) {
-        if self.requests[id].flags.intersects(Flags::PREFLUSH | Flags::FUA) && self.place_flush(now, id, driver) {
+        if self.requests[id].flags.intersects(Flags::PREFLUSH | Flags::FUA) && self.begin_flush(now, id, driver) {
             return;
         }
         if submission.in_worker || !self.tasks[io.task.index()].plug.is_open() {
@@ -423,38 +423,6 @@ impl Stack {
         } else {
             self.add_to_plug(now, io.task, id, driver);
         }
-    }
-
-    /// Starts the flush sequence of a request with PREFLUSH or FUA. False where it goes on as an ordinary request: from 6.5,
-    /// if nothing has to be flushed before its data.
-    fn place_flush<D: Driver>(&mut self, now: Instant, id: RequestId, driver: &mut D) -> bool {
-        use flush::step::{DATA, POST, PRE, SEQUENCE};
-        let request = &mut self.requests[id];
-        let steps = flush::steps(request.flags, !request.sectors.is_zero(), &self.limits);
-        // The driver is asked for what it has to do itself; SYNC, which both flags imply, stays.
-        let done_for_it = if self.limits.fua { Flags::PREFLUSH } else { Flags::PREFLUSH | Flags::FUA };
-        if request.flags.intersects(done_for_it) {
-            request.flags = request.flags.without(done_for_it) | Flags::SYNC;
-        }
-        if steps & (PRE | POST) != 0 {
-            request.flush_step = steps | SEQUENCE;
-        }
-        let queue = request.queue;
-        if steps & PRE == 0 && self.rules.flush_data_through_scheduler {
-            if steps & POST != 0 {
-                self.queues[queue.index()].flush.data_started();
-            }
-            return false;
-        }
-        if steps == DATA {
-            request.state = State::Dispatch;
-            self.queues[queue.index()].dispatch.push_back(id);
-        } else {
-            self.advance_flush(now, id, Status::Ok);
-            self.kick_flush(now, queue);
-        }
-        self.run_queue(now, queue, driver);
-        true
     }
 
     /// The task, or a worker in its place, waits for a tag of its queue.

@@ -268,8 +268,8 @@ impl Stack {
     /// The device was given a request.
     #[inline(never)]
     pub(super) fn request_issued(&mut self, now: Instant, request: RequestId) {
-        let Request { bio_head: mut next, flush_step, tenant, op, .. } = self.requests[request];
-        let otherwise = if flush_step == 0 { Cause::Plug } else { Cause::Flush };
+        let Request { bio_head: mut next, flush, tenant, op, .. } = self.requests[request];
+        let otherwise = if flush.is_some() { Cause::Flush } else { Cause::Plug };
         while let Some(id) = next {
             next = self.bios[id.0].next;
             self.leave_scheduler(now, id, otherwise);

@@ -1,0 +1,134 @@
+//! Flushes: carries out what the flush machine of a queue ([`crate::flush`]) decides.
+
+extern crate alloc;
+use alloc::vec::Vec;
+
+use super::Stack;
+use crate::driver::Driver;
+use crate::event::EventKind;
+use crate::flush::{self, Action, Begin, Poll};
+use crate::ioprio::IoPrio;
+use crate::op::{Flags, Op};
+use crate::request::State;
+use crate::status::Status;
+use crate::units::{HwQueue, Instant, RequestId, Sector, TaskId};
+
+/// Where a flush is, by its completion event.
+const NO_SECTOR: Sector = Sector::MAX;
+
+impl Stack {
+    /// Starts the flush sequence of a request with PREFLUSH or FUA. False where it goes on as an ordinary request.
+    pub(super) fn begin_flush<D: Driver>(&mut self, now: Instant, id: RequestId, driver: &mut D) -> bool {
+        let by_scheduler = self.rules.flush_data_through_scheduler;
+        let request = &mut self.requests[id];
+        let machine = &mut self.queues[request.queue.index()].flush;
+        let asked = (request.flags, !request.sectors.is_zero());
+        let (sequence, begin) = machine.begin(now, id, asked, &self.limits, by_scheduler);
+        request.flags = flush::driver_flags(request.flags, &self.limits);
+        request.flush = sequence;
+        let queue = request.queue;
+        match begin {
+            Begin::Ordinary => return false,
+            Begin::Dispatch => {
+                request.state = State::Dispatch;
+                self.queues[queue.index()].dispatch.push_back(id);
+            }
+            Begin::Sequence(action) => {
+                self.take_flush_step(now, id, action);
+                self.kick_flush(now, queue);
+            }
+        }
+        self.run_queue(now, queue, driver);
+        true
+    }
+
+    /// Does what the machine says of a request.
+    fn take_flush_step(&mut self, now: Instant, id: RequestId, action: Action) {
+        match action {
+            Action::Wait => {}
+            Action::Data if self.rules.flush_data_through_scheduler => {
+                // By way of the requeue list, and so at the head.
+                self.insert_request(now, id, true);
+            }
+            Action::Data => {
+                let request = &mut self.requests[id];
+                request.state = State::Dispatch;
+                self.queues[request.queue.index()].dispatch.push_back(id);
+            }
+            Action::End(status) => self.end_request(now, id, status),
+        }
+    }
+
+    /// Sends a FLUSH if one is due: it waits at the head of the dispatch list for the queue to run.
+    pub(super) fn kick_flush(&mut self, now: Instant, queue: HwQueue) {
+        match self.queues[queue.index()].flush.poll(now) {
+            Poll::Idle => {}
+            // Data steps may themselves wait for what those who wait here hold (a scheduler's tokens, tags): look again.
+            Poll::At(at) => self.rerun_at(queue, at),
+            Poll::Send(first) => self.send_flush(now, queue, first),
+        }
+    }
+
+    /// Queues the FLUSH of a hardware queue, which borrows from the `first` request that waits for it.
+    fn send_flush(&mut self, now: Instant, queue: HwQueue, first: RequestId) {
+        let id = self.flush_request(queue);
+        let (first_tag, cpu) = (self.requests[first].tag, self.requests[first].cpu);
+        assert_eq!(self.requests[id].state, State::Free, "a queue sends one FLUSH at a time");
+        // Without a scheduler the flush borrows the tag of the first who waits; that one is not in the driver now.
+        debug_assert_ne!(self.requests[first].state, State::InFlight, "a request in the driver waits for a flush");
+        self.requests.free(id);
+        let request = &mut self.requests[id];
+        request.state = State::Dispatch;
+        request.op = Op::Flush;
+        request.flags = Flags::PREFLUSH;
+        request.ioprio = IoPrio::NONE;
+        request.task = TaskId::IDLE;
+        request.queue = queue;
+        request.cpu = cpu;
+        request.tag = if self.has_scheduler { None } else { first_tag };
+        request.start = now;
+        self.queues[queue.index()].dispatch.push_front(id);
+        self.counters.flushes += 1;
+    }
+
+    /// A FLUSH is over: everybody who shared it moves on.
+    pub(super) fn end_flush<D: Driver>(&mut self, now: Instant, id: RequestId, status: Status, driver: &mut D) {
+        let request = self.requests[id];
+        let queue = request.queue;
+        debug_assert_eq!(id, self.flush_request(queue));
+        self.trace_part(now, EventKind::Complete { status }, id, NO_SECTOR, 0);
+        self.accounting.on_flush_end(request.start, now);
+        self.give_back_driver_tag(id);
+        self.requests.free(id);
+        let mut over: Vec<RequestId> = core::mem::take(&mut self.over);
+        self.queues[queue.index()].flush.finish(&mut over);
+        for id in over.drain(..) {
+            let sequence = &mut self.requests[id].flush;
+            let action = self.queues[queue.index()].flush.flush_over(now, id, sequence, status);
+            self.take_flush_step(now, id, action);
+        }
+        self.over = over;
+        self.kick_flush(now, queue);
+        self.run_queue(now, queue, driver);
+        self.after_free(now, queue, driver);
+    }
+
+    /// The data of a flush sequence is over; its bios end only with the sequence.
+    pub(super) fn end_flush_data<D: Driver>(&mut self, now: Instant, id: RequestId, status: Status, driver: &mut D) {
+        let request = self.requests[id];
+        let queue = request.queue;
+        self.trace_request(now, EventKind::Complete { status }, id);
+        self.account_sectors(&request, request.sectors);
+        if request.accounted && request.state == State::InFlight {
+            self.accounting.on_requeue(now);
+        }
+        self.give_back_driver_tag(id);
+        let request = &mut self.requests[id];
+        request.state = State::Queued;
+        let machine = &mut self.queues[queue.index()].flush;
+        let action = machine.data_over(now, id, &mut request.flush, status);
+        self.take_flush_step(now, id, action);
+        self.kick_flush(now, queue);
+        self.run_queue(now, queue, driver);
+    }
+}
