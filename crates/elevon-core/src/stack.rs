@@ -10,7 +10,7 @@
 //! until none has work, then wait for the earliest of the device, the sources and `next_timer`.
 //!
 //! The path is cut by stage: `submit` builds and splits, `plug` gathers and merges, `dispatch` asks the
-//! scheduler and feeds the driver, `complete` ends requests and runs timers, `flush` carries out the
+//! scheduler and feeds the driver, `complete` ends requests, bios and calls and runs timers, `flush` carries out the
 //! flush machine's actions. Cost per bio beside the scheduler's: O(1), and O(log runs) to find the place in a scattered
 //! buffer. Nothing is allocated per I/O once tables have grown.
 
@@ -21,7 +21,6 @@ use alloc::vec::Vec;
 use crate::account::{Accounting, DiskStats};
 use crate::bio::Bio;
 use crate::control::{Control, ControlConfig};
-use crate::driver::{Command, Driver, Piece, Pieces};
 use crate::event::{Event, EventKind};
 use crate::flush::FlushMachine;
 use crate::ioprio::{IoPrio, PrioClass};
@@ -36,6 +35,7 @@ use crate::status::Status;
 use crate::tags::TagMap;
 use crate::units::{BioId, Bytes, HwQueue, Instant, LayoutId, Nanos, RequestId, Sector, TaskId, TenantId};
 
+mod check;
 mod complete;
 pub mod config;
 mod dispatch;
@@ -434,45 +434,6 @@ impl Stack {
         self.scheduler.set_tunable(name, value)
     }
 
-    /// Costly invariants, for tests and the swarm: tags, tables and counters agree. Panics where one does not.
-    pub fn self_check(&self) {
-        use crate::request::State;
-        self.scheduler.self_check(self.view());
-        self.control.self_check();
-        assert_eq!(self.held.iter().flatten().count(), self.control.held(), "bios that stages keep");
-        for (index, queue) in self.queues.iter().enumerate() {
-            let first = index * self.requests_per_queue as usize;
-            let mine = || self.requests.iter().skip(first).take(self.requests_per_queue as usize);
-            let allocated = mine().filter(|(_, r)| r.state != State::Free).count();
-            let flush = self.requests[self.flush_request(HwQueue(index as u16))];
-            let tagged = mine().filter(|(_, r)| r.tag.is_some()).count()
-                + usize::from(self.has_scheduler && flush.state != State::Free && flush.tag.is_some());
-            assert_eq!(queue.tags.used() as usize, tagged, "driver tags taken against requests that hold one");
-            let sent = mine().filter(|(_, r)| r.state == State::InFlight).count()
-                + usize::from(flush.state == State::InFlight);
-            assert_eq!(queue.in_driver as usize, sent, "commands in the driver against requests in flight");
-            if let Some(sched_tags) = &queue.sched_tags {
-                assert_eq!(sched_tags.used() as usize, allocated, "scheduler tags taken against requests allocated");
-            } else {
-                assert_eq!(queue.tags.used() as usize, allocated, "tags taken against requests allocated");
-            }
-            for (id, request) in mine().filter(|(_, r)| r.state != State::Free) {
-                let sectors = self.bio_ids(request.bio_head).map(|b| self.bios[b.0].sectors().get()).sum::<u64>();
-                assert_eq!(request.sectors.get(), sectors, "request {} against its bios", id.0);
-                assert!(request.op == Op::Discard || request.segments <= self.limits.max_segments);
-            }
-        }
-        if self.calls.live() == 0 {
-            assert_eq!(self.bios.live(), 0, "no I/O outstanding, yet bios are");
-            assert!(self.queues.iter().all(|queue| queue.flush.is_idle()), "no I/O outstanding, yet flushes are");
-            assert!(self.requests.iter().all(|(_, r)| r.state == State::Free), "no I/O outstanding, yet requests are");
-        }
-    }
-
-    fn bio_ids(&self, head: Option<BioId>) -> impl Iterator<Item = BioId> + '_ {
-        core::iter::successors(head, |id| self.bios[id.0].next)
-    }
-
     fn view(&self) -> View<'_> {
         View { requests: &self.requests, rules: &self.rules }
     }
@@ -564,54 +525,7 @@ impl Stack {
     }
 }
 
-/// The pieces of a request's data, found only when a driver asks.
-struct RequestPieces<'a> {
-    bios: &'a Pool<Bio>,
-    calls: &'a Pool<Call>,
-    head: Option<BioId>,
-}
-
-impl Pieces for RequestPieces<'_> {
-    fn for_each(&self, each: &mut dyn FnMut(Piece)) {
-        let mut next = self.head;
-        while let Some(id) = next {
-            let bio = &self.bios[id.0];
-            let call = &self.calls[bio.io];
-            let (offset, len) = (bio.data.offset, bio.bytes.get());
-            each(Piece { task: call.task, token: call.token, offset, len, sector: bio.sector });
-            next = bio.next;
-        }
-    }
-}
-
 /// The group that a request's statistics count in.
 const fn group_of(request: &Request) -> StatGroup {
     request.op.stat_group()
-}
-
-/// Commands for a driver from a started request.
-fn command_of(id: RequestId, request: &Request) -> Command {
-    Command {
-        request: id,
-        sequence: request.sequence,
-        queue: request.queue,
-        tag: request.tag.unwrap_or_default(),
-        op: request.op,
-        flags: request.flags,
-        ioprio: request.ioprio,
-        sector: request.sector,
-        bytes: request.sectors.bytes(),
-    }
-}
-
-/// Gives a request to the driver; the one place that calls it.
-fn call_driver<D: Driver>(
-    driver: &mut D,
-    now: Instant,
-    command: &Command,
-    bios: &Pool<Bio>,
-    calls: &Pool<Call>,
-    head: Option<BioId>,
-) -> crate::driver::Accept {
-    driver.queue_command(now, command, &RequestPieces { bios, calls, head })
 }

@@ -1,14 +1,15 @@
-//! Completion: bios end, errors are tried again or passed on, tags come back, timers run.
+//! Completion: requests, bios and calls end, errors are tried again or passed on, tags come back, timers run.
 
-use super::{Stack, group_of};
+use super::{Call, Done, Stack, group_of};
 use crate::account::CompletionFact;
+use crate::bio::Bio;
 use crate::driver::{Completion, Driver};
 use crate::event::EventKind;
 use crate::op::{Flags, Op};
 use crate::request::{Request, State};
 use crate::sched::{Scheduler, View};
 use crate::status::Status;
-use crate::units::{Bytes, HwQueue, Instant, Nanos, RequestId, Sector, Sectors};
+use crate::units::{BioId, Bytes, HwQueue, Instant, Nanos, RequestId, Sector, Sectors, Tag};
 
 /// Flags that forbid another try.
 const NO_RETRY: Flags =
@@ -223,7 +224,7 @@ impl Stack {
         }
         if let Some(sched_tags) = &mut entry.sched_tags {
             let first = u32::from(request.queue.0) * self.requests_per_queue;
-            sched_tags.free(crate::units::Tag(id.0 - first));
+            sched_tags.free(Tag(id.0 - first));
         }
         request.state = State::Free;
         request.bio_head = None;
@@ -239,6 +240,35 @@ impl Stack {
         }
         if !self.queues[queue.index()].waiters.is_empty() {
             self.wake_waiters(now, queue, driver);
+        }
+    }
+
+    /// Ends a bio: its part of the call is over.
+    #[inline]
+    pub(super) fn end_bio(&mut self, id: BioId, status: Status) {
+        let call = self.bios.remove(id.0).io;
+        self.end_part(call, status);
+    }
+
+    /// The same for a bio that the device has had for so long.
+    #[inline]
+    pub(super) fn end_bio_in_device(&mut self, id: BioId, status: Status, device: Nanos) {
+        let &Bio { io: call, ioprio, .. } = self.bios.remove(id.0);
+        (self.calls[call].device, self.calls[call].class) = (device, ioprio.class());
+        self.end_part(call, status);
+    }
+
+    /// One part of a call is over; the last one ends it. The first error is the call's.
+    #[inline]
+    pub(super) fn end_part(&mut self, call: u32, status: Status) {
+        let entry = &mut self.calls[call];
+        if entry.status.is_ok() {
+            entry.status = status;
+        }
+        entry.parts -= 1;
+        if entry.parts == 0 {
+            let &Call { task, token, status, device, class, .. } = self.calls.remove(call);
+            self.done.push_back(Done { task, token, status, device, class });
         }
     }
 }

@@ -4,14 +4,16 @@ extern crate alloc;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
-use super::{Stack, call_driver, command_of};
-use crate::driver::{Accept, Driver};
+use super::{Call, Stack};
+use crate::bio::Bio;
+use crate::driver::{Accept, Command, Driver, Piece, Pieces, TimeoutAction};
 use crate::event::EventKind;
 use crate::op::{Flags, Op};
-use crate::request::State;
+use crate::pool::Pool;
+use crate::request::{Request, State};
 use crate::sched::{Scheduler, View};
 use crate::status::Status;
-use crate::units::{HwQueue, Instant, Nanos, RequestId};
+use crate::units::{BioId, Bytes, HwQueue, Instant, Nanos, RequestId};
 
 /// A queue that found the driver busy, or the scheduler holding back, is run again after this.
 pub(super) const RERUN_DELAY: Nanos = Nanos::from_millis(3);
@@ -40,6 +42,22 @@ enum Sent {
 }
 
 impl Stack {
+    /// Puts a request into the scheduler or its software queue (I), unless one already there swallows it whole.
+    pub(super) fn insert_request(&mut self, now: Instant, id: RequestId, at_head: bool) {
+        let request = &mut self.requests[id];
+        request.state = State::Queued;
+        request.in_scheduler = true;
+        if !at_head && self.has_scheduler && self.try_insert_merge(now, id) {
+            return;
+        }
+        if self.control.is_watched() {
+            self.request_enters_scheduler(now, id);
+        }
+        self.trace_request(now, EventKind::Insert, id);
+        let view = View { requests: &self.requests, rules: &self.rules };
+        self.scheduler.insert(now, view, id, at_head);
+    }
+
     /// A request without any plug (kernels before 6.10): straight to the driver where that is allowed.
     pub(super) fn issue_unplugged<D: Driver>(&mut self, now: Instant, id: RequestId, driver: &mut D) {
         let request = &self.requests[id];
@@ -350,24 +368,71 @@ impl Stack {
 
     /// Looks through the requests in flight for some that are overdue, and sets the next look.
     pub(super) fn scan_timeouts<D: Driver>(&mut self, now: Instant, driver: &mut D) {
-        let in_flight = |r: &crate::request::Request| r.state == State::InFlight;
+        let in_flight = |r: &Request| r.state == State::InFlight;
         let overdue: Vec<RequestId> =
             self.requests.iter().filter(|(_, r)| in_flight(r) && r.deadline <= now).map(|(id, _)| id).collect();
         for id in overdue {
             self.counters.timeouts += 1;
             let command = command_of(id, &self.requests[id]);
             match driver.handle_timeout(now, &command) {
-                crate::driver::TimeoutAction::Aborted => {
+                TimeoutAction::Aborted => {
                     self.aborted.insert(command.sequence);
-                    self.end_in_driver(now, id, Status::Timeout, crate::units::Bytes::ZERO, driver);
+                    self.end_in_driver(now, id, Status::Timeout, Bytes::ZERO, driver);
                 }
-                crate::driver::TimeoutAction::ResetTimer => {
+                TimeoutAction::ResetTimer => {
                     self.requests[id].deadline = now.saturating_add(self.config.io_timeout);
                 }
             }
         }
         self.timeout_scan = self.requests.iter().filter(|(_, r)| in_flight(r)).map(|(_, r)| r.deadline).min();
     }
+}
+
+/// The pieces of a request's data, found only when a driver asks.
+struct RequestPieces<'a> {
+    bios: &'a Pool<Bio>,
+    calls: &'a Pool<Call>,
+    head: Option<BioId>,
+}
+
+impl Pieces for RequestPieces<'_> {
+    fn for_each(&self, each: &mut dyn FnMut(Piece)) {
+        let mut next = self.head;
+        while let Some(id) = next {
+            let bio = &self.bios[id.0];
+            let call = &self.calls[bio.io];
+            let (offset, len) = (bio.data.offset, bio.bytes.get());
+            each(Piece { task: call.task, token: call.token, offset, len, sector: bio.sector });
+            next = bio.next;
+        }
+    }
+}
+
+/// Commands for a driver from a started request.
+fn command_of(id: RequestId, request: &Request) -> Command {
+    Command {
+        request: id,
+        sequence: request.sequence,
+        queue: request.queue,
+        tag: request.tag.unwrap_or_default(),
+        op: request.op,
+        flags: request.flags,
+        ioprio: request.ioprio,
+        sector: request.sector,
+        bytes: request.sectors.bytes(),
+    }
+}
+
+/// Gives a request to the driver; the one place that calls it.
+fn call_driver<D: Driver>(
+    driver: &mut D,
+    now: Instant,
+    command: &Command,
+    bios: &Pool<Bio>,
+    calls: &Pool<Call>,
+    head: Option<BioId>,
+) -> Accept {
+    driver.queue_command(now, command, &RequestPieces { bios, calls, head })
 }
 
 /// One step of the busy average.

@@ -9,7 +9,7 @@ use crate::event::EventKind;
 use crate::kernel::PlugOrder;
 use crate::merge::{self, MergeKind};
 use crate::op::{Flags, Op};
-use crate::request::{Request, State};
+use crate::request::Request;
 use crate::sched::{Scheduler, View};
 use crate::split::{has_gap, max_sectors_at};
 use crate::units::{BioId, Instant, RequestId, Sector, Sectors, TaskId};
@@ -343,24 +343,8 @@ impl Stack {
         true
     }
 
-    /// Puts a request into the scheduler or its software queue (I), unless one already there swallows it whole.
-    pub(super) fn insert_request(&mut self, now: Instant, id: RequestId, at_head: bool) {
-        let request = &mut self.requests[id];
-        request.state = State::Queued;
-        request.in_scheduler = true;
-        if !at_head && self.has_scheduler && self.try_insert_merge(now, id) {
-            return;
-        }
-        if self.control.is_watched() {
-            self.request_enters_scheduler(now, id);
-        }
-        self.trace_request(now, EventKind::Insert, id);
-        let view = View { requests: &self.requests, rules: &self.rules };
-        self.scheduler.insert(now, view, id, at_head);
-    }
-
     /// A request that continues one already queued is swallowed by it whole, and that one perhaps by the one before it.
-    fn try_insert_merge(&mut self, now: Instant, id: RequestId) -> bool {
+    pub(super) fn try_insert_merge(&mut self, now: Instant, id: RequestId) -> bool {
         let (mut joined, mut id) = (false, id);
         while self.config.nomerges < 2 {
             let view = View { requests: &self.requests, rules: &self.rules };

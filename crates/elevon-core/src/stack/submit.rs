@@ -1,6 +1,6 @@
 //! Submission: an I/O becomes bios, bios are split, fragments merge or take a tag.
 
-use super::{Call, Done, Io, Stack, Submitted, Waiter};
+use super::{Call, Io, Stack, Submitted, Waiter};
 use crate::bio::{BIO_MAX_VECS, Bio, DataRange};
 use crate::build::{self, Source};
 use crate::control::{Cause, Verdict};
@@ -517,35 +517,6 @@ impl Stack {
             Some(limit) if self.rules.whole_map_shallow_depth => map.has_shallow(limit, Shallow::WholeMap),
             Some(limit) => map.has_shallow(limit, Shallow::PerWord),
             None => map.used() < map.depth(),
-        }
-    }
-
-    /// Ends a bio: its part of the call is over.
-    #[inline]
-    pub(super) fn end_bio(&mut self, id: BioId, status: Status) {
-        let call = self.bios.remove(id.0).io;
-        self.end_part(call, status);
-    }
-
-    /// The same for a bio that the device has had for so long.
-    #[inline]
-    pub(super) fn end_bio_in_device(&mut self, id: BioId, status: Status, device: Nanos) {
-        let &Bio { io: call, ioprio, .. } = self.bios.remove(id.0);
-        (self.calls[call].device, self.calls[call].class) = (device, ioprio.class());
-        self.end_part(call, status);
-    }
-
-    /// One part of a call is over; the last one ends it. The first error is the call's.
-    #[inline]
-    pub(super) fn end_part(&mut self, call: u32, status: Status) {
-        let entry = &mut self.calls[call];
-        if entry.status.is_ok() {
-            entry.status = status;
-        }
-        entry.parts -= 1;
-        if entry.parts == 0 {
-            let &Call { task, token, status, device, class, .. } = self.calls.remove(call);
-            self.done.push_back(Done { task, token, status, device, class });
         }
     }
 }

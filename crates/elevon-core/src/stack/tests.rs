@@ -8,7 +8,7 @@ use std::vec;
 use std::vec::Vec;
 
 use super::*;
-use crate::driver::{Accept, Completion, TimeoutAction};
+use crate::driver::{Accept, Command, Completion, Driver, Pieces, TimeoutAction};
 use crate::kernel::Kernel;
 use crate::op::Rwbs;
 use crate::units::Sectors;

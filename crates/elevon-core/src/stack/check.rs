@@ -1,0 +1,47 @@
+//! What must hold of the stack between two calls.
+
+use super::Stack;
+use crate::op::Op;
+use crate::request::State;
+use crate::sched::Scheduler;
+use crate::units::{BioId, HwQueue};
+
+impl Stack {
+    /// Costly invariants, for tests and the swarm: tags, tables and counters agree. Panics where one does not.
+    pub fn self_check(&self) {
+        self.scheduler.self_check(self.view());
+        self.control.self_check();
+        assert_eq!(self.held.iter().flatten().count(), self.control.held(), "bios that stages keep");
+        for (index, queue) in self.queues.iter().enumerate() {
+            let first = index * self.requests_per_queue as usize;
+            let mine = || self.requests.iter().skip(first).take(self.requests_per_queue as usize);
+            let allocated = mine().filter(|(_, r)| r.state != State::Free).count();
+            let flush = self.requests[self.flush_request(HwQueue(index as u16))];
+            let tagged = mine().filter(|(_, r)| r.tag.is_some()).count()
+                + usize::from(self.has_scheduler && flush.state != State::Free && flush.tag.is_some());
+            assert_eq!(queue.tags.used() as usize, tagged, "driver tags taken against requests that hold one");
+            let sent = mine().filter(|(_, r)| r.state == State::InFlight).count()
+                + usize::from(flush.state == State::InFlight);
+            assert_eq!(queue.in_driver as usize, sent, "commands in the driver against requests in flight");
+            if let Some(sched_tags) = &queue.sched_tags {
+                assert_eq!(sched_tags.used() as usize, allocated, "scheduler tags taken against requests allocated");
+            } else {
+                assert_eq!(queue.tags.used() as usize, allocated, "tags taken against requests allocated");
+            }
+            for (id, request) in mine().filter(|(_, r)| r.state != State::Free) {
+                let sectors = self.bio_ids(request.bio_head).map(|b| self.bios[b.0].sectors().get()).sum::<u64>();
+                assert_eq!(request.sectors.get(), sectors, "request {} against its bios", id.0);
+                assert!(request.op == Op::Discard || request.segments <= self.limits.max_segments);
+            }
+        }
+        if self.calls.live() == 0 {
+            assert_eq!(self.bios.live(), 0, "no I/O outstanding, yet bios are");
+            assert!(self.queues.iter().all(|queue| queue.flush.is_idle()), "no I/O outstanding, yet flushes are");
+            assert!(self.requests.iter().all(|(_, r)| r.state == State::Free), "no I/O outstanding, yet requests are");
+        }
+    }
+
+    fn bio_ids(&self, head: Option<BioId>) -> impl Iterator<Item = BioId> + '_ {
+        core::iter::successors(head, |id| self.bios[id.0].next)
+    }
+}
