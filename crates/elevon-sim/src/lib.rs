@@ -1,4 +1,4 @@
-//! Virtual time: device models, memory model, faults, seeded swarm.
+//! Virtual time: device models, memory model, faults.
 #![forbid(unsafe_code)]
 
 pub mod chance;
@@ -6,4 +6,3 @@ pub mod device;
 pub mod memory;
 pub mod profiles;
 pub mod simulation;
-pub mod swarm;

@@ -35,6 +35,8 @@ fn every_arrow_points_towards_the_core() {
         ("report", &["core"]),
         ("sim", &["core", "formats", "workload"]),
         ("host", &["core", "formats", "workload"]),
+        ("swarm", &["core", "formats", "workload", "sim"]),
+        ("testkit", &[]),
     ] {
         let manifest =
             fs::read_to_string(root().join(format!("crates/elevon-{krate}/Cargo.toml"))).expect("a manifest");
@@ -59,7 +61,7 @@ fn no_file_grows_past_1200_lines() {
 
 #[test]
 fn unsafe_code_lives_in_the_host_crate_only() {
-    for krate in ["core", "formats", "workload", "report", "sim"] {
+    for krate in ["core", "formats", "workload", "report", "sim", "swarm", "testkit"] {
         let lib = fs::read_to_string(root().join(format!("crates/elevon-{krate}/src/lib.rs"))).expect("a crate root");
         assert!(lib.contains("#![forbid(unsafe_code)]"), "elevon-{krate} must forbid unsafe code");
     }
@@ -90,8 +92,8 @@ fn version(text: &str) -> (u64, u64, u64) {
     (next(), next(), next())
 }
 
-#[test]
-fn minimum_rust_version_is_enough_for_every_dependency() {
+/// What cargo knows of the workspace and its dependencies.
+fn metadata() -> serde_json::Value {
     let cargo = std::env::var_os("CARGO").expect("cargo runs this test");
     let output = std::process::Command::new(cargo)
         .args(["metadata", "--format-version", "1", "--locked", "--offline"])
@@ -100,7 +102,32 @@ fn minimum_rust_version_is_enough_for_every_dependency() {
         .output()
         .expect("cargo metadata");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let metadata: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    serde_json::from_slice(&output.stdout).expect("JSON")
+}
+
+/// Tests of every crate may use them; what is built for users contains nothing of them.
+#[test]
+fn no_production_crate_depends_on_the_crates_for_tests() {
+    const FOR_TESTS: [&str; 2] = ["elevon-swarm", "elevon-testkit"];
+    let metadata = metadata();
+    let name = |value: &serde_json::Value| value["name"].as_str().expect("a name").to_owned();
+    let packages = metadata["packages"].as_array().expect("packages");
+    let ours: Vec<_> = packages.iter().filter(|package| name(package).starts_with("elevon")).collect();
+    assert!(FOR_TESTS.iter().all(|it| ours.iter().any(|package| name(package) == *it)), "both crates are there");
+    assert!(ours.len() > 7, "the crates of the workspace are listed");
+    for package in ours.into_iter().filter(|package| !FOR_TESTS.contains(&name(package).as_str())) {
+        // The kind of an ordinary dependency is null, and that of a build script's is `build`.
+        let dependencies = package["dependencies"].as_array().expect("dependencies");
+        let production = dependencies.iter().filter(|dependency| dependency["kind"] != "dev").map(name);
+        for dependency in production {
+            assert!(!FOR_TESTS.contains(&dependency.as_str()), "{} must not use {dependency}", name(package));
+        }
+    }
+}
+
+#[test]
+fn minimum_rust_version_is_enough_for_every_dependency() {
+    let metadata = metadata();
     let packages = metadata["packages"].as_array().expect("packages");
     let ours = packages.iter().find(|package| package["name"] == "elevon").expect("elevon");
     let minimum = version(ours["rust_version"].as_str().expect("a rust-version"));

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use clap::{ArgGroup, Parser};
-use elevon_sim::swarm::{Plan, Summary, Violation, check_plan, run_plan};
+use elevon_swarm::{Plan, Summary, Violation, check_plan, run_plan};
 
 const AFTER: &str = "\
 Each random seed draws a device with faults, limits, a kernel version, a scheduler, tenants, a page
@@ -149,7 +149,7 @@ fn print_violation(seed: u64, violation: &Violation) {
         println!("    {event:?}");
     }
     println!("{}\nseed {seed}: {}: {}", Plan::new(seed), violation.checker, violation.message);
-    println!("replay it with: cargo run --release -p elevon-sim --bin elevon-swarm -- --seed {seed}");
+    println!("replay it with: cargo run --release -p elevon-swarm -- --seed {seed}");
 }
 
 /// A message that fits on a line of a list.

@@ -26,13 +26,13 @@ use elevon_core::stack::{Counters, Io};
 use elevon_core::status::Status;
 use elevon_core::units::{Instant, Nanos, SECTOR_SIZE, TaskId, TenantId};
 use elevon_formats::fio::JobSpec;
+use elevon_sim::device::fault::Silent;
 use elevon_workload::cached::CACHE_TOKEN;
 
 use super::cache::SeenCache;
 use super::hash::StableHash;
 use super::shadow::Shadow;
 use super::tenants::Seen;
-use crate::device::fault::Silent;
 
 /// What a checker finds wrong.
 pub(super) type Verdict = Result<(), String>;

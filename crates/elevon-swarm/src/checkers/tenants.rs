@@ -9,7 +9,7 @@ use elevon_core::event::{Event, EventKind};
 use elevon_core::units::{Instant, Nanos, SECTOR_SIZE, Sector, TaskId, TenantId};
 
 use super::{Checker, Issued, Verdict, World, ensure};
-use crate::swarm::tenants::{EXACT, FLAT, MAX, Seen, SeenTenant};
+use crate::tenants::{EXACT, FLAT, MAX, Seen, SeenTenant};
 
 const READ: usize = 0;
 const WRITE: usize = 1;

@@ -7,11 +7,10 @@ use elevon_core::limits::QueueLimits;
 use elevon_core::sched::{SCHEDULERS, SchedulerConfig, TunableInfo};
 use elevon_core::stack::StackConfig;
 use elevon_core::units::{Instant, Sectors};
-
-use crate::chance::{below, draw};
-use crate::device::fault::content::PowerCut;
-use crate::device::{Description, Device};
-use crate::profiles::{PROFILES, open};
+use elevon_sim::chance::{below, draw};
+use elevon_sim::device::fault::content::PowerCut;
+use elevon_sim::device::{Description, Device};
+use elevon_sim::profiles::{PROFILES, open};
 
 use super::cache::DrawnCache;
 use super::tenants::Drawn;

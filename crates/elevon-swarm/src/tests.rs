@@ -37,10 +37,10 @@ fn seeds_differ_and_reach_everything() {
     for scheduler in elevon_core::sched::SCHEDULERS {
         assert!(any(&|plan| plan.scheduler.starts_with(scheduler.name)), "{} is never drawn", scheduler.name);
     }
-    for profile in crate::profiles::PROFILES {
+    for profile in elevon_sim::profiles::PROFILES {
         assert!(any(&|plan| plan.device.starts_with(profile.name)), "{} is never drawn", profile.name);
     }
-    for fault in crate::device::fault::kinds::KINDS.iter().map(|kind| kind.name) {
+    for fault in elevon_sim::device::fault::kinds::KINDS.iter().map(|kind| kind.name) {
         assert!(any(&|plan| plan.faults.iter().any(|f| f.starts_with(fault))), "{fault} is never drawn");
     }
     assert!(any(&|plan| plan.power_cut.is_some()) && any(&|plan| plan.limits.len() > 2));

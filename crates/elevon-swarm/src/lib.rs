@@ -8,6 +8,7 @@
 //! Checkers (one property each) live apart from the system: they see what passes the border to the device, the events and
 //! the results. A seed that fails is replayed by its number. Everything runs in virtual time; the same seed gives the same
 //! events, which is itself checked by running a seed twice.
+#![forbid(unsafe_code)]
 
 mod cache;
 mod checkers;
@@ -40,6 +41,13 @@ use elevon_core::stack::{Io, Stack};
 use elevon_core::status::Status;
 use elevon_core::units::{Bytes, Instant, Nanos, RequestId, TaskId, TenantId};
 use elevon_formats::fio::{MemorySource, ParsedJobs, parse, render};
+use elevon_sim::device::fault::Silent;
+use elevon_sim::device::fault::content::PowerCut;
+use elevon_sim::device::fault::oracle::Oracle;
+use elevon_sim::device::{AnyDevice, Description, Device, Fault};
+use elevon_sim::memory::{Memory, MemoryModel};
+use elevon_sim::profiles::open;
+use elevon_sim::simulation::Simulation;
 use elevon_workload::backend::Backend;
 use elevon_workload::cached::Cached;
 use elevon_workload::cpu::{CpuCost, SchedulerCost};
@@ -48,13 +56,6 @@ use elevon_workload::run::{Observer, Outcome, run, run_cached};
 use elevon_workload::settings::Settings;
 use elevon_workload::tenants::tenant_of;
 
-use crate::device::fault::Silent;
-use crate::device::fault::content::PowerCut;
-use crate::device::fault::oracle::Oracle;
-use crate::device::{AnyDevice, Description, Device, Fault};
-use crate::memory::{Memory, MemoryModel};
-use crate::profiles::open;
-use crate::simulation::Simulation;
 use cache::{SeenCache, Strangers};
 use checkers::{Checks, End, Issued, World, ensure};
 use plan::{Dice, tunable_value};

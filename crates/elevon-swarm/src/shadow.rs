@@ -23,14 +23,14 @@ use elevon_core::op::Op;
 use elevon_core::stack::Io;
 use elevon_core::status::Status;
 use elevon_core::units::{PAGE_SECTORS, SECTOR_SIZE, TaskId};
+use elevon_sim::device::fault::Silent;
+use elevon_sim::device::fault::content::Survivors;
 use elevon_workload::cached::CACHE_TOKEN;
 use elevon_workload::region::Region;
 
 use super::Sabotage;
 use super::cache::STRANGERS_FILE;
 use super::checkers::Issued;
-use crate::device::fault::Silent;
-use crate::device::fault::content::Survivors;
 
 /// What a frame holds that was never filled.
 const GARBAGE: u64 = u64::MAX;

@@ -204,7 +204,7 @@ pub(super) struct Counts {
 }
 
 /// What a kind of event is called in the counters.
-pub(in crate::swarm) const fn name(kind: &EventKind) -> &'static str {
+pub(crate) const fn name(kind: &EventKind) -> &'static str {
     match kind {
         EventKind::BioQueue => "bios",
         EventKind::Split { .. } => "splits",

@@ -1,5 +1,5 @@
 //! Checkers of the page cache: its memory, its dirty pages, its traffic, and what content does to priority. What it holds is held
-//! against [`crate::swarm::shadow`].
+//! against [`crate::shadow`].
 
 use std::collections::BTreeSet;
 
@@ -12,7 +12,7 @@ use elevon_core::units::{Instant, PAGE_SECTORS, PAGE_SIZE};
 use elevon_workload::cached::{CACHE_TOKEN, Traffic};
 
 use super::{Checker, Verdict, World, ensure};
-use crate::swarm::cache::{SeenCache, is_less_urgent, own_priority};
+use crate::cache::{SeenCache, is_less_urgent, own_priority};
 
 /// Never more pages than memory, and where others have taken some of it, never more than before.
 #[derive(Default)]
@@ -153,7 +153,7 @@ pub(super) struct Ends {
 }
 
 impl Checker for Ends {
-    fn on_step(&mut self, world: &World, seen: &crate::swarm::tenants::Seen) -> Verdict {
+    fn on_step(&mut self, world: &World, seen: &crate::tenants::Seen) -> Verdict {
         self.steps = if seen.now > self.at { 0 } else { self.steps + 1 };
         self.at = seen.now;
         let most = if world.is_impatient { 3 } else { STEPS_AT_ONCE };
