@@ -3,14 +3,7 @@
 //! There is no generator with a state to share: a draw is `mix64` of seed, purpose and a counter (a command's sequence, a
 //! sector), so that a draw more in one place changes nothing in another.
 
-/// A full-avalanche mix of 64 bits (the finaliser of splitmix64, with its increment so that 0 does not stay 0).
-#[inline]
-pub const fn mix64(value: u64) -> u64 {
-    let mut z = value.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    z ^ (z >> 31)
-}
+pub use elevon_workload::chance::mix64;
 
 /// The draw number `counter` for `purpose` under `seed`.
 #[inline]

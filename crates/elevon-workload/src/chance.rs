@@ -4,10 +4,21 @@
 //! The generator is xoshiro256++ seeded by SplitMix64, both as published by Blackman and Vigna. A draw costs about a
 //! nanosecond; no floats here.
 
+/// What SplitMix64 adds to its state each time: 2^64 divided by the golden ratio, made odd.
+const GOLDEN_GAMMA: u64 = 0x9e37_79b9_7f4a_7c15;
+
 /// The next output of SplitMix64; `state` moves on.
 pub fn split_mix(state: &mut u64) -> u64 {
-    *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    let mut z = *state;
+    let mixed = mix64(*state);
+    *state = state.wrapping_add(GOLDEN_GAMMA);
+    mixed
+}
+
+/// A full-avalanche mix of 64 bits: the output of SplitMix64 for this state. The increment comes first, so that 0 does not
+/// stay 0.
+#[inline]
+pub const fn mix64(state: u64) -> u64 {
+    let mut z = state.wrapping_add(GOLDEN_GAMMA);
     z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
     z ^ (z >> 31)
