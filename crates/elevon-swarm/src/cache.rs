@@ -1,4 +1,4 @@
-//! The page cache of a seed: a machine with little memory, jobs that meet in it, and strangers: programs that are no jobs and do what
+//! The page cache of a seed: a machine with little memory, jobs that meet in it, and other programs, which are no jobs and do what
 //! fio's jobs cannot, such as to truncate a file, to advise about ranges, to drop caches, or to take memory away.
 //!
 //! The jobs go the way of `--memory` or, with bytes, of `--cache`: `elevon_workload::cached` drives the cache, so what is tried is the
@@ -22,12 +22,12 @@ use super::Wrong;
 use super::plan::Dice;
 use super::shadow::{Manner, Shadow, User};
 
-/// Where the file lies that only strangers use; no job reaches so far.
-pub(super) const STRANGERS_FILE: u64 = 3 << 30;
+/// Where the file lies that only other programs use; no job reaches so far.
+pub(super) const OTHER_PROGRAMS_FILE: u64 = 3 << 30;
 /// How far it may grow.
-const STRANGERS_BYTES: u64 = 2 << 20;
-/// Strangers: the last uses what the jobs use.
-const STRANGERS: usize = 3;
+const OTHER_PROGRAMS_BYTES: u64 = 2 << 20;
+/// How many other programs there are: the last uses what the jobs use.
+const OTHER_PROGRAMS: usize = 3;
 
 /// The page cache of a seed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -42,8 +42,8 @@ pub struct DrawnCache {
     pub has_bytes: bool,
     /// Time of a call, a page, a fault in nanoseconds.
     pub cost: (u64, u64, u64),
-    /// Calls of strangers a phase.
-    pub strangers: u64,
+    /// Calls of other programs in each phase.
+    pub other_program_calls: u64,
     /// They truncate, too.
     pub truncates: bool,
     /// Chance in 1000 that a step changes how much memory others use.
@@ -76,7 +76,7 @@ impl DrawnCache {
             settings,
             has_bytes: dice.percent(75),
             cost: *dice.pick(&[(0, 0, 0), (300, 100, 500), (300, 100, 500), (20_000, 5000, 3000)]),
-            strangers: *dice.pick(&[0, 20, 100, 300]),
+            other_program_calls: *dice.pick(&[0, 20, 100, 300]),
             truncates: dice.percent(60),
             memory_changes: *dice.pick(&[0, 0, 0, 5, 50]),
         }
@@ -182,7 +182,7 @@ fn job(dice: &mut Dice, limits: &QueueLimits, budget: u64, text: &mut String) {
 }
 
 /// Programs that are no jobs.
-pub(super) struct Strangers {
+pub(super) struct OtherPrograms {
     drawn: DrawnCache,
     dice: Dice,
     left: u64,
@@ -191,28 +191,28 @@ pub(super) struct Strangers {
     opens: Vec<OpenId>,
     own: Option<FileId>,
     /// What each is doing.
-    busy: [Option<CallKind>; STRANGERS],
+    busy: [Option<CallKind>; OTHER_PROGRAMS],
 }
 
-impl Strangers {
+impl OtherPrograms {
     pub(super) fn new(drawn: &DrawnCache, dice: Dice, flusher: TaskId) -> Self {
-        let (first, left) = (flusher.0 + 1, drawn.strangers);
-        let (opens, own, busy) = (Vec::new(), None, [None; STRANGERS]);
+        let (first, left) = (flusher.0 + 1, drawn.other_program_calls);
+        let (opens, own, busy) = (Vec::new(), None, [None; OTHER_PROGRAMS]);
         Self { drawn: drawn.clone(), dice, left, first, opens, own, busy }
     }
 
     /// The task after the last of theirs.
     pub(super) const fn tasks(&self) -> u32 {
-        self.first + STRANGERS as u32
+        self.first + OTHER_PROGRAMS as u32
     }
 
     /// Who they are, for the shadow.
     pub(super) fn users(&self) -> impl Iterator<Item = (u32, User)> {
-        let own = Region { start: STRANGERS_FILE, len: STRANGERS_BYTES };
-        let device = Region { start: 0, len: STRANGERS_FILE };
+        let own = Region { start: OTHER_PROGRAMS_FILE, len: OTHER_PROGRAMS_BYTES };
+        let device = Region { start: 0, len: OTHER_PROGRAMS_FILE };
         let first = self.first;
-        (0..STRANGERS as u32).map(move |n| {
-            let region = if n as usize == STRANGERS - 1 { device } else { own };
+        (0..OTHER_PROGRAMS as u32).map(move |n| {
+            let region = if n as usize == OTHER_PROGRAMS - 1 { device } else { own };
             (first + n, User::new(Manner::Buffered, false, vec![region]))
         })
     }
@@ -232,7 +232,7 @@ impl Strangers {
             cached.cache_mut().set_reserved(now, Bytes::new(kib << 10));
             acted = true;
         }
-        let who = self.dice.below(STRANGERS as u64) as usize;
+        let who = self.dice.below(OTHER_PROGRAMS as u64) as usize;
         if self.left > 0 && self.busy[who].is_none() && self.dice.percent(20) {
             self.left -= 1;
             acted |= self.call(now, who, cached, shadow);
@@ -243,7 +243,7 @@ impl Strangers {
     /// Takes note of calls that are over.
     pub(super) fn hear(&mut self, cached: &mut Cached, shadow: &mut Shadow) -> bool {
         let mut any = false;
-        while let Some(done) = cached.poll_stranger() {
+        while let Some(done) = cached.poll_other_program() {
             self.over(&done, shadow);
             any = true;
         }
@@ -254,7 +254,8 @@ impl Strangers {
         if self.own.is_none() {
             let jobs = FileId(0);
             let cache = cached.cache_mut();
-            let own = cache.add_file(Sector::new(STRANGERS_FILE / 512), STRANGERS_BYTES / 2, STRANGERS_BYTES);
+            let own =
+                cache.add_file(Sector::new(OTHER_PROGRAMS_FILE / 512), OTHER_PROGRAMS_BYTES / 2, OTHER_PROGRAMS_BYTES);
             self.opens = [own, own, jobs].map(|file| cache.open(file)).to_vec();
             self.own = Some(own);
         }
@@ -271,7 +272,7 @@ impl Strangers {
     }
 
     fn call(&mut self, now: Instant, who: usize, cached: &mut Cached, shadow: &mut Shadow) -> bool {
-        let (is_own, dice) = (who < STRANGERS - 1, &mut self.dice);
+        let (is_own, dice) = (who < OTHER_PROGRAMS - 1, &mut self.dice);
         let kind = match dice.below(24) {
             0..=4 => CallKind::Read,
             5..=8 => CallKind::Write,
@@ -287,7 +288,7 @@ impl Strangers {
             _ => CallKind::Fadvise(*dice.pick(&[Advice::DontNeed, Advice::WillNeed])),
         };
         // What jobs use lies from one MiB on, in the device; a file of theirs begins with it or not.
-        let (base, reach) = if is_own { (0, STRANGERS_BYTES) } else { (1 << 20, 8 << 20) };
+        let (base, reach) = if is_own { (0, OTHER_PROGRAMS_BYTES) } else { (1 << 20, 8 << 20) };
         let mut offset = base + dice.below(reach / 512) * 512;
         let longest = *dice.pick(&[8, 8, 64, 256]);
         let mut bytes = dice.range(1, longest) * 512;
@@ -304,10 +305,10 @@ impl Strangers {
         }
         let task = TaskId(self.first + who as u32);
         let call = Call::new(task, 0, self.opens[who], kind, offset, bytes);
-        self.tell(&call, if is_own { STRANGERS_FILE } else { 0 }, shadow);
+        self.tell(&call, if is_own { OTHER_PROGRAMS_FILE } else { 0 }, shadow);
         self.busy[who] = Some(kind);
         // Over or not, it is heard of at the next step, when its bytes have been moved.
-        cached.call_of_stranger(now, call);
+        cached.call_of_other_program(now, call);
         true
     }
 
@@ -323,7 +324,7 @@ impl Strangers {
             CallKind::Fault { .. } => shadow.mapped(call.task, call.token),
             CallKind::SyncRange(RangeSync::ALL) => shadow.promise(call.task, call.token, &[place], false),
             CallKind::Truncate => {
-                let end = STRANGERS_FILE + STRANGERS_BYTES;
+                let end = OTHER_PROGRAMS_FILE + OTHER_PROGRAMS_BYTES;
                 shadow.truncate(Some(((base + call.offset) / 512, end / 512)));
             }
             _ => {}

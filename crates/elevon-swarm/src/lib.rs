@@ -56,7 +56,7 @@ use elevon_workload::run::{Observer, Outcome, run, run_cached};
 use elevon_workload::settings::Settings;
 use elevon_workload::tenants::tenant_of;
 
-use cache::{SeenCache, Strangers};
+use cache::{OtherPrograms, SeenCache};
 use checkers::{Checks, End, Issued, World, ensure};
 use plan::{Dice, tunable_value};
 use shadow::{Manner, Shadow, User};
@@ -332,16 +332,16 @@ fn run_phase(
         let mut cached = Cached::new(config, drawn.cost(), options.cpu, &mut jobs, stack);
         cached.settle_at_end();
         let dice = Dice::new(plan.seed ^ (phase as u64 + 3) << 56);
-        let strangers = Strangers::new(drawn, dice, cached.last_flusher());
+        let other_programs = OtherPrograms::new(drawn, dice, cached.last_flusher());
         let mut checks = checks.borrow_mut();
-        checks.world.writers = strangers.tasks().into();
-        let users = users(&jobs).chain(strangers.users()).collect();
+        checks.world.writers = other_programs.tasks().into();
+        let users = users(&jobs).chain(other_programs.users()).collect();
         checks.shadow(|shadow| shadow.begin_phase(users));
-        (cached, strangers)
+        (cached, other_programs)
     });
     let mut watch = Watch {
         hz: Hz(stack.config().hz.into()),
-        strangers: None,
+        other_programs: None,
         checks: Rc::clone(checks),
         dice: Dice::new(plan.seed ^ (phase as u64 + 1) << 56),
         changes: plan.tunable_changes,
@@ -356,12 +356,12 @@ fn run_phase(
     let timeouts = stack.counters().timeouts;
     let outcome = match cached.take() {
         None => run(stack, &mut jobs, border, &mut watch),
-        Some((mut cached, strangers)) => {
-            watch.strangers = Some(strangers);
+        Some((mut cached, other_programs)) => {
+            watch.other_programs = Some(other_programs);
             let outcome = run_cached(stack, &mut jobs, &mut cached, border, &mut watch);
             watch.look_at_cache(&cached);
-            if let Some(strangers) = &mut watch.strangers {
-                checks.borrow_mut().shadow(|shadow| strangers.hear(&mut cached, shadow));
+            if let Some(other_programs) = &mut watch.other_programs {
+                checks.borrow_mut().shadow(|shadow| other_programs.hear(&mut cached, shadow));
             }
             cached.cache().self_check();
             outcome
@@ -421,7 +421,7 @@ struct Watch {
     seen: u64,
     queued_bytes: u64,
     hz: Hz,
-    strangers: Option<Strangers>,
+    other_programs: Option<OtherPrograms>,
     removals: VecDeque<(Instant, TenantId)>,
 }
 
@@ -462,7 +462,7 @@ impl Watch {
 
 impl Observer for Watch {
     fn sees_ios(&self) -> bool {
-        self.strangers.is_some()
+        self.other_programs.is_some()
     }
 
     fn on_io(&mut self, _: Instant, io: &Io, frames: &[Slot]) {
@@ -482,9 +482,9 @@ impl Observer for Watch {
 
     fn on_cache(&mut self, now: Instant, cached: &mut Cached) -> bool {
         self.look_at_cache(cached);
-        let Some(strangers) = &mut self.strangers else { return false };
+        let Some(other_programs) = &mut self.other_programs else { return false };
         let mut checks = self.checks.borrow_mut();
-        checks.shadow(|shadow| strangers.act(now, cached, shadow)).unwrap_or(false)
+        checks.shadow(|shadow| other_programs.act(now, cached, shadow)).unwrap_or(false)
     }
 
     fn on_events(&mut self, events: &[Event]) {

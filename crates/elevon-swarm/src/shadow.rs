@@ -29,7 +29,7 @@ use elevon_workload::cached::CACHE_TOKEN;
 use elevon_workload::region::Region;
 
 use super::Sabotage;
-use super::cache::STRANGERS_FILE;
+use super::cache::OTHER_PROGRAMS_FILE;
 use super::checkers::Issued;
 
 /// What a frame holds that was never filled.
@@ -659,7 +659,7 @@ impl Shadow {
         let is_written = doing.op == Op::Write
             && match doing.manner {
                 Manner::Buffered => syncs || self.writes_through,
-                // Jobs sync what they stored; a stranger's store is over before it is written.
+                // Jobs sync what they stored; another program's store is over before it is written.
                 Manner::Mapped => is_mapped && self.writes_through,
                 Manner::Direct => false,
             };
@@ -709,7 +709,7 @@ impl Shadow {
                 self.cell(sector).failed = clock;
             }
             for user in self.users.values_mut() {
-                let is_of_file = if byte >= STRANGERS_FILE { user.is_apart() } else { !user.is_apart() };
+                let is_of_file = if byte >= OTHER_PROGRAMS_FILE { user.is_apart() } else { !user.is_apart() };
                 if is_of_file {
                     user.untold = Some((user.untold.map_or(clock, |(since, _)| since), clock));
                 }
@@ -761,7 +761,7 @@ impl Shadow {
 impl User {
     /// It has a file of its own; all others have the device open.
     fn is_apart(&self) -> bool {
-        matches!(self.regions[..], [region] if region.start >= STRANGERS_FILE)
+        matches!(self.regions[..], [region] if region.start >= OTHER_PROGRAMS_FILE)
     }
 }
 

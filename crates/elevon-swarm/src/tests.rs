@@ -202,7 +202,7 @@ fn through_cache(settings: &[(&'static str, &str)]) -> Plan {
         settings: all.into_iter().map(|(key, value)| (key, value.to_owned())).collect(),
         has_bytes: true,
         cost: (300, 100, 500),
-        strangers: 100,
+        other_program_calls: 100,
         truncates: false,
         memory_changes: 0,
     };
@@ -304,7 +304,7 @@ fn page_caches_of_every_kind_are_drawn() {
         assert!(jobs.contains(line), "{line} is never drawn");
     }
     assert!(drawn().any(|cache| !cache.has_bytes) && plans.iter().any(|plan| plan.cache.is_none()));
-    assert!(drawn().any(|cache| cache.truncates && cache.memory_changes > 0 && cache.strangers > 0));
+    assert!(drawn().any(|cache| cache.truncates && cache.memory_changes > 0 && cache.other_program_calls > 0));
 }
 
 /// What writes out another than it reads would be found, and so would a run that is not the same twice.

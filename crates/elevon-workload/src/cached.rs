@@ -321,7 +321,7 @@ pub struct Cached {
     /// Bytes to move before the next bio is submitted and before an I/O is over.
     pub(crate) copies: VecDeque<ByteCopy>,
     /// Calls of other programs that are over.
-    strangers: VecDeque<CallDone>,
+    done_of_other_programs: VecDeque<CallDone>,
     settles: bool,
     last_write_back: LastWriteBack,
 }
@@ -348,7 +348,7 @@ impl Cached {
             writes_through: config.write_mode == WriteMode::Through,
             failed_pages: 0,
             copies: VecDeque::new(),
-            strangers: VecDeque::new(),
+            done_of_other_programs: VecDeque::new(),
             settles: has_bytes,
             last_write_back: LastWriteBack::NotDue,
             traffic: Traffic::default(),
@@ -440,7 +440,7 @@ impl Cached {
         self.last_flusher
     }
 
-    /// The cache, to be told of memory that others use, and of files of theirs. Calls go by [`Self::call_of_stranger`].
+    /// The cache, to be told of memory that others use, and of files of theirs. Calls go by [`Self::call_of_other_program`].
     pub const fn cache_mut(&mut self) -> &mut PageCache {
         &mut self.cache
     }
@@ -450,25 +450,25 @@ impl Cached {
         self.settles = true;
     }
 
-    /// A program that is no job uses the cache, as a task behind the flushers'. [`Self::poll_stranger`] says how it ended.
+    /// A program that is no job uses the cache, as a task behind the flushers'. [`Self::poll_other_program`] says how it ended.
     ///
     /// # Panics
     /// Where the task is a job's or the flusher.
-    pub fn call_of_stranger(&mut self, now: Instant, call: Call) {
-        assert!(call.task > self.last_flusher, "{:?} is no stranger", call.task);
+    pub fn call_of_other_program(&mut self, now: Instant, call: Call) {
+        assert!(call.task > self.last_flusher, "{:?} belongs to a job or a flusher", call.task);
         if self.plugs.len() <= call.task.index() {
             self.plugs.resize(call.task.index() + 1, Plug::default());
         }
         let called = self.cache.call(now, call);
         self.take_copies();
         if let Called::Done(done) = called {
-            self.strangers.push_back(done);
+            self.done_of_other_programs.push_back(done);
         }
     }
 
     /// The next call of another program that is over.
-    pub fn poll_stranger(&mut self) -> Option<CallDone> {
-        self.strangers.pop_front()
+    pub fn poll_other_program(&mut self) -> Option<CallDone> {
+        self.done_of_other_programs.pop_front()
     }
 
     /// Whether a process has to do with the cache.
@@ -970,7 +970,7 @@ impl Cached {
             match done.task.cmp(&self.flusher) {
                 Ordering::Less => return Some(done),
                 Ordering::Equal => self.last_write_back = LastWriteBack::Over(done.status),
-                Ordering::Greater => self.strangers.push_back(done),
+                Ordering::Greater => self.done_of_other_programs.push_back(done),
             }
         }
     }

@@ -68,7 +68,7 @@ pub trait Observer {
     /// Everything that could happen at an instant has happened. The stack may be looked at and its tunables changed.
     fn on_step(&mut self, _stack: &mut Stack) {}
     /// Right after [`Self::on_step`] where there is a page cache: it may be looked at, and other programs use it
-    /// ([`Cached::call_of_stranger`]). True where they did.
+    /// ([`Cached::call_of_other_program`]). True where they did.
     fn on_cache(&mut self, _now: Instant, _cached: &mut Cached) -> bool {
         false
     }
