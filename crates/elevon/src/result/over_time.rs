@@ -113,10 +113,9 @@ pub(crate) fn preset_is_off(plan: &Plan, device: &Description, stack: &Stack, ou
     }
     let config = stack.config();
     let preset = Preset::of(config.limits.rotational, config.queue_depth).coefficients();
-    let points = outcome.owners.readings().map(|(at, rows)| (at, rows));
     let jobs = outcome.jobs.len();
     let (mut before, mut best) = ((Nanos::ZERO, [0; 2], [0; 2]), [0_u64; 4]);
-    for (at, rows) in points {
+    for (at, rows) in outcome.owners.readings() {
         let sum = |of: fn(&Progressed) -> [u64; 3], d: usize| rows[jobs..].iter().map(|row| of(row)[d]).sum::<u64>();
         let now = (at, [0, 1].map(|d| sum(|row| row.ios, d)), [0, 1].map(|d| sum(|row| row.bytes, d)));
         let span = at.saturating_sub(before.0).get().max(1);
