@@ -36,7 +36,7 @@ fn ours(path: &Path, text: &str) -> f64 {
     let mut jobs = Jobs::new(&parsed.jobs, &options, &mut |_, _, _| LayoutId(0)).expect("the job fits");
     let outcome = run(&mut stack, &mut jobs, &mut host, &mut NoObserver);
     let job = &outcome.jobs[0].stats;
-    assert_eq!((job.error, outcome.cut), (0, None));
+    assert_eq!((job.error, outcome.ended_early), (0, None));
     job.directions[0].ios as f64 * 1e9 / job.directions[0].runtime_ns.max(1) as f64
 }
 

@@ -16,7 +16,7 @@ use elevon_sim::memory::{Memory, MemoryModel};
 use elevon_sim::simulation::Simulation;
 use elevon_workload::backend::Backend;
 use elevon_workload::jobs::{Jobs, JobsOptions};
-use elevon_workload::run::{Cut, NoObserver, Observer, Outcome, Progress, run};
+use elevon_workload::run::{EndedEarly, NoObserver, Observer, Outcome, Progress, run};
 
 const SIZE: u64 = 8 << 20;
 
@@ -87,7 +87,7 @@ fn everywhere(text: &str) -> (Facts, Vec<Vec<u8>>) {
         let Some(mut host) = host(&path, method, Interrupt::new()) else { continue };
         let (limits, size) = (host.file().limits.clone(), host.file().size);
         let (outcome, _) = run_job(text, &limits, size, &mut host, &mut NoObserver);
-        assert_eq!(outcome.cut, None);
+        assert_eq!(outcome.ended_early, None);
         let got = facts(&outcome);
         assert_eq!(expected.get_or_insert(facts(&outcome)), &got, "{method:?}");
         contents.push(std::fs::read(&path).expect("the file is there"));
@@ -177,7 +177,7 @@ fn a_file_that_is_cut_short_fails_the_job_and_nothing_hangs() {
         file.set_len(SIZE / 2 + 1000).expect("shorter");
         let text = "[job]\nioengine=libaio\niodepth=8\nrw=read\nbs=64k\nsize=8m\n";
         let (outcome, _) = run_job(text, &limits, size, &mut host, &mut NoObserver);
-        assert_eq!((outcome.cut, outcome.jobs[0].stats.error), (None, 5), "{method:?}");
+        assert_eq!((outcome.ended_early, outcome.jobs[0].stats.error), (None, 5), "{method:?}");
         let read = outcome.jobs[0].stats.directions[0].bytes;
         assert!(read <= SIZE / 2, "{method:?}: {read} bytes of a file of {}", SIZE / 2 + 1000);
     }
@@ -205,7 +205,7 @@ fn an_interrupt_ends_the_run_and_keeps_its_figures() {
         let text = "[job]\nioengine=libaio\niodepth=8\nrw=randread\nbs=4k\nsize=8m\ntime_based\nruntime=3600\n";
         let (outcome, _) = run_job(text, &limits, size, &mut host, &mut Stop(interrupt));
         let job = &outcome.jobs[0];
-        assert_eq!((outcome.cut, job.stats.error), (Some(Cut::Interrupted), 0), "{method:?}");
+        assert_eq!((outcome.ended_early, job.stats.error), (Some(EndedEarly::Interrupted), 0), "{method:?}");
         assert!(job.stats.directions[0].ios > 0 && job.end.is_some(), "{method:?}");
     }
 }

@@ -330,7 +330,7 @@ fn run(text: &str, config: CacheConfig, drive: &mut Drive) -> (Outcome, Cached) 
     let mut cached = Cached::new(config, CacheCost::default(), CpuCost::default(), &mut jobs, &stack);
     let mut told = drive.told.clone();
     let outcome = run_cached(&mut stack, &mut jobs, &mut cached, drive, &mut told);
-    assert_eq!(outcome.cut, None, "{text}");
+    assert_eq!(outcome.ended_early, None, "{text}");
     stack.self_check();
     cached.cache().self_check();
     (outcome, cached)

@@ -95,7 +95,7 @@ fn stack(mode: Mode, turns: u64) {
     let mut jobs = Jobs::new(&parsed.jobs, &options, &mut memory.buffers(&mut stack)).expect("the job fits");
     let mut simulation: Simulation<Fault<AnyDevice>> = Simulation::new(device);
     let outcome = run(&mut stack, &mut jobs, &mut simulation, &mut NoObserver);
-    assert_eq!((outcome.disk_end.groups[0].ios, outcome.cut), (ios, None));
+    assert_eq!((outcome.disk_end.groups[0].ios, outcome.ended_early), (ios, None));
     let lookups = stack.control().io_throttle().work().lookups;
     assert_eq!(lookups, if matches!(mode, Mode::NoCounter | Mode::UnrelatedRule) { ios } else { 0 });
 }

@@ -49,7 +49,7 @@ fn simulate(device: &str, scheduler: &str, ios: u64, free: bool) -> (f64, u64) {
     let outcome = run(&mut stack, &mut jobs, &mut simulation, &mut NoObserver);
     let ns = started.elapsed().as_nanos() as f64 / ios as f64;
     let read = &outcome.jobs[0].stats.directions[0];
-    assert_eq!((read.ios, outcome.disk_end.groups[0].ios, outcome.cut), (ios, ios, None));
+    assert_eq!((read.ios, outcome.disk_end.groups[0].ios, outcome.ended_early), (ios, ios, None));
     let mut hash = DefaultHasher::new();
     (read.clat.sum, read.lat.max, outcome.ended.get(), outcome.disk_end.in_flight_integral).hash(&mut hash);
     (ns, hash.finish())

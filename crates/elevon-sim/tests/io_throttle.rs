@@ -64,7 +64,7 @@ fn without_a_rule_of_ones_own_the_trace_is_the_same_event_for_event() {
                 assert_eq!(change, Ok(Change::Inserted));
             }
         });
-        assert_eq!(outcome.cut, None);
+        assert_eq!(outcome.ended_early, None);
         let work = stack.control().io_throttle().work();
         (events, work.lookups)
     };

@@ -13,7 +13,7 @@ use elevon_sim::profiles::open;
 use elevon_sim::simulation::Simulation;
 use elevon_workload::jobs::{Jobs, JobsOptions};
 use elevon_workload::process::CpuCost;
-use elevon_workload::run::{Observer, run};
+use elevon_workload::run::{Observer, Probe, run_probed};
 
 /// Counts what is asked of the system's allocator.
 struct Counting;
@@ -49,7 +49,9 @@ struct Watch {
     last: (u64, u64),
 }
 
-impl Observer for Watch {
+impl Observer for Watch {}
+
+impl Probe for Watch {
     fn on_step(&mut self, stack: &mut Stack) {
         let issued = stack.counters().issued;
         if issued >= self.warm_after && issued <= self.cold_before {
@@ -75,8 +77,9 @@ fn steady(device: &str, scheduler: &str, options: &str) -> (u64, u64) {
     let mut memory = Memory::new(&MemoryModel::default(), 1);
     let mut jobs = Jobs::new(&parsed.jobs, &options, &mut memory.buffers(&mut stack)).expect("the job fits");
     let mut watch = Watch { warm_after: IOS / 4, cold_before: IOS * 9 / 10, first: None, last: (0, 0) };
-    let outcome = run(&mut stack, &mut jobs, &mut Simulation::new(device), &mut watch);
-    assert_eq!(outcome.cut, None);
+    let mut simulation = Simulation::new(device);
+    let outcome = run_probed(&mut stack, &mut jobs, None, &mut simulation, &mut watch);
+    assert_eq!(outcome.ended_early, None);
     let first = watch.first.expect("the run was warm once");
     (watch.last.0 - first.0, watch.last.1 - first.1)
 }

@@ -52,7 +52,7 @@ use elevon_workload::backend::Backend;
 use elevon_workload::cached::Cached;
 use elevon_workload::cpu::{CpuCost, SchedulerCost};
 use elevon_workload::jobs::{Jobs, JobsOptions};
-use elevon_workload::run::{Observer, Outcome, run, run_cached};
+use elevon_workload::run::{Observer, Outcome, Probe, run_probed};
 use elevon_workload::settings::Settings;
 use elevon_workload::tenants::tenant_of;
 
@@ -355,10 +355,10 @@ fn run_phase(
     };
     let timeouts = stack.counters().timeouts;
     let outcome = match cached.take() {
-        None => run(stack, &mut jobs, border, &mut watch),
+        None => run_probed(stack, &mut jobs, None, border, &mut watch),
         Some((mut cached, other_programs)) => {
             watch.other_programs = Some(other_programs);
-            let outcome = run_cached(stack, &mut jobs, &mut cached, border, &mut watch);
+            let outcome = run_probed(stack, &mut jobs, Some(&mut cached), border, &mut watch);
             watch.look_at_cache(&cached);
             if let Some(other_programs) = &mut watch.other_programs {
                 checks.borrow_mut().shadow(|shadow| other_programs.hear(&mut cached, shadow));
@@ -398,7 +398,9 @@ fn users(jobs: &Jobs) -> impl Iterator<Item = (u32, User)> {
 
 /// The run reached its end; where nothing went wrong on purpose nothing went wrong, and the jobs have what they asked for.
 fn progress(outcome: &Outcome, clean: bool, queued: Option<u64>, left: usize) -> Result<(), String> {
-    ensure(outcome.cut.is_none() && left == 0, || format!("the run ended by {:?} with {left} I/Os left", outcome.cut))?;
+    ensure(outcome.ended_early.is_none() && left == 0, || {
+        format!("the run ended by {:?} with {left} I/Os left", outcome.ended_early)
+    })?;
     if !clean {
         return Ok(());
     }
@@ -461,6 +463,26 @@ impl Watch {
 }
 
 impl Observer for Watch {
+    fn on_events(&mut self, events: &[Event]) {
+        let mut checks = self.checks.borrow_mut();
+        for event in events {
+            if let Some(Sabotage::Lacks(which, number)) = self.sabotage
+                && which == if event.op == Op::Flush { "of a flush" } else { checkers::name(&event.kind) }
+            {
+                self.seen += 1;
+                if number == 0 || self.seen == number {
+                    continue;
+                }
+            }
+            if event.kind == EventKind::BioQueue {
+                self.queued_bytes += u64::from(event.sectors) * 512;
+            }
+            checks.on_event(event);
+        }
+    }
+}
+
+impl Probe for Watch {
     fn sees_ios(&self) -> bool {
         self.other_programs.is_some()
     }
@@ -485,24 +507,6 @@ impl Observer for Watch {
         let Some(other_programs) = &mut self.other_programs else { return false };
         let mut checks = self.checks.borrow_mut();
         checks.shadow(|shadow| other_programs.act(now, cached, shadow)).unwrap_or(false)
-    }
-
-    fn on_events(&mut self, events: &[Event]) {
-        let mut checks = self.checks.borrow_mut();
-        for event in events {
-            if let Some(Sabotage::Lacks(which, number)) = self.sabotage
-                && which == if event.op == Op::Flush { "of a flush" } else { checkers::name(&event.kind) }
-            {
-                self.seen += 1;
-                if number == 0 || self.seen == number {
-                    continue;
-                }
-            }
-            if event.kind == EventKind::BioQueue {
-                self.queued_bytes += u64::from(event.sectors) * 512;
-            }
-            checks.on_event(event);
-        }
     }
 
     fn on_step(&mut self, stack: &mut Stack) {

@@ -8,141 +8,30 @@
 use std::collections::VecDeque;
 
 use elevon_core::account::DiskStats;
-use elevon_core::cache::Slot;
 use elevon_core::event::Event;
 use elevon_core::stack::{Io, Stack, Submitted};
-use elevon_core::stats::JobStats;
-use elevon_core::status::Status;
-use elevon_core::units::{Bytes, Instant, Nanos, TaskId};
+use elevon_core::units::{Instant, Nanos};
 
 use crate::backend::Backend;
 use crate::by_owner::OwnerSeries;
 use crate::cached::{CACHE_TOKEN, Cached};
 use crate::cpu::SchedulerLock;
 use crate::jobs::Jobs;
-use crate::logs::Logger;
 use crate::process::Poll;
 use crate::series::Series;
 use crate::wakeups::Wakeups;
 
+mod observer;
+mod outcome;
 mod owners;
 mod through_cache;
 
+use observer::Watcher;
+pub use observer::{NoObserver, Observer, Probe};
+pub use outcome::{EndedEarly, JobOutcome, Outcome, Progress};
+
 /// I/Os that one system call may carry without a plug: io_submit and io_uring plug from three on.
 const LARGEST_UNPLUGGED: usize = 2;
-
-/// What a job has done so far, for those who watch.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Progress {
-    /// I/Os completed, by direction.
-    pub ios: [u64; 3],
-    /// Bytes completed, by direction.
-    pub bytes: [u64; 3],
-    /// I/Os prepared or in flight.
-    pub in_flight: usize,
-    /// Share of its work that is done, in thousandths.
-    pub per_mille: u64,
-    /// Whether it has started and is not over.
-    pub running: bool,
-}
-
-/// Watches a run.
-pub trait Observer {
-    /// How often [`Self::on_interval`] is called; asked once. `None` for never.
-    fn interval(&self) -> Option<Nanos> {
-        None
-    }
-    /// An interval is over. `disk` reads the device's statistics, which moves io_ticks as it does in a kernel: only who shows
-    /// them should. `jobs` is ordered by task.
-    fn on_interval(&mut self, _now: Instant, _disk: &mut dyn FnMut() -> DiskStats, _jobs: &[Progress]) {}
-    /// Whether [`Self::on_status`] is wanted now; asked after each [`Self::on_interval`].
-    fn wants_status(&mut self) -> bool {
-        false
-    }
-    /// The run so far, as [`run`] would return it if all jobs ended now.
-    fn on_status(&mut self, _so_far: Outcome, _stack: &mut Stack, _cached: Option<&Cached>) {}
-    /// Events since the last call; only where the stack records them.
-    fn on_events(&mut self, _events: &[Event]) {}
-    /// All jobs are over, and so much that they wrote is to be written back before the run is. Only with a page cache that has bytes.
-    fn on_write_back(&mut self, _dirty: Bytes, _is_interrupted: bool) {}
-    /// Everything that could happen at an instant has happened. The stack may be looked at and its tunables changed.
-    fn on_step(&mut self, _stack: &mut Stack) {}
-    /// Right after [`Self::on_step`] where there is a page cache: it may be looked at, and other programs use it
-    /// ([`Cached::call_of_other_program`]). True where they did.
-    fn on_cache(&mut self, _now: Instant, _cached: &mut Cached) -> bool {
-        false
-    }
-    /// Whether [`Self::on_io`] and [`Self::on_io_over`] are called; asked once.
-    fn sees_ios(&self) -> bool {
-        false
-    }
-    /// A process gives an I/O, or the page cache a bio of its own: that has [`crate::cached::CACHE_TOKEN`] in its token, and frames.
-    fn on_io(&mut self, _now: Instant, _io: &Io, _frames: &[Slot]) {}
-    /// It is over: the process has it back, or the page cache its bio.
-    fn on_io_over(&mut self, _now: Instant, _task: TaskId, _token: u64, _status: Status) {}
-}
-
-/// Watches nothing.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct NoObserver;
-impl Observer for NoObserver {}
-
-/// Why a run ended before its jobs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Cut {
-    /// The user interrupted it; everything in flight was waited for.
-    Interrupted,
-    /// Nothing can happen any more though I/Os are in flight: the device forgot them.
-    Stuck,
-    /// Time does not move: I/O costs nothing and a job ends by time only.
-    Timeless,
-}
-
-/// What one process did.
-#[derive(Clone, Debug)]
-pub struct JobOutcome {
-    /// Index of its section in [`Jobs::specs`].
-    pub spec: usize,
-    /// Index among the section's clones.
-    pub clone: u32,
-    /// Reporting group, from 0.
-    pub group: u32,
-    /// Name of the section.
-    pub name: String,
-    /// A number like a process id.
-    pub number: u32,
-    /// When it started; `None` where it never did.
-    pub start: Option<Instant>,
-    /// When it was over.
-    pub end: Option<Instant>,
-    /// Its figures.
-    pub stats: JobStats,
-    /// Its logs, where it kept any.
-    pub logs: Option<Logger>,
-}
-
-/// A run.
-#[derive(Clone, Debug)]
-pub struct Outcome {
-    /// Every process, by task.
-    pub jobs: Vec<JobOutcome>,
-    /// When the run began.
-    pub started: Instant,
-    /// When the last process was over.
-    pub ended: Instant,
-    /// The run over time.
-    pub series: Series,
-    /// Each job and tenant over time, of a run with tenants.
-    pub owners: OwnerSeries,
-    /// The device's statistics at the start.
-    pub disk_start: DiskStats,
-    /// The device's statistics at the end.
-    pub disk_end: DiskStats,
-    /// How long the scheduler's lock for the whole device was held; zero where that is not modelled.
-    pub scheduler_lock: Nanos,
-    /// Set where the run ended before its jobs.
-    pub cut: Option<Cut>,
-}
 
 /// A run is stuck if for this long I/Os were at the device, no command was answered, and no process
 /// had anything else to do: twenty of the block layer's timeouts; after an interrupt, two.
@@ -161,7 +50,7 @@ const BATCHES_BETWEEN_LOOKS: u64 = 64;
 
 /// Runs all jobs to their end.
 pub fn run<B: Backend>(stack: &mut Stack, jobs: &mut Jobs, backend: &mut B, observer: &mut dyn Observer) -> Outcome {
-    Runner::new(stack, jobs, None, backend, observer).run()
+    Runner::new(stack, jobs, None, backend, Watcher::Observer(observer)).run()
 }
 
 /// The same with a page cache before the stack.
@@ -172,7 +61,19 @@ pub fn run_cached<B: Backend>(
     backend: &mut B,
     observer: &mut dyn Observer,
 ) -> Outcome {
-    Runner::new(stack, jobs, Some(cached), backend, observer).run()
+    Runner::new(stack, jobs, Some(cached), backend, Watcher::Observer(observer)).run()
+}
+
+/// The same for a test that looks at every step, with or without a page cache.
+pub fn run_probed<B: Backend>(
+    stack: &mut Stack,
+    jobs: &mut Jobs,
+    cached: Option<&mut Cached>,
+    backend: &mut B,
+    probe: &mut dyn Probe,
+) -> Outcome {
+    let sees_ios = probe.sees_ios();
+    Runner::new(stack, jobs, cached, backend, Watcher::Probe { probe, sees_ios }).run()
 }
 
 struct Runner<'a, B> {
@@ -180,8 +81,7 @@ struct Runner<'a, B> {
     jobs: &'a mut Jobs,
     cached: Option<&'a mut Cached>,
     backend: &'a mut B,
-    observer: &'a mut dyn Observer,
-    sees_ios: bool,
+    watcher: Watcher<'a>,
     wakeups: Wakeups,
     ready: VecDeque<u32>,
     is_ready: Vec<bool>,
@@ -196,7 +96,7 @@ struct Runner<'a, B> {
     next_interval: Instant,
     started: Instant,
     disk_start: DiskStats,
-    cut: Option<Cut>,
+    ended_early: Option<EndedEarly>,
     steps: u64,
     scheduler_lock: SchedulerLock,
     /// When a command was last answered or an I/O last over, or an I/O last reached a device that had none.
@@ -213,11 +113,11 @@ impl<'a, B: Backend> Runner<'a, B> {
         jobs: &'a mut Jobs,
         cached: Option<&'a mut Cached>,
         backend: &'a mut B,
-        observer: &'a mut dyn Observer,
+        mut watcher: Watcher<'a>,
     ) -> Self {
         let now = backend.now();
         let count = jobs.processes.len();
-        let interval = observer.interval().filter(|i| !i.is_zero());
+        let interval = watcher.observer().interval().filter(|i| !i.is_zero());
         Self {
             wakeups: Wakeups::new(count),
             ready: VecDeque::with_capacity(count),
@@ -232,7 +132,7 @@ impl<'a, B: Backend> Runner<'a, B> {
             next_interval: interval.map_or(Instant::MAX, |i| now.saturating_add(i)),
             started: now,
             disk_start: stack.disk_stats(now),
-            cut: None,
+            ended_early: None,
             steps: 0,
             scheduler_lock: SchedulerLock::default(),
             last_progress: now,
@@ -242,8 +142,7 @@ impl<'a, B: Backend> Runner<'a, B> {
             jobs,
             cached,
             backend,
-            sees_ios: observer.sees_ios(),
-            observer,
+            watcher,
         }
     }
 
@@ -268,7 +167,7 @@ impl<'a, B: Backend> Runner<'a, B> {
             }
             self.look_for_interrupt();
             let moved = self.step(now);
-            if self.open == 0 || self.cut == Some(Cut::Timeless) {
+            if self.open == 0 || self.ended_early == Some(EndedEarly::NoProgress) {
                 break;
             }
             if moved && !self.is_stuck(now) {
@@ -284,7 +183,7 @@ impl<'a, B: Backend> Runner<'a, B> {
         if let Some(cached) = &mut self.cached {
             cached.on_end(now);
         }
-        if !matches!(self.cut, Some(Cut::Stuck | Cut::Timeless)) {
+        if !matches!(self.ended_early, Some(EndedEarly::Stuck | EndedEarly::NoProgress)) {
             self.write_back();
         }
         self.outcome()
@@ -327,12 +226,14 @@ impl<'a, B: Backend> Runner<'a, B> {
             moved = true;
         }
         self.pass_events();
-        self.observer.on_step(self.stack);
-        if let Some(cached) = &mut self.cached
-            && self.observer.on_cache(now, cached)
-        {
-            self.pump(now);
-            moved = true;
+        if let Some(probe) = self.watcher.probe() {
+            probe.on_step(self.stack);
+            if let Some(cached) = &mut self.cached
+                && probe.on_cache(now, cached)
+            {
+                self.pump(now);
+                moved = true;
+            }
         }
         if now >= self.next_interval {
             self.on_interval();
@@ -340,7 +241,7 @@ impl<'a, B: Backend> Runner<'a, B> {
         if moved {
             self.steps += 1;
             if self.steps > STEPS_AT_ONE_INSTANT {
-                self.cut = Some(Cut::Timeless);
+                self.ended_early = Some(EndedEarly::NoProgress);
             }
         }
         moved
@@ -360,8 +261,10 @@ impl<'a, B: Backend> Runner<'a, B> {
         while let Some(done) = self.stack.poll_done() {
             self.last_progress = now;
             any = true;
-            if self.sees_ios && done.token & CACHE_TOKEN != 0 {
-                self.observer.on_io_over(now, done.task, done.token, done.status);
+            if done.token & CACHE_TOKEN != 0
+                && let Some(probe) = self.watcher.probe_of_ios()
+            {
+                probe.on_io_over(now, done.task, done.token, done.status);
             }
             if self.cached.is_some() && self.is_of_cache(now, &done) {
                 continue;
@@ -374,8 +277,8 @@ impl<'a, B: Backend> Runner<'a, B> {
                 self.series.on_done(op, bytes);
             }
             process.complete(done.token, done.status);
-            if self.sees_ios {
-                self.observer.on_io_over(now, done.task, done.token, done.status);
+            if let Some(probe) = self.watcher.probe_of_ios() {
+                probe.on_io_over(now, done.task, done.token, done.status);
             }
             if self.stack.control().is_watched() {
                 let delay = self.stack.control_mut().delay_of(now, process.tenant());
@@ -463,7 +366,7 @@ impl<'a, B: Backend> Runner<'a, B> {
             return false;
         }
         self.steps += BATCHES_BETWEEN_LOOKS;
-        self.steps > STEPS_AT_ONE_INSTANT || (self.cut.is_none() && self.backend.interrupted())
+        self.steps > STEPS_AT_ONE_INSTANT || (self.ended_early.is_none() && self.backend.interrupted())
     }
 
     /// What a process does from now on, for the pressure of its tenant.
@@ -492,8 +395,8 @@ impl<'a, B: Backend> Runner<'a, B> {
         while let Some(io) = self.jobs.processes[task].take() {
             self.fill(task, &io);
             let now = self.backend.now();
-            if self.sees_ios {
-                self.observer.on_io(now, &io, &[]);
+            if let Some(probe) = self.watcher.probe_of_ios() {
+                probe.on_io(now, &io, &[]);
             }
             blocked = self.stack.submit(now, io, self.backend) == Submitted::Blocked;
             let now = self.backend.now();
@@ -561,8 +464,8 @@ impl<'a, B: Backend> Runner<'a, B> {
     }
 
     fn look_for_interrupt(&mut self) {
-        if self.cut.is_none() && self.backend.interrupted() {
-            self.cut = Some(Cut::Interrupted);
+        if self.ended_early.is_none() && self.backend.interrupted() {
+            self.ended_early = Some(EndedEarly::Interrupted);
             let mut poll = Vec::new();
             self.jobs.terminate_all(|task| poll.push(task));
             for task in poll {
@@ -574,7 +477,7 @@ impl<'a, B: Backend> Runner<'a, B> {
 
     #[inline]
     fn is_stuck(&mut self, now: Instant) -> bool {
-        let patience = if self.cut.is_some() { PATIENCE_INTERRUPTED } else { PATIENCE };
+        let patience = if self.ended_early.is_some() { PATIENCE_INTERRUPTED } else { PATIENCE };
         now.since(self.last_progress) > patience && self.is_device_silent(now)
     }
 
@@ -610,7 +513,7 @@ impl<'a, B: Backend> Runner<'a, B> {
     /// Waits for the earliest of everything; false where nothing can come.
     fn wait(&mut self, now: Instant) -> bool {
         if self.is_stuck(now) {
-            self.cut = self.cut.or(Some(Cut::Stuck));
+            self.ended_early = self.ended_early.or(Some(EndedEarly::Stuck));
             return false;
         }
         let of_cache = self.cached.as_ref().and_then(|cached| cached.next_timer()).unwrap_or(Instant::MAX);
@@ -628,11 +531,11 @@ impl<'a, B: Backend> Runner<'a, B> {
             return true;
         }
         // Interrupted: the loop sees to it. Nothing in flight and no time given: nobody will ever wake.
-        if self.backend.interrupted() && (self.cut.is_none() || self.stack.ios_in_flight() > 0) {
+        if self.backend.interrupted() && (self.ended_early.is_none() || self.stack.ios_in_flight() > 0) {
             return true;
         }
         if until_any.is_none() {
-            self.cut = self.cut.or(Some(Cut::Stuck));
+            self.ended_early = self.ended_early.or(Some(EndedEarly::Stuck));
             return false;
         }
         true
@@ -644,7 +547,7 @@ impl<'a, B: Backend> Runner<'a, B> {
             return;
         }
         self.stack.drain_events(&mut self.events);
-        self.observer.on_events(&self.events);
+        self.watcher.observer().on_events(&self.events);
         self.events.clear();
     }
 
@@ -664,53 +567,15 @@ impl<'a, B: Backend> Runner<'a, B> {
                 running: process.started().is_some() && process.ended().is_none(),
             })
             .collect();
-        self.observer.on_interval(now, &mut || self.stack.disk_stats(now), &progress);
-        if self.observer.wants_status() {
+        self.watcher.observer().on_interval(now, &mut || self.stack.disk_stats(now), &progress);
+        if self.watcher.observer().wants_status() {
             let so_far = self.snapshot(now);
-            self.observer.on_status(so_far, self.stack, self.cached.as_deref());
+            self.watcher.observer().on_status(so_far, self.stack, self.cached.as_deref());
         }
         if let Some(interval) = self.interval {
             // Intervals that passed in a stall are not made up for.
             let missed = now.since(self.next_interval).get() / interval.get();
             self.next_interval = self.next_interval.saturating_add(Nanos::new(interval.get() * (missed + 1)));
         }
-    }
-
-    /// The run as it stands.
-    fn snapshot(&mut self, now: Instant) -> Outcome {
-        let jobs = self.jobs.members.iter().zip(&self.jobs.processes).map(|(member, process)| JobOutcome {
-            spec: member.spec,
-            clone: member.clone,
-            group: member.group,
-            name: self.jobs.specs[member.spec].name.clone(),
-            number: member.number,
-            start: process.started(),
-            end: process.ended(),
-            stats: process.stats_at(now),
-            logs: None,
-        });
-        Outcome {
-            jobs: jobs.collect(),
-            started: self.started,
-            ended: now,
-            series: self.series.clone(),
-            owners: self.owners.clone(),
-            disk_start: self.disk_start,
-            disk_end: self.stack.disk_stats(now),
-            scheduler_lock: self.scheduler_lock.held(),
-            cut: self.cut,
-        }
-    }
-
-    fn outcome(mut self) -> Outcome {
-        self.pass_events();
-        let now = self.backend.now();
-        self.series.advance(now, self.stack.requests_in_flight());
-        let mut outcome = self.snapshot(now);
-        for (job, process) in outcome.jobs.iter_mut().zip(&self.jobs.processes) {
-            job.logs = process.logger().cloned();
-        }
-        outcome.ended = outcome.jobs.iter().filter_map(|job| job.end).max().unwrap_or(now);
-        outcome
     }
 }

@@ -17,7 +17,7 @@ use elevon_workload::backend::Backend;
 use elevon_workload::cached::{CacheCost, Cached, Control};
 use elevon_workload::jobs::{Jobs, JobsOptions};
 use elevon_workload::process::CpuCost;
-use elevon_workload::run::{Cut, JobOutcome, NoObserver, Outcome, run, run_cached};
+use elevon_workload::run::{EndedEarly, JobOutcome, NoObserver, Outcome, run, run_cached};
 
 use fixed::Fixed;
 
@@ -99,7 +99,7 @@ fn go_under(specs: &[JobSpec], config: CacheConfig, depth: u32, control: Option<
     }
     let mut device = Fixed::new(LATENCY);
     let outcome = run_cached(&mut stack, &mut jobs, &mut cached, &mut device, &mut NoObserver);
-    assert_eq!(outcome.cut, None);
+    assert_eq!(outcome.ended_early, None);
     assert!(outcome.jobs.iter().all(|job| job.stats.error == 0));
     cached.cache().self_check();
     stack.self_check();
@@ -692,7 +692,7 @@ fn an_interrupt_is_seen_while_everything_is_in_the_cache() {
                 endless(s);
             });
             let outcome = go_ticking(&[spec], second);
-            assert_eq!(outcome.cut, Some(Cut::Interrupted), "{name}");
+            assert_eq!(outcome.ended_early, Some(EndedEarly::Interrupted), "{name}");
             let late = outcome.ended.get() - second;
             assert!(late < 100_000 * US, "{name}: {late} ns after the interrupt");
             assert!(outcome.jobs[0].stats.directions.iter().any(|d| d.ios > 1_000), "{name}");
@@ -742,6 +742,6 @@ fn a_job_whose_cached_io_costs_nothing_can_be_interrupted() {
     let mut device = Impatient { device: Fixed::new(LATENCY), looks: std::cell::Cell::new(0) };
     // Once all is in the cache, virtual time stands still: the job would run for ever.
     let outcome = go_for_nothing(&[job("a", endless)], &mut device);
-    assert_eq!(outcome.cut, Some(Cut::Interrupted));
+    assert_eq!(outcome.ended_early, Some(EndedEarly::Interrupted));
     assert!(outcome.jobs[0].stats.directions[0].ios > 10_000);
 }

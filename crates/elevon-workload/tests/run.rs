@@ -12,7 +12,7 @@ use elevon_core::units::{Bytes, Instant, LayoutId, Nanos, Sectors, TaskId};
 use elevon_formats::fio::spec::{Amount, ExitWhat, JobSpec, Rw, VerifyMethod};
 use elevon_workload::cpu::{CpuCost, SchedulerCost};
 use elevon_workload::jobs::{Jobs, JobsOptions};
-use elevon_workload::run::{Cut, NoObserver, Observer, Outcome, Progress, run};
+use elevon_workload::run::{EndedEarly, NoObserver, Observer, Outcome, Progress, run};
 
 use fixed::Fixed;
 
@@ -63,7 +63,7 @@ fn one_job_through_the_stack() {
     let read = &outcome.jobs[0].stats.directions[0];
     assert_eq!((read.ios, read.clat.min, read.clat.max), (256, 100 * US, 100 * US));
     assert_eq!((outcome.disk_end.groups[0].ios, outcome.disk_start.groups[0].ios), (256, 0));
-    assert_eq!((outcome.cut, outcome.ended.get()), (None, 256 * 100 * US));
+    assert_eq!((outcome.ended_early, outcome.ended.get()), (None, 256 * 100 * US));
     let points = outcome.series.points();
     assert_eq!(points.iter().map(|p| p.bytes[0]).sum::<u64>(), MIB);
     assert_eq!(points.iter().map(|p| p.in_flight).sum::<u128>(), 256 * 100 * 1000, "one in flight all the time");
@@ -192,7 +192,7 @@ fn an_interrupt_drains_and_still_reports() {
     let mut device = Fixed::new(100 * US);
     device.interrupt_at = 10 * MS;
     let outcome = go_with(&specs, &mut device, 64, &mut NoObserver);
-    assert_eq!(outcome.cut, Some(Cut::Interrupted));
+    assert_eq!(outcome.ended_early, Some(EndedEarly::Interrupted));
     assert_eq!(outcome.jobs[0].stats.directions[0].ios, 400, "all that was issued before 10 ms");
     assert_eq!((outcome.jobs[1].start, outcome.ended.get()), (None, 10 * MS));
 }
@@ -204,8 +204,8 @@ fn a_device_that_forgets_ends_the_run() {
         (device.forget, device.interrupt_at) = (true, interrupt_at);
         let outcome = go_with(&[job("a", |_| {})], &mut device, 4, &mut NoObserver);
         assert_eq!(outcome.jobs[0].stats.directions[0].ios, 0);
-        let expected = if interrupt_at == u64::MAX { Cut::Stuck } else { Cut::Interrupted };
-        assert_eq!(outcome.cut, Some(expected));
+        let expected = if interrupt_at == u64::MAX { EndedEarly::Stuck } else { EndedEarly::Interrupted };
+        assert_eq!(outcome.ended_early, Some(expected));
         assert!(device.now < 700_000 * MS);
     }
 }
@@ -225,7 +225,7 @@ fn a_gap_of_any_length_is_no_dead_device() {
     });
     for (spec, ios) in [(late, 256), (thinker, 4), (slow, 4)] {
         let outcome = go(std::slice::from_ref(&spec));
-        assert_eq!((outcome.cut, outcome.jobs[0].stats.directions[0].ios), (None, ios), "{}", spec.name);
+        assert_eq!((outcome.ended_early, outcome.jobs[0].stats.directions[0].ios), (None, ios), "{}", spec.name);
         assert!(outcome.ended.get() > 1_000 * 1_000 * MS, "{}", spec.name);
     }
 }
@@ -237,7 +237,7 @@ fn a_device_that_forgets_after_a_gap_ends_the_run() {
     let mut device = Fixed::new(100 * US);
     device.forget = true;
     let outcome = go_with(&[late], &mut device, 4, &mut NoObserver);
-    assert_eq!((outcome.cut, outcome.jobs[0].stats.directions[0].ios), (Some(Cut::Stuck), 0));
+    assert_eq!((outcome.ended_early, outcome.jobs[0].stats.directions[0].ios), (Some(EndedEarly::Stuck), 0));
     let waited = device.now - hour.get();
     assert!((600_000 * MS..700_000 * MS).contains(&waited), "{waited} ns since the first submission");
 }

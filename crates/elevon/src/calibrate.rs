@@ -115,7 +115,7 @@ pub(crate) fn calibrate(args: &CalibrateArgs) -> Result<Outcome, Failure> {
     let mut measured = Vec::new();
     for (at, (probe, plan)) in plans.iter().enumerate() {
         let label = format!("{}/{} {} {}", at + 1, plans.len(), probe.name, probe.block_name());
-        let mut console = Console::new(&label, None, false, None).with_status(&interrupt, true);
+        let mut console = Console::new(&label, None, false, None).with_status(plan, &interrupt, true);
         let (result, outcome) = execute(plan, &mut console, &interrupt)?;
         console.finish()?;
         warn(&result.warnings);

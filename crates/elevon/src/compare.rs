@@ -37,7 +37,7 @@ pub(crate) fn compare(args: &CompareArgs) -> Result<Outcome, Failure> {
     let (mut results, mut said, mut worst) = (Vec::new(), BTreeSet::new(), Outcome::Done);
     for (label, plan) in &plans {
         say(label, &plan.warnings, &mut said);
-        let mut console = Console::new(label, None, false, None).with_status(&interrupt, true);
+        let mut console = Console::new(label, None, false, None).with_status(plan, &interrupt, true);
         let (result, outcome) = execute(plan, &mut console, &interrupt)?;
         console.finish()?;
         say(label, &result.warnings[plan.warnings.len()..], &mut said);

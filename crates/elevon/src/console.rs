@@ -4,18 +4,21 @@ use std::io::Write;
 
 use elevon_core::account::DiskStats;
 use elevon_core::event::Event;
+use elevon_core::stack::Stack;
 use elevon_core::units::{Bytes, Instant, Nanos};
 use elevon_host::interrupt::Interrupt;
-use elevon_report::result::RunResult;
 use elevon_report::summary::DiskDelta;
 use elevon_report::text::{iostat_header, iostat_line, report};
 use elevon_sim::device::Description;
+use elevon_workload::cached::Cached;
 use elevon_workload::jobs::Jobs;
-use elevon_workload::run::{Observer, Progress};
+use elevon_workload::run::{Observer, Outcome, Progress};
 
 use crate::bar::Bar;
 use crate::execute::Watch;
 use crate::failure::{Failure, all, printable, tell};
+use crate::plan::Plan;
+use crate::result::{self, Facts};
 use crate::tenant_lines::TenantLines;
 use crate::trace::TraceFile;
 
@@ -26,8 +29,16 @@ const WORTH_A_LINE: Bytes = Bytes::new(256 << 20);
 /// Lines between iostat headers.
 const PAGE: u32 = 20;
 
+/// How the report so far is asked for and made.
+struct Status<'a> {
+    /// Where the user's requests are seen.
+    interrupt: Interrupt,
+    plan: &'a Plan,
+    to_stderr: bool,
+}
+
 /// Watches a run for a person at a terminal.
-pub(crate) struct Console {
+pub(crate) struct Console<'a> {
     iostat: Option<Nanos>,
     /// iostat lines go to stderr where stdout carries JSON.
     iostat_to_stderr: bool,
@@ -38,13 +49,14 @@ pub(crate) struct Console {
     tenants: TenantLines,
     bar: Bar,
     trace: Option<TraceFile>,
-    /// Where the user's requests for the status are seen, and whether it goes to stderr.
-    status: Option<(Interrupt, bool)>,
+    status: Option<Status<'a>>,
+    /// The device as the run started with it, for the report so far.
+    described: Option<Description>,
     /// The first error of stdout; reported when the run is over.
     error: Option<std::io::Error>,
 }
 
-impl Console {
+impl<'a> Console<'a> {
     pub(crate) fn new(label: &str, iostat: Option<Nanos>, json: bool, trace: Option<TraceFile>) -> Self {
         let bar = Bar::new(&printable(label));
         bar.expect(1000);
@@ -59,14 +71,15 @@ impl Console {
             bar,
             trace,
             status: None,
+            described: None,
             error: None,
         }
     }
 
     /// Shows the report so far when SIGUSR1 asks for it: on stdout, as fio does, or on stderr if stdout
     /// is for something else.
-    pub(crate) fn with_status(self, interrupt: &Interrupt, to_stderr: bool) -> Self {
-        Self { status: Some((interrupt.clone(), to_stderr)), ..self }
+    pub(crate) fn with_status(self, plan: &'a Plan, interrupt: &Interrupt, to_stderr: bool) -> Self {
+        Self { status: Some(Status { interrupt: interrupt.clone(), plan, to_stderr }), ..self }
     }
 
     /// Clears the bar, finishes the trace, and hands out the first error of either.
@@ -106,7 +119,7 @@ impl Console {
     }
 }
 
-impl Observer for Console {
+impl Observer for Console<'_> {
     fn interval(&self) -> Option<Nanos> {
         Some(self.iostat.map_or(LOOK, |every| every.min(LOOK)))
     }
@@ -130,7 +143,16 @@ impl Observer for Console {
     }
 
     fn wants_status(&mut self) -> bool {
-        self.status.as_ref().is_some_and(|(interrupt, _)| interrupt.take_status_request())
+        self.status.as_ref().is_some_and(|status| status.interrupt.take_status_request())
+    }
+
+    fn on_status(&mut self, so_far: Outcome, stack: &mut Stack, cached: Option<&Cached>) {
+        let (Some(Status { plan, to_stderr, .. }), Some(device)) = (&self.status, &self.described) else { return };
+        let (to_stderr, real, warnings) = (*to_stderr, plan.is_real(), plan.warnings.clone());
+        stack.control_mut().settle(so_far.ended);
+        let facts = Facts { plan, device, settings: None, stack, cached, real, warnings };
+        let text = report(&result::of(&facts, so_far));
+        self.print(&text, to_stderr);
     }
 
     fn on_events(&mut self, events: &[Event]) {
@@ -140,18 +162,14 @@ impl Observer for Console {
     }
 }
 
-impl Watch for Console {
-    fn on_report(&mut self, so_far: &RunResult) {
-        let to_stderr = self.status.as_ref().is_some_and(|(_, to_stderr)| *to_stderr);
-        self.print(&report(so_far), to_stderr);
-    }
-
+impl Watch for Console<'_> {
     fn wants_events(&self) -> bool {
         self.trace.is_some()
     }
 
     fn on_start(&mut self, device: &Description, cpus: u16, jobs: &Jobs) -> Result<(), Failure> {
         let short = device.name.split(':').next().unwrap_or_default();
+        self.described = Some(device.clone());
         self.device = short.rsplit('/').next().unwrap_or(short).to_owned();
         self.next_iostat = Instant::new(self.iostat.map_or(0, Nanos::get));
         self.tenants = TenantLines::new(jobs);

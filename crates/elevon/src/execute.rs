@@ -13,7 +13,7 @@ use elevon_workload::cached::Cached;
 use elevon_workload::cpu::CpuCost;
 use elevon_workload::jobs::{Jobs, JobsOptions};
 use elevon_workload::region::Placement;
-use elevon_workload::run::{self, Cut, JobOutcome, Observer};
+use elevon_workload::run::{self, EndedEarly, JobOutcome, Observer};
 use elevon_workload::settings::Settings;
 
 use crate::failure::{Failure, Outcome};
@@ -32,8 +32,6 @@ pub(crate) trait Watch: Observer {
     }
     /// The stack is built: what the plan cannot say of it is set here.
     fn prepare(&mut self, _stack: &mut Stack) {}
-    /// The user asked how far the run is: what its report would be if it ended now.
-    fn on_report(&mut self, _so_far: &RunResult) {}
     /// The run is over, its stack still there.
     fn on_end(&mut self, _stack: &Stack) {}
     /// The jobs are built and the run is about to start.
@@ -166,7 +164,7 @@ fn go<B: Backend>(
     let block = config.limits.logical_block_size.into();
     refuse_unaligned(plan, block)?;
     let mut stack = Stack::new(config).map_err(Failure::input)?;
-    let real = matches!(plan.target, Target::Real(_));
+    let real = plan.is_real();
     let options = JobsOptions {
         device_bytes: device.size.bytes().get(),
         logical_block: block,
@@ -197,9 +195,7 @@ fn go<B: Backend>(
     watch.prepare(&mut stack);
     watch.on_start(device, stack.config().cpus, &jobs)?;
     let before = elevon_host::cpu::used();
-    let mut watched = WatchedRun { watch, plan, device, real };
-    let (mut outcome, cached) = run_jobs(&mut watched, &mut stack, &mut jobs, backend, cpu);
-    let WatchedRun { watch, .. } = watched;
+    let (mut outcome, cached) = run_jobs(plan, watch, &mut stack, &mut jobs, backend, cpu);
     watch.on_end(&stack);
     if real {
         share_cpu(&mut outcome, before, elevon_host::cpu::used());
@@ -216,16 +212,16 @@ fn go<B: Backend>(
     let lost = cached.as_ref().and_then(lost);
     let is_lost = lost.is_some();
     warnings.extend(lost);
-    let ended = match outcome.cut {
-        Some(Cut::Interrupted) => {
+    let ended = match outcome.ended_early {
+        Some(EndedEarly::Interrupted) => {
             warnings.push("interrupted: the figures cover what ran until then".to_owned());
             Outcome::Interrupted(SIGINT)
         }
-        Some(Cut::Stuck) => {
+        Some(EndedEarly::Stuck) => {
             warnings.push("the device stopped answering: I/Os in flight were given up".to_owned());
             Outcome::Failed
         }
-        Some(Cut::Timeless) => {
+        Some(EndedEarly::NoProgress) => {
             let advice = "give the device a latency, or the process a --cpu-cost";
             return Err(Failure::input(format!(
                 "time does not pass: I/O costs nothing and a job ends by time only; {advice}"
@@ -252,13 +248,13 @@ fn go<B: Backend>(
 
 /// Runs the jobs, through a page cache where the machine has memory for one.
 fn run_jobs<B: Backend>(
-    observer: &mut WatchedRun<'_>,
+    plan: &Plan,
+    observer: &mut dyn Observer,
     stack: &mut Stack,
     jobs: &mut Jobs,
     backend: &mut B,
     cpu: CpuCost,
 ) -> (run::Outcome, Option<Cached>) {
-    let plan = observer.plan;
     let Some(cache) = &plan.cache else { return (run::run(stack, jobs, backend, observer), None) };
     let mut cached = Cached::new(cache.config(stack.config()), cache.cost, cpu, jobs, stack);
     if let Some(control) = cache.control(plan.seed) {
@@ -310,41 +306,4 @@ fn failures(outcome: &run::Outcome) -> Vec<String> {
         }
     }
     lines
-}
-
-/// Who watches a run, with what a report of it needs beside its outcome.
-struct WatchedRun<'a> {
-    watch: &'a mut dyn Watch,
-    plan: &'a Plan,
-    device: &'a Description,
-    real: bool,
-}
-
-impl Observer for WatchedRun<'_> {
-    fn interval(&self) -> Option<elevon_core::units::Nanos> {
-        self.watch.interval()
-    }
-    fn wants_status(&mut self) -> bool {
-        self.watch.wants_status()
-    }
-    fn on_status(&mut self, so_far: run::Outcome, stack: &mut Stack, cached: Option<&Cached>) {
-        let Self { plan, device, real, .. } = *self;
-        stack.control_mut().settle(so_far.ended);
-        let facts = Facts { plan, device, settings: None, stack, cached, real, warnings: plan.warnings.clone() };
-        self.watch.on_report(&result::of(&facts, so_far));
-    }
-    fn on_interval(
-        &mut self,
-        now: elevon_core::units::Instant,
-        disk: &mut dyn FnMut() -> elevon_core::account::DiskStats,
-        jobs: &[run::Progress],
-    ) {
-        self.watch.on_interval(now, disk, jobs);
-    }
-    fn on_events(&mut self, events: &[elevon_core::event::Event]) {
-        self.watch.on_events(events);
-    }
-    fn on_write_back(&mut self, dirty: Bytes, is_interrupted: bool) {
-        self.watch.on_write_back(dirty, is_interrupted);
-    }
 }

@@ -149,7 +149,7 @@ impl Plan {
             inputs: sources.files().chain(device_file).collect(),
         };
         if of_cache == Some(false) {
-            let option = if matches!(plan.target, Target::Real(_)) { "--cache" } else { "--memory" };
+            let option = if plan.is_real() { "--cache" } else { "--memory" };
             plan.warnings.push(format!("{option}: no job goes through the page cache: all have direct=1"));
         }
         if args.kernel.trim_start_matches('v') != kernel.name() {
@@ -188,7 +188,7 @@ impl Plan {
         }
         // What the driver reports is made valid first; settings then change a valid whole, as on a running system.
         config.limits.validate(&config.kernel.rules()).map_err(|e| Failure::input(format!("{}: {e}", device.name)))?;
-        let is_real = matches!(self.target, Target::Real(_));
+        let is_real = self.is_real();
         if is_real {
             config.max_retries = 0;
         }
@@ -224,6 +224,11 @@ impl Plan {
             }
         }
         Ok(files)
+    }
+
+    /// Whether its target is a file or a block device of this machine.
+    pub(crate) const fn is_real(&self) -> bool {
+        matches!(self.target, Target::Real(_))
     }
 
     /// Whether any job writes or trims.

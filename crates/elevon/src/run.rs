@@ -28,7 +28,7 @@ pub(crate) fn run(args: &RunArgs) -> Result<Outcome, Failure> {
     let interrupt = Interrupt::on_signals().map_err(|e| Failure::Machine(format!("cannot watch for signals: {e}")))?;
     let label = args.jobs.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(" ");
     warn(&plan.warnings);
-    let mut console = Console::new(&label, iostat, json, trace).with_status(&interrupt, json);
+    let mut console = Console::new(&label, iostat, json, trace).with_status(&plan, &interrupt, json);
     let (result, outcome) = execute(&plan, &mut console, &interrupt)?;
     // Whatever cannot be written, the rest is.
     let watched = console.finish();

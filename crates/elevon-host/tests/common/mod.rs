@@ -48,7 +48,7 @@ pub(crate) fn run_job<B: Backend>(
     .expect("the job fits");
     let mut cached = Cached::new(config, CacheCost::default(), CpuCost::default(), &mut jobs, &stack);
     let outcome = run_cached(&mut stack, &mut jobs, &mut cached, backend, observer);
-    assert_eq!(outcome.cut, None);
+    assert_eq!(outcome.ended_early, None);
     stack.self_check();
     cached.cache().self_check();
     assert!(cached.cache().is_idle() && stack.ios_in_flight() == 0, "everything is over when a run is");

@@ -3,7 +3,7 @@
 use elevon_core::stack::{Done, Io, Submitted};
 use elevon_core::units::{Bytes, Instant, PAGE_SIZE, TaskId};
 
-use super::{Cut, Runner, TURN};
+use super::{EndedEarly, Runner, TURN};
 use crate::backend::Backend;
 use crate::cached::{CACHE_TOKEN, Event, Route};
 
@@ -19,8 +19,8 @@ impl<B: Backend> Runner<'_, B> {
         while let Some(io) = self.jobs.processes[task].take() {
             let now = self.backend.now();
             self.fill(task, &io);
-            if self.sees_ios {
-                self.observer.on_io(now, &io, &[]);
+            if let Some(probe) = self.watcher.probe_of_ios() {
+                probe.on_io(now, &io, &[]);
             }
             let Some(cached) = &mut self.cached else { return false };
             let process = &mut self.jobs.processes[task];
@@ -81,7 +81,8 @@ impl<B: Backend> Runner<'_, B> {
         if let Some(cached) = &mut self.cached {
             let (_, left) = cached.unwritten();
             if left > 0 {
-                self.observer.on_write_back(Bytes::new(left * PAGE_SIZE), self.cut == Some(Cut::Interrupted));
+                let is_interrupted = self.ended_early == Some(EndedEarly::Interrupted);
+                self.watcher.observer().on_write_back(Bytes::new(left * PAGE_SIZE), is_interrupted);
             }
             cached.write_back(now);
             self.last_progress = now;
@@ -106,8 +107,8 @@ impl<B: Backend> Runner<'_, B> {
             if cached.has_bytes() {
                 self.backend.bind_frames(io.token, cached.frames(io.token));
             }
-            if self.sees_ios {
-                self.observer.on_io(now, &io, cached.frames(io.token));
+            if let Some(probe) = self.watcher.probe_of_ios() {
+                probe.on_io(now, &io, cached.frames(io.token));
             }
             let is_blocked = self.stack.submit_buffered(now, io, self.backend) == Submitted::Blocked;
             if cached.ends_batch(task, ends_plug, is_blocked) {
@@ -143,8 +144,8 @@ impl<B: Backend> Runner<'_, B> {
                 process.spend(now, cost);
                 process.unblock(now, token);
                 process.complete(token.into(), status);
-                if self.sees_ios {
-                    self.observer.on_io_over(now, TaskId(task as u32), token.into(), status);
+                if let Some(probe) = self.watcher.probe_of_ios() {
+                    probe.on_io_over(now, TaskId(task as u32), token.into(), status);
                 }
                 self.last_progress = now;
                 self.make_ready(task);
