@@ -5,12 +5,15 @@ pub mod fault;
 pub mod flash;
 pub mod hdd;
 pub mod lun;
+mod model_key;
 pub mod null;
 pub mod parameter;
 pub mod queue;
 pub mod service;
 pub mod slots;
 pub mod text;
+
+use core::fmt;
 
 use elevon_core::driver::{Accept, Command, Completion};
 use elevon_core::limits::QueueLimits;
@@ -21,6 +24,7 @@ pub use fault::Fault;
 pub use flash::{Flash, FlashConfig};
 pub use hdd::{Hdd, HddParameters};
 pub use lun::{Lun, LunConfig};
+pub use model_key::KeyLine;
 pub use null::{Null, NullParameters};
 pub use slots::{Slots, SlotsParameters};
 pub use text::TextError;
@@ -153,6 +157,26 @@ impl Model {
             Self::Slots(parameters) => AnyDevice::Slots(Slots::new(parameters)),
         }
     }
+
+    /// Its keys with their values, as `elevon devices` shows them.
+    pub fn keys(&self) -> Vec<KeyLine> {
+        match self {
+            Self::Null(parameters) => model_key::lines(NullParameters::KEYS, parameters),
+            Self::Slots(parameters) => model_key::lines(SlotsParameters::KEYS, parameters),
+        }
+    }
+}
+
+impl fmt::Display for Model {
+    /// The text that [`parse_model`] reads as this model, with every key.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let name = match self {
+            Self::Null(_) => "null",
+            Self::Slots(_) => "slots",
+        };
+        let keys: Vec<String> = self.keys().iter().map(|line| format!("{}={}", line.key, line.value)).collect();
+        write!(f, "{name}:{}", keys.join(","))
+    }
 }
 
 /// Reads `MODEL[:key=value,...]`, as `slots:slots=8,latency=2ms`; what is not given has the model's default.
@@ -184,6 +208,32 @@ mod tests {
             ..SlotsParameters::default()
         };
         assert_eq!(parse_model("slots:slots=1,latency=200us,bandwidth=1MiB/s"), Ok(Model::Slots(slots)));
+    }
+
+    /// The values that are shown are what the parser reads, and each key sets its own value alone.
+    #[test]
+    fn keys_shown_are_keys_read() {
+        let other = |value: &str| match value {
+            "0" => "1",
+            size if size.ends_with("GiB") => "8MiB",
+            rate if rate.ends_with("/s") => "70MB/s",
+            _ => "5",
+        };
+        for (name, count) in [("null", 7), ("slots", 7)] {
+            let model = parse_model(name).unwrap();
+            assert_eq!(parse_model(&model.to_string()), Ok(model.clone()));
+            let lines = model.keys();
+            assert_eq!(lines.len(), count, "{name}");
+            for (at, line) in lines.iter().enumerate() {
+                let value = if line.key == "latency" { "30us" } else { other(&line.value) };
+                let changed = parse_model(&format!("{name}:{}={value}", line.key)).unwrap();
+                assert_eq!(parse_model(&changed.to_string()), Ok(changed.clone()));
+                for (n, (before, after)) in lines.iter().zip(changed.keys()).enumerate() {
+                    let expected = if n == at { value } else { &before.value };
+                    assert_eq!(after.value, expected, "{name}: {} after {}={value}", after.key, line.key);
+                }
+            }
+        }
     }
 
     #[test]

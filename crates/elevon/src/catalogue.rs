@@ -10,8 +10,8 @@ use elevon_core::stack::config::SETTINGS;
 use elevon_formats::device::DeviceSource;
 use elevon_report::text::{Figure, figures};
 use elevon_sim::device::fault::kinds::{self, KINDS, Kind};
-use elevon_sim::device::{Description, Device};
-use elevon_sim::profiles::{self, Basis, PROFILES, ParameterLine, Profile, Reference};
+use elevon_sim::device::{Description, Device, Model, parse_model};
+use elevon_sim::profiles::{self, Base, Basis, PROFILES, ParameterLine, Profile, Reference};
 
 use crate::failure::{Failure, Outcome, emit};
 use crate::own_device::OwnDevice;
@@ -30,28 +30,33 @@ pub(crate) fn devices(name: Option<&str>) -> Result<Outcome, Failure> {
         (None, Some(profile)) => show_device(profile, settings)?,
         (None, None) => {
             let device = profiles::open(name, 0).map_err(|error| Failure::input(format!("devices: {error}")))?;
+            let model = parse_model(name).map_err(|error| Failure::input(format!("devices: {error}")))?;
             let about = about(Device::description(&device), &Device::description(&device).limits);
-            format!("{SLOTS}\n\n{about}\n{SLOTS_PAGE}")
+            format!("{model}\n\n{about}\n{SLOTS_MEANING}\n{}", keys(&model))
         }
     };
     emit(&text)?;
     Ok(Outcome::Done)
 }
 
-const SLOTS: &str = "slots:slots=8,latency=2ms,bandwidth=500MB/s,size=1GiB,rotational=0,hw_queues=1,queue_depth=128";
-
-const SLOTS_PAGE: &str = "\
+const SLOTS_MEANING: &str = "\
 N servers behind one FIFO: a request holds a server for latency + bytes/bandwidth. What a model of a device can be
 compared with exactly.
-
-  slots        servers
-  latency      time that every request holds one
-  bandwidth    rate of each server
-  size         capacity
-  rotational   1: the queue says rotational, which schedulers look at
-  hw_queues    hardware queues
-  queue_depth  commands that each hardware queue holds
 ";
+
+/// The keys of a model with their values.
+fn keys(model: &Model) -> String {
+    let mut text = String::new();
+    for line in model.keys() {
+        let _ = writeln!(text, "  {:<11}  {:>8}  {}", line.key, line.value, line.meaning);
+    }
+    text
+}
+
+/// A model as it is without settings.
+fn model(name: &str) -> Model {
+    parse_model(name).expect("a model that there is")
+}
 
 fn list_devices() -> String {
     let mut text =
@@ -59,9 +64,18 @@ fn list_devices() -> String {
     for profile in PROFILES {
         let _ = writeln!(text, "  {:<24} {}", profile.name, profile.summary);
     }
-    let _ = write!(
+    let _ = writeln!(
         text,
-        "\nModels with parameters of your own:\n\n  {SLOTS}\n      N servers behind one FIFO; a request holds a server for latency + bytes/bandwidth\n  null:size=100GiB,latency=0\n      completes after the latency, at once with 0\n\nA profile takes parameters too: --device ufs-4.0:read_command_cost=41us (elevon devices ufs-4.0:... shows what follows)\nA file describes a device of your own: --device @my-phone.toml (docs/devices.md)\nEach takes faults: --fault error:ppm=100 (elevon faults lists the kinds)\nA path of a file or block device is really read and written: --device ./disk.img\n",
+        "\n\
+Models with parameters of your own:\n\n  \
+{}\n      N servers behind one FIFO; a request holds a server for latency + bytes/bandwidth\n  \
+{}\n      completes after the latency, at once with 0\n\n\
+A profile takes parameters too: --device ufs-4.0:read_command_cost=41us (elevon devices ufs-4.0:... shows what follows)\n\
+A file describes a device of your own: --device @my-phone.toml (docs/devices.md)\n\
+Each takes faults: --fault error:ppm=100 (elevon faults lists the kinds)\n\
+A path of a file or block device is really read and written: --device ./disk.img",
+        model("slots"),
+        model("null"),
     );
     text
 }
@@ -90,6 +104,11 @@ fn show_device(profile: &Profile, settings: &str) -> Result<String, Failure> {
     let changed = if settings.is_empty() { String::new() } else { format!(", with {settings}") };
     let mut text = format!("{}: {}{changed}\n\n", profile.name, profile.summary);
     let _ = writeln!(text, "{}", about(description, &description.limits));
+    if let Base::Model { model, .. } = profile.base
+        && let Ok(model) = parse_model(&format!("{model}:{settings}"))
+    {
+        let _ = writeln!(text, "Parameters (as in --device NAME:key=value,...):\n{}", keys(&model));
+    }
     text.push_str(&parameters(profile, settings, &|_| "yours".to_owned())?);
     text.push_str(&sources(profile));
     text.push_str(&predictions(profile, settings)?);
@@ -308,7 +327,7 @@ fn list_schedulers() -> String {
     for s in SETTINGS {
         let _ = writeln!(text, "  {:<18} {:<32} {} [default {}]", s.key, s.unit, s.help, s.default);
     }
-    text.push_str("\nPage cache settings (--set KEY=VALUE, in a run with --memory):\n\n");
+    text.push_str("\nPage cache settings (--set KEY=VALUE, in a run with --memory or --cache):\n\n");
     for s in elevon_core::cache::settings::SETTINGS {
         let _ = writeln!(text, "  {:<25} {:<42} {} [default {}]", s.key, s.unit, s.help, s.default);
     }

@@ -219,6 +219,12 @@ fn a_page_marks_sources_and_estimates_and_predicts_with_other_parameters() {
     let published = &plextor[plextor.find("Against the real device").expect("published figures")..];
     assert!(!published.contains("sequential write"), "what is only remembered is no published figure: {published}");
     assert!(bench.stdout(&["devices", "slots:slots=2,size=4GiB"]).contains("4 GB, 1 hardware queue(s) of 128"));
+    let null = bench.stdout(&["devices", "null:latency=3us"]);
+    for row in
+        ["  latency           3us  from", "  queue_depth        64  commands", "  fua                 0  1: it can"]
+    {
+        assert!(null.contains(row), "{row} in {null}");
+    }
 }
 
 /// A device described in a file runs as the profile with its parameters and limits would.

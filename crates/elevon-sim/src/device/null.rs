@@ -9,7 +9,8 @@ use elevon_core::limits::QueueLimits;
 use elevon_core::status::Status;
 use elevon_core::units::{Bytes, Instant, Nanos, Sectors};
 
-use super::text::{Fields, TextError};
+use super::model_key::{self, ModelKey, Place};
+use super::text::TextError;
 use super::{Description, Device, in_range};
 
 /// What a `null` device is made of. Limits are Linux's null_blk's: 512-byte blocks, requests of up to 1280 KiB, 128 segments.
@@ -47,21 +48,39 @@ impl Default for NullParameters {
 
 impl NullParameters {
     /// The keys of the text form.
-    pub const KEYS: &[&str] = &["size", "latency", "hw_queues", "queue_depth", "rotational", "write_cache", "fua"];
+    pub(crate) const KEYS: &[ModelKey<Self>] = &[
+        ModelKey { key: "size", meaning: "capacity", place: Place::Size(|p| &mut p.size) },
+        ModelKey {
+            key: "latency",
+            meaning: "from submission to completion; 0: in the same instant",
+            place: Place::Time(|p| &mut p.latency),
+        },
+        ModelKey { key: "hw_queues", meaning: "hardware queues", place: Place::ShortCount(1024, |p| &mut p.hw_queues) },
+        ModelKey {
+            key: "queue_depth",
+            meaning: "commands that each hardware queue holds",
+            place: Place::Count(65536, |p| &mut p.queue_depth),
+        },
+        ModelKey {
+            key: "rotational",
+            meaning: "1: the queue says rotational, which schedulers look at",
+            place: Place::Switch(|p| &mut p.rotational),
+        },
+        ModelKey {
+            key: "write_cache",
+            meaning: "1: it has a volatile write cache, so that flushes reach it",
+            place: Place::Switch(|p| &mut p.write_cache),
+        },
+        ModelKey {
+            key: "fua",
+            meaning: "1: it can write through that cache (FUA)",
+            place: Place::Switch(|p| &mut p.fua),
+        },
+    ];
 
-    /// From the text form, `size=100GiB,latency=0`.
+    /// From the text form, as `size=100GiB,latency=0`.
     pub fn parse(text: &str) -> Result<Self, TextError> {
-        let fields = Fields::parse("device null", text, Self::KEYS)?;
-        let default = Self::default();
-        Ok(Self {
-            size: fields.size("size", default.size)?,
-            latency: fields.span("latency", default.latency)?,
-            hw_queues: fields.count("hw_queues", default.hw_queues.into(), 1..=1024)? as u16,
-            queue_depth: fields.count("queue_depth", default.queue_depth.into(), 1..=65536)? as u32,
-            rotational: fields.flag("rotational", default.rotational)?,
-            write_cache: fields.flag("write_cache", default.write_cache)?,
-            fua: fields.flag("fua", default.fua)?,
-        })
+        model_key::parse("device null", Self::KEYS, text)
     }
 
     fn limits(&self) -> QueueLimits {

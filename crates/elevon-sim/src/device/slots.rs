@@ -15,8 +15,9 @@ use elevon_core::limits::QueueLimits;
 use elevon_core::status::Status;
 use elevon_core::units::{Bytes, Instant, Nanos, Sectors};
 
+use super::model_key::{self, ModelKey, Place};
 use super::queue::EventQueue;
-use super::text::{Fields, TextError};
+use super::text::TextError;
 use super::{Description, Device, in_range};
 
 /// What a `slots` device is made of.
@@ -54,21 +55,31 @@ impl Default for SlotsParameters {
 
 impl SlotsParameters {
     /// The keys of the text form.
-    pub const KEYS: &[&str] = &["slots", "latency", "bandwidth", "size", "rotational", "hw_queues", "queue_depth"];
+    pub(crate) const KEYS: &[ModelKey<Self>] = &[
+        ModelKey { key: "slots", meaning: "servers", place: Place::Count(4096, |p| &mut p.slots) },
+        ModelKey {
+            key: "latency",
+            meaning: "time that every request holds one",
+            place: Place::Time(|p| &mut p.latency),
+        },
+        ModelKey { key: "bandwidth", meaning: "rate of each server", place: Place::Rate(|p| &mut p.bandwidth) },
+        ModelKey { key: "size", meaning: "capacity", place: Place::Size(|p| &mut p.size) },
+        ModelKey {
+            key: "rotational",
+            meaning: "1: the queue says rotational, which schedulers look at",
+            place: Place::Switch(|p| &mut p.rotational),
+        },
+        ModelKey { key: "hw_queues", meaning: "hardware queues", place: Place::ShortCount(1024, |p| &mut p.hw_queues) },
+        ModelKey {
+            key: "queue_depth",
+            meaning: "commands that each hardware queue holds",
+            place: Place::Count(65536, |p| &mut p.queue_depth),
+        },
+    ];
 
-    /// From the text form, `slots=8,latency=2ms,bandwidth=500MB/s,size=1GiB,rotational=0,hw_queues=1,queue_depth=128`.
+    /// From the text form, as `slots=8,latency=2ms`.
     pub fn parse(text: &str) -> Result<Self, TextError> {
-        let fields = Fields::parse("device slots", text, Self::KEYS)?;
-        let default = Self::default();
-        Ok(Self {
-            slots: fields.count("slots", default.slots.into(), 1..=4096)? as u32,
-            latency: fields.span("latency", default.latency)?,
-            bandwidth: fields.rate("bandwidth", default.bandwidth)?,
-            size: fields.size("size", default.size)?,
-            rotational: fields.flag("rotational", default.rotational)?,
-            hw_queues: fields.count("hw_queues", default.hw_queues.into(), 1..=1024)? as u16,
-            queue_depth: fields.count("queue_depth", default.queue_depth.into(), 1..=65536)? as u32,
-        })
+        model_key::parse("device slots", Self::KEYS, text)
     }
 }
 
