@@ -12,6 +12,7 @@ extern crate alloc;
 // What everything is made of.
 pub mod ioprio;
 pub mod kernel;
+mod monotonic;
 pub mod nearest;
 pub mod op;
 pub mod status;

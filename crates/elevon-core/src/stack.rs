@@ -27,6 +27,7 @@ use crate::ioprio::{IoPrio, PrioClass};
 use crate::kernel::{IoTicksForm, Rules};
 use crate::layout::Layout;
 use crate::limits::{LimitsError, QueueLimits};
+use crate::monotonic::Monotonic;
 use crate::op::{Flags, Op, StatGroup};
 use crate::pool::Pool;
 use crate::request::{Request, Requests};
@@ -195,7 +196,7 @@ struct Queue {
     in_driver: u32,
     /// Scheduler tags; `None` without a scheduler.
     sched_tags: Option<TagMap>,
-    /// Requests that the driver refused, and flushes: served before the scheduler is asked.
+    /// Requests that the driver refused, and flushes: served before the scheduler is asked. At most the requests of the queue.
     dispatch: VecDeque<RequestId>,
     /// Run again when any request of the queue is freed.
     restart: bool,
@@ -204,7 +205,7 @@ struct Queue {
     /// When to run again without any other cause.
     rerun_at: Option<Instant>,
     flush: FlushMachine,
-    /// Who waits for a tag, first come first served.
+    /// Who waits for a tag, first come first served; each with a bio of its own, so at most as many as there are bios.
     waiters: VecDeque<Waiter>,
     /// Guards against running a queue from inside its own run.
     running: bool,
@@ -229,24 +230,28 @@ pub struct Stack {
     queues: Vec<Queue>,
     scheduler: AnyScheduler,
     control: Control,
-    /// What its stages keep, by bio.
+    /// What its stages keep, by bio; as long as the table of bios was at its longest.
     held: Vec<Option<Held>>,
 
     accounting: Accounting,
     counters: Counters,
+    /// As many as have ended since the caller last asked: it takes all after each call, so at most what was in flight.
     done: VecDeque<Done>,
+    /// As `done`; a task is in it at most once for each time that it slept.
     unblocked: VecDeque<TaskId>,
     tracing: bool,
+    /// Without a bound: tracing is off unless the caller turns it on, and then drains them.
     events: Vec<Event>,
 
     sequence: u64,
-    /// Sequences of commands that were aborted and have not been answered since.
+    /// Sequences of commands that were aborted and have not been answered since. Without a bound: a device may never answer, and
+    /// each costs a timeout.
     aborted: BTreeSet<u64>,
     /// Earliest `rerun_at` of all queues.
     next_rerun: Option<Instant>,
     /// When requests in flight are looked through for timeouts.
     timeout_scan: Option<Instant>,
-    now: Instant,
+    clock: Monotonic,
     /// Memory used again for each batch.
     batch: Vec<RequestId>,
     pulled: VecDeque<RequestId>,
@@ -320,7 +325,7 @@ impl Stack {
             aborted: BTreeSet::new(),
             next_rerun: None,
             timeout_scan: None,
-            now: Instant::ZERO,
+            clock: Monotonic::START,
             batch: Vec::new(),
             pulled: VecDeque::new(),
             over: Vec::new(),
@@ -463,8 +468,7 @@ impl Stack {
     /// Time may stand still but never goes back.
     #[inline]
     fn advance(&mut self, now: Instant) {
-        debug_assert!(now >= self.now, "time went backwards");
-        self.now = now;
+        self.clock.advance(now);
     }
 
     #[inline]

@@ -49,6 +49,7 @@ use crate::activity::page_exact::Options;
 use crate::activity::{Activity, Origin, Promoter, Submitter};
 use crate::ioprio::{CpuPolicy, IoPrio, PrioClass};
 use crate::kernel::{Kernel, Rules};
+use crate::monotonic::Monotonic;
 use crate::op::{Flags, Op};
 use crate::pool::Pool;
 use crate::status::Status;
@@ -422,6 +423,7 @@ pub struct PageCache {
     evicted: Vec<Evicted>,
     copies: VecDeque<ByteCopy>,
     done: VecDeque<CallDone>,
+    clock: Monotonic,
     stats: CacheStats,
 }
 
@@ -458,6 +460,7 @@ impl PageCache {
             copies: VecDeque::new(),
             done: VecDeque::new(),
             stats: CacheStats::default(),
+            clock: Monotonic::START,
             config,
         }
     }
@@ -499,6 +502,7 @@ impl PageCache {
     /// Begins a call.
     #[inline]
     pub fn call(&mut self, now: Instant, call: Call) -> Called {
+        self.clock.advance(now);
         let hit = match call.kind {
             CallKind::Read => self.read_hit(&call),
             CallKind::Fault { write } => self.touch(&call, write),
@@ -527,6 +531,7 @@ impl PageCache {
 
     /// The next bio to submit, if any; [`Self::complete`] is to follow. The flusher's come when nobody else's are there.
     pub fn poll_io(&mut self, now: Instant) -> Option<CacheIo> {
+        self.clock.advance(now);
         if let Some(io) = self.bios.poll() {
             return Some(io);
         }
@@ -546,6 +551,7 @@ impl PageCache {
 
     /// The same where others may have changed its class after [`Self::poll_io`]: `class` is the one that it was served in.
     pub fn complete_as(&mut self, now: Instant, token: u64, status: Status, device: Nanos, class: PrioClass) {
+        self.clock.advance(now);
         self.reclaim_in_vain = false;
         let bio = self.bios.bio(token);
         let (op, tenant) = (bio.io.op, bio.io.tenant);
@@ -625,6 +631,7 @@ impl PageCache {
 
     /// Ends pauses that are over, wakes the flusher and kswapd.
     pub fn handle_timers(&mut self, now: Instant) {
+        self.clock.advance(now);
         self.reclaim_in_vain = false;
         while let Some(call) = self.waiting.take_due(now) {
             self.wake(now, call, Nanos::ZERO, None);
@@ -639,6 +646,7 @@ impl PageCache {
 
     /// Others use so much memory now.
     pub fn set_reserved(&mut self, now: Instant, reserved: Bytes) {
+        self.clock.advance(now);
         self.resident.set_reserved(reserved.get() / PAGE_SIZE);
         if self.resident.free() < self.marks.low {
             self.wake_kswapd();

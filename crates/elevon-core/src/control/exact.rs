@@ -26,6 +26,7 @@ use alloc::vec::Vec;
 
 use super::limits::{Limits, UNLIMITED, bytes_rule, ios_rule};
 use super::{Cause, Charge, Direction, Ledger, Limiter, Rule, Verdict};
+use crate::monotonic::Monotonic;
 use crate::tenant::{ROOT, Tenants};
 use crate::units::{BioId, Instant, Nanos, TenantId};
 
@@ -180,6 +181,7 @@ pub struct Exact {
     sequence: u64,
     /// When limits last changed: nothing was due under them before.
     changed: Instant,
+    clock: Monotonic,
 }
 
 impl Exact {
@@ -197,6 +199,7 @@ impl Exact {
     /// limit is 0: it would never let anything go.
     pub fn set(&mut self, now: Instant, tenant: TenantId, limits: Limits) {
         assert!(limits.is_valid(), "a limit of 0 for tenant {}", tenant.index());
+        self.clock.advance(now);
         let node = self.node(tenant);
         let old = node.limits;
         let rates = |l: &Limits| [l.bps[0], l.bps[1], l.iops[0], l.iops[1], l.total_bps, l.total_iops];
@@ -374,6 +377,7 @@ impl Exact {
 
 impl Limiter for Exact {
     fn admit(&mut self, now: Instant, tenants: &Tenants, bio: BioId, charge: &Charge) -> Verdict {
+        self.clock.advance(now);
         let (tenant, direction) = (charge.tenant, charge.direction());
         // Where the last rule has just gone, what it held goes first.
         let waits = self.backlog(tenant, direction).is_some_and(|backlog| !backlog.is_empty());
@@ -415,6 +419,7 @@ impl Limiter for Exact {
     }
 
     fn release(&mut self, now: Instant, tenants: &Tenants, ledger: &mut Ledger, out: &mut Vec<BioId>) {
+        self.clock.advance(now);
         while let Some(&(at, _, level, direction)) = self.waiting.first() {
             if at > now.get() {
                 break;

@@ -24,6 +24,7 @@ use alloc::vec::Vec;
 use super::limits::{Limits, UNLIMITED, bytes_rule, ios_rule};
 use super::{Cause, Charge, Direction, Ledger, Limiter, Verdict};
 use crate::kernel::Rules;
+use crate::monotonic::Monotonic;
 use crate::tenant::{ROOT, Tenants};
 use crate::units::{BioId, Instant, Nanos, TenantId};
 
@@ -198,6 +199,7 @@ pub struct IoMax {
     sequence: u64,
     /// What the current run let through, by direction.
     through: [Vec<Through>; 2],
+    now: Monotonic,
 }
 
 impl IoMax {
@@ -215,6 +217,7 @@ impl IoMax {
             waiting: BTreeSet::new(),
             sequence: 0,
             through: [Vec::new(), Vec::new()],
+            now: Monotonic::START,
         }
     }
 
@@ -256,7 +259,8 @@ impl IoMax {
         &mut self.nodes[tenant.index()]
     }
 
-    const fn time(&self, now: Instant) -> Time {
+    fn time(&mut self, now: Instant) -> Time {
+        self.now.advance(now);
         Time { now, tick: now.get() / self.tick }
     }
 

@@ -22,6 +22,7 @@ use alloc::collections::{BTreeSet, VecDeque};
 use alloc::vec::Vec;
 
 use super::{Cause, Charge, Ledger, Limiter, Rule, Verdict};
+use crate::monotonic::Monotonic;
 use crate::pool::Pool;
 use crate::tenant::{ROOT, Tenants};
 use crate::units::{BioId, Instant, Nanos, TenantId};
@@ -274,6 +275,7 @@ pub struct IoThrottle {
     /// Held by rules that are gone.
     due: VecDeque<u32>,
     work: Work,
+    clock: Monotonic,
 }
 
 impl IoThrottle {
@@ -288,6 +290,7 @@ impl IoThrottle {
             deadlines: BTreeSet::new(),
             due: VecDeque::new(),
             work: Work { lookups: 0, ios: 0, bytes: 0 },
+            clock: Monotonic::START,
         }
     }
 
@@ -311,6 +314,7 @@ impl IoThrottle {
         kind: Kind,
         limit: Option<Limit>,
     ) -> Result<Change, RuleError> {
+        self.clock.advance(now);
         match limit {
             _ if tenant == ROOT => return Err(RuleError::Root),
             _ if !tenants.is_alive(tenant) => return Err(RuleError::Unknown),
@@ -403,6 +407,7 @@ impl IoThrottle {
     /// The path of a bio where there are rules, or no counter.
     #[inline(never)]
     fn look_up(&mut self, now: Instant, bio: BioId, charge: &Charge) -> Verdict {
+        self.clock.advance(now);
         self.work.lookups += 1;
         self.work.ios += 1;
         self.work.bytes += charge.bytes;
@@ -507,6 +512,7 @@ impl Limiter for IoThrottle {
     }
 
     fn release(&mut self, now: Instant, _tenants: &Tenants, ledger: &mut Ledger, out: &mut Vec<BioId>) {
+        self.clock.advance(now);
         while let Some(key) = self.due.pop_front() {
             self.let_go(now, key, ledger, out);
         }
@@ -533,6 +539,7 @@ impl Limiter for IoThrottle {
     }
 
     fn on_tenant_removed(&mut self, now: Instant, _tenants: &Tenants, tenant: TenantId) {
+        self.clock.advance(now);
         if let Some(slot) = self.slot(tenant) {
             self.nodes[slot].settle(now);
             self.delete_node(slot);

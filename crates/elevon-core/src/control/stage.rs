@@ -85,7 +85,7 @@ pub trait Limiter {
     fn must_be_asked(&self) -> bool {
         self.live_rules() > 0
     }
-    /// Bios kept.
+    /// Bios kept. No stage has a bound of its own: each bio is of an I/O that a source has under way, and those bound it.
     fn held(&self) -> usize;
     /// A tenant was removed: its rules are gone, what it held is due at once.
     fn on_tenant_removed(&mut self, now: Instant, tenants: &Tenants, tenant: TenantId);

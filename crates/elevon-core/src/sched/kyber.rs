@@ -23,6 +23,7 @@ use super::{Scheduler, SchedulerInfo, TunableInfo, View};
 use crate::bio::Bio;
 use crate::kernel::Rules;
 use crate::merge::MergeKind;
+use crate::monotonic::Monotonic;
 use crate::op::{Flags, Op, is_sync};
 use crate::tags::word_shift;
 use crate::units::{HwQueue, Instant, Nanos, RequestId};
@@ -149,6 +150,7 @@ pub struct Kyber {
     nr_requests: u32,
     whole_map_shallow_depth: bool,
     hz: u64,
+    clock: Monotonic,
 }
 
 impl Kyber {
@@ -178,6 +180,7 @@ impl Kyber {
             nr_requests: (requests / count).max(1) as u32,
             whole_map_shallow_depth: rules.whole_map_shallow_depth,
             hz: hz.max(10).into(),
+            clock: Monotonic::START,
         }
     }
 
@@ -220,6 +223,7 @@ impl Kyber {
     /// Takes the token of a request back, and wakes a hardware queue that waits for it. False where it had none.
     #[inline]
     fn free_token(&mut self, now: Instant, domain: Domain, id: RequestId) -> bool {
+        self.clock.advance(now);
         let Some(token) = self.held.get_mut(id.index()).and_then(Option::take) else { return false };
         let queues = &self.queues;
         let queued = |queue: usize| queues[queue].queued[domain as usize];
@@ -241,7 +245,8 @@ fn target_of(name: &str) -> usize {
 }
 
 impl Scheduler for Kyber {
-    fn insert(&mut self, _now: Instant, view: View<'_>, id: RequestId, at_head: bool) {
+    fn insert(&mut self, now: Instant, view: View<'_>, id: RequestId, at_head: bool) {
+        self.clock.advance(now);
         if id.index() >= self.held.len() {
             self.links.grow(view.requests.len());
             self.held.resize(view.requests.len(), None);
@@ -254,6 +259,7 @@ impl Scheduler for Kyber {
     }
 
     fn dispatch(&mut self, now: Instant, _view: View<'_>, queue: HwQueue) -> Option<RequestId> {
+        self.clock.advance(now);
         let index = queue.index();
         self.woken.remove(index);
         let Queue { mut domain, batching, .. } = self.queues[index];
@@ -330,6 +336,7 @@ impl Scheduler for Kyber {
     }
 
     fn on_wakeup(&mut self, now: Instant) {
+        self.clock.advance(now);
         if self.wake_at.is_some_and(|at| at <= now) {
             self.wake_at = None;
             self.pools.iter_mut().for_each(|pool| pool.on_wakeup(now));

@@ -16,6 +16,9 @@ impl Stack {
             let first = index * self.requests_per_queue as usize;
             let mine = || self.requests.iter().skip(first).take(self.requests_per_queue as usize);
             let allocated = mine().filter(|(_, r)| r.state != State::Free).count();
+            let bound = self.requests_per_queue as usize + 1;
+            assert!(queue.dispatch.len() <= bound, "the dispatch list holds more than the queue's requests");
+            assert!(queue.waiters.len() <= self.bios.live(), "more wait for a tag than there are bios");
             let flush = self.requests[self.flush_request(HwQueue(index as u16))];
             let tagged = mine().filter(|(_, r)| r.tag.is_some()).count()
                 + usize::from(self.has_scheduler && flush.state != State::Free && flush.tag.is_some());

@@ -97,12 +97,15 @@ impl Stack {
         bytes: Bytes,
         driver: &mut D,
     ) {
+        debug_assert_eq!(self.requests[id].state, State::InFlight, "a command ends that the driver does not have");
         let total = self.requests[id].sectors.bytes();
         if status.is_ok() && bytes < total {
             self.end_front(now, id, bytes.sectors_floor());
             return;
         }
-        self.queues[self.requests[id].queue.index()].in_driver -= 1;
+        let entry = &mut self.queues[self.requests[id].queue.index()];
+        assert!(entry.in_driver > 0, "a command comes back from a driver that has none");
+        entry.in_driver -= 1;
         if !status.is_ok() {
             if !bytes.is_zero() && bytes < total {
                 self.end_front(now, id, bytes.sectors_floor());
@@ -143,6 +146,7 @@ impl Stack {
     /// Part of a request is done: whole bios end, the one at the edge moves on, the rest stays in flight.
     fn end_front(&mut self, now: Instant, id: RequestId, sectors: Sectors) {
         let request = self.requests[id];
+        assert!(sectors < request.sectors, "a part of a request is all of it, or more");
         let part = sectors.get() as u32;
         self.trace_part(now, EventKind::Complete { status: Status::Ok }, id, request.sector, part);
         self.account_sectors(&request, sectors);
@@ -164,6 +168,7 @@ impl Stack {
                 left = Sectors::ZERO;
             }
         }
+        assert!(left.is_zero(), "a request is longer than its bios");
         let request = &mut self.requests[id];
         request.sector = request.sector + sectors;
         request.sectors -= sectors;
@@ -213,6 +218,7 @@ impl Stack {
     /// Frees a request and its tags.
     #[inline]
     pub(super) fn release(&mut self, now: Instant, id: RequestId) {
+        assert_ne!(self.requests[id].state, State::Free, "a request is freed twice");
         if self.requests[id].in_scheduler {
             let view = View { requests: &self.requests, rules: &self.rules };
             self.scheduler.on_finish(now, view, id);
@@ -265,6 +271,7 @@ impl Stack {
         if entry.status.is_ok() {
             entry.status = status;
         }
+        assert!(entry.parts > 0, "a part of a call ends that it does not have");
         entry.parts -= 1;
         if entry.parts == 0 {
             let &Call { task, token, status, device, class, .. } = self.calls.remove(call);

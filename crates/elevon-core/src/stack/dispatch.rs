@@ -45,6 +45,7 @@ impl Stack {
     /// Puts a request into the scheduler or its software queue (I), unless one already there swallows it whole.
     pub(super) fn insert_request(&mut self, now: Instant, id: RequestId, at_head: bool) {
         let request = &mut self.requests[id];
+        debug_assert!(!matches!(request.state, State::Free | State::InFlight), "{:?} is inserted", request.state);
         request.state = State::Queued;
         request.in_scheduler = true;
         if !at_head && self.has_scheduler && self.try_insert_merge(now, id) {
@@ -124,6 +125,7 @@ impl Stack {
     #[inline]
     fn started(&mut self, now: Instant, id: RequestId) {
         let request = &mut self.requests[id];
+        debug_assert!(!matches!(request.state, State::Free | State::InFlight), "{:?} is started", request.state);
         request.state = State::InFlight;
         request.issued = now;
         request.deadline = now.saturating_add(self.config.io_timeout);

@@ -9,7 +9,7 @@ use crate::event::EventKind;
 use crate::kernel::PlugOrder;
 use crate::merge::{self, MergeKind};
 use crate::op::{Flags, Op};
-use crate::request::Request;
+use crate::request::{Request, State};
 use crate::sched::{Scheduler, View};
 use crate::split::{has_gap, max_sectors_at};
 use crate::units::{BioId, Instant, RequestId, Sector, Sectors, TaskId};
@@ -88,7 +88,10 @@ impl Stack {
         if self.tasks[task.index()].plug.requests.is_empty() {
             self.trace_request(now, EventKind::Plug, id);
         }
-        self.tasks[task.index()].plug.requests.push(id);
+        debug_assert_eq!(self.requests[id].state, State::Queued);
+        let plug = &mut self.tasks[task.index()].plug;
+        plug.requests.push(id);
+        assert!(plug.is_open() && plug.requests.len() <= MAX_PLUGGED, "a plug is closed or holds too much");
     }
 
     /// A lone request under its own plug: as [`Self::flush_plug`] of one, without touching the list.
@@ -313,6 +316,8 @@ impl Stack {
     /// Joins `next` to the end of `survivor` if they touch, agree and fit; true where it did.
     pub(super) fn merge_requests(&mut self, now: Instant, survivor: RequestId, next: RequestId) -> bool {
         let (a, b) = (self.requests[survivor], self.requests[next]);
+        debug_assert_ne!(survivor, next, "a request is merged with itself");
+        debug_assert!(a.state != State::InFlight && b.state != State::InFlight, "a request in the driver is merged");
         let kind = if self.limits.max_discard_segments > 1 { MergeKind::Discard } else { MergeKind::Back };
         let segments = added_segments(kind, b.op, b.segments);
         if a.end() != b.sector

@@ -89,7 +89,7 @@ impl Stack {
     fn start_submission<D: Driver>(&mut self, now: Instant, io: &Io, source: Source, driver: &mut D) -> Submitted {
         self.advance(now);
         let blocked = self.task_mut(io.task).blocked;
-        debug_assert!(!blocked, "a sleeping task submits");
+        assert!(!blocked, "a sleeping task submits");
         let call = self.calls.insert(Call {
             task: io.task,
             token: io.token,
@@ -193,6 +193,10 @@ impl Stack {
             self.start_request(now, request, id);
             self.place_request(now, io, &submission, request, driver);
         }
+        debug_assert!(
+            submission.rest.is_none() && !submission.flush_to_build,
+            "a call ends with something left to submit"
+        );
         if submission.plugged {
             self.end_call_plug(now, io, driver);
         }
@@ -237,6 +241,7 @@ impl Stack {
             }
             Split::Cut { sectors, segments } => {
                 let bio = *bio;
+                assert!(!sectors.is_zero() && sectors < bio.sectors(), "a split leaves nothing on one side");
                 let front = Bio {
                     bytes: sectors.bytes(),
                     segments,
@@ -300,6 +305,7 @@ impl Stack {
             // An empty flush of a device without a volatile cache: durable already.
             return None;
         }
+        assert!(bytes <= left, "a bio is longer than what is left of its call");
         let built = submission.built;
         submission.built += bytes;
         let call = submission.call;
@@ -346,7 +352,7 @@ impl Stack {
         let id = RequestId(u32::from(queue.0) * self.requests_per_queue + tag);
         let driver_tag = (!self.has_scheduler).then_some(Tag(tag));
         let request = &mut self.requests[id];
-        debug_assert_eq!(request.state, State::Free);
+        assert_eq!(request.state, State::Free, "a tag was free whose request is not");
         request.queue = queue;
         request.tag = driver_tag;
         Some(id)

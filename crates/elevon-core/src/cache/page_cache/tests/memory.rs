@@ -124,7 +124,7 @@ fn who_finds_no_memory_waits_a_jiffy_or_for_writeback() {
 /// A shadow is left by reclaim only, as in `__remove_mapping`.
 #[test]
 fn what_was_cut_off_or_not_wanted_is_no_refault() {
-    let cut = |kind, offset| move |cache: &mut PageCache, open| _ = run(cache, T0, call(open, kind, offset, 0));
+    let cut = |kind, offset| move |cache: &mut PageCache, open| _ = run(cache, ms(1), call(open, kind, offset, 0));
     type Act = alloc::boxed::Box<dyn Fn(&mut PageCache, OpenId)>;
     let acts: [(Act, bool); 5] = [
         (alloc::boxed::Box::new(|_: &mut PageCache, _| {}), true),
@@ -161,8 +161,9 @@ fn kswapd_writes_where_it_meets_nothing_but_dirty_pages() {
         // Nobody takes the flusher's bios meanwhile.
         for task in 0..80 {
             let write = call(open, CallKind::Write, u64::from(task) * 32 * PAGE, 32 * PAGE);
-            _ = cache.call(T0, Call { task: TaskId(task), token: u64::from(task), ..write });
-            cache.handle_timers(ms(u64::from(task) * 150));
+            let now = ms(u64::from(task) * 150);
+            _ = cache.call(now, Call { task: TaskId(task), token: u64::from(task), ..write });
+            cache.handle_timers(now);
         }
         (0..100).for_each(|step| cache.handle_timers(ms(12_000 + step * 50)));
         assert_eq!(cache.stats().kswapd_written > 0, is_written, "{name}");

@@ -238,10 +238,10 @@ fn a_range_is_synced_as_far_as_asked_for() {
     let (done, bios) = run(&mut cache, ms(1), call(open, range(false, true, true), 0, 0));
     assert_eq!((done.status, bios), (Status::Ok, vec![(Op::Write, 0, 2), (Op::Write, 5, 3)]));
     // An error is told to who waits.
-    run(&mut cache, T0, call(open, CallKind::Write, 0, PAGE));
-    assert_eq!(cache.call(T0, call(open, range(false, true, true), 0, 0)), Called::Wait);
-    let (io, ..) = super::bios(&mut cache, T0)[0];
-    cache.complete(T0, io.token, Status::Medium, Nanos::ZERO);
+    run(&mut cache, ms(1), call(open, CallKind::Write, 0, PAGE));
+    assert_eq!(cache.call(ms(1), call(open, range(false, true, true), 0, 0)), Called::Wait);
+    let (io, ..) = super::bios(&mut cache, ms(1))[0];
+    cache.complete(ms(1), io.token, Status::Medium, Nanos::ZERO);
     assert_eq!(cache.poll_done().map(|done| done.status), Some(Status::Medium));
     cache.self_check();
 }
