@@ -1,6 +1,6 @@
 //! The stack: the path of a bio from submission to completion.
 //!
-//! Sans-IO: time comes in as `now`, the device as a [`Driver`]. The loop of a caller is
+//! Sans-IO: time comes in as `now`, the device as a [`Driver`](crate::driver::Driver). The loop of a caller is
 //!
 //! 1. `handle_completion` for everything the device finished,
 //! 2. `handle_timers` once `next_timer` has come,
