@@ -6,9 +6,10 @@ use elevon_core::status::Status;
 
 /// Remembers the first answer that took a promise back.
 ///
-/// All jobs of a run share one open file, and the kernel tells a lost write once to each open file. So the job that asked
-/// first learns of it, and the next flush succeeds, though what is lost may be another job's. After a flush or a FUA write
-/// that failed, no flush of the run succeeds: what the failed one covered is never told durable by a later one.
+/// The flushes of all jobs of a run share one open file ([`crate::HostFile`]), and the kernel tells a
+/// lost write once to each open file. The first flush after it fails and the next one succeeds, though
+/// the lost write may be another job's. So after a flush or a FUA write that failed, no flush of the
+/// run succeeds: what the failed one covered is never told durable by a later one.
 #[derive(Debug, Default)]
 pub(crate) struct Promises {
     broken: Option<Status>,

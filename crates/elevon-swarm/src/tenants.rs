@@ -26,7 +26,7 @@ pub struct Drawn {
     pub removals: Vec<(Instant, TenantId)>,
 }
 
-/// What a seed may rule by.
+/// The kinds of rules that a random seed may draw.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Means {
     Throttle,
