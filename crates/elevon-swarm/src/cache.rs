@@ -229,7 +229,7 @@ impl OtherPrograms {
         }
         if self.dice.below(1000) < self.drawn.memory_changes {
             let kib = self.dice.below(self.drawn.memory_kib * 3 / 4);
-            cached.cache_mut().set_reserved(now, Bytes::new(kib << 10));
+            cached.set_reserved(now, Bytes::new(kib << 10));
             acted = true;
         }
         let who = self.dice.below(OTHER_PROGRAMS as u64) as usize;

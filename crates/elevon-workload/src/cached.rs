@@ -450,6 +450,13 @@ impl Cached {
         self.settles = true;
     }
 
+    /// Others use so much memory now: as [`PageCache::set_reserved`], which may go on with calls that waited for memory, and the bytes
+    /// that they move are taken over.
+    pub fn set_reserved(&mut self, now: Instant, reserved: Bytes) {
+        self.cache.set_reserved(now, reserved);
+        self.take_copies();
+    }
+
     /// A program that is no job uses the cache, as a task behind the flushers'. [`Self::poll_other_program`] says how it ended.
     ///
     /// # Panics

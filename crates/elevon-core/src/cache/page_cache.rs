@@ -530,8 +530,12 @@ impl PageCache {
     }
 
     /// The next bio to submit, if any; [`Self::complete`] is to follow. The flusher's come when nobody else's are there.
+    ///
+    /// # Panics
+    /// If bytes of an earlier entry are still to be moved ([`Self::poll_copy`]): a bio would carry what its frames held before.
     pub fn poll_io(&mut self, now: Instant) -> Option<CacheIo> {
         self.clock.advance(now);
+        assert!(self.copies.is_empty(), "a bio is polled before the bytes of {:?} have moved", self.copies.front());
         if let Some(io) = self.bios.poll() {
             return Some(io);
         }
