@@ -61,6 +61,8 @@ pub(super) struct World {
     pub(super) slices: Nanos,
     /// The device must have something to do while anything waits.
     pub(super) conserves: bool,
+    /// The scheduler gives a class nothing while a more urgent one has requests.
+    pub(super) keeps_classes_back: bool,
     /// Priorities of the page cache's bios, by task and token.
     pub(super) bios: BTreeMap<(u32, u64), IoPrio>,
     /// Who pays for the page cache's writes: whoever made their pages dirty. By task and token, and for events by task and sector.

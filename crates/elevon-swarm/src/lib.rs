@@ -210,6 +210,7 @@ fn run_with(plan: &Plan, only: Option<&str>, sabotage: Option<Sabotage>) -> Resu
         largest_bio: 0,
         slices: slices(plan, stack.limits().rotational),
         conserves: false,
+        keeps_classes_back: plan.is_deadline(),
         bios: BTreeMap::new(),
         payers: BTreeMap::new(),
         payers_at: BTreeMap::new(),
@@ -321,7 +322,7 @@ fn run_phase(
         let mut checks = checks.borrow_mut();
         let who = |spec: usize| stack.tenants().charged(tenant_of(jobs.tenants(), &parsed.jobs[spec]));
         checks.world.tenants = jobs.members().iter().map(|member| who(member.spec)).collect();
-        checks.world.conserves = phase == 1 && plan.tunable_changes == 0 && !plan.idles();
+        checks.world.conserves = phase == 1 && plan.tunable_changes == 0 && plan.conserves();
         checks.world.bios.clear();
         checks.world.payers.clear();
         checks.world.payers_at.clear();

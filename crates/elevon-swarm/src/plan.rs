@@ -199,13 +199,13 @@ impl Plan {
         }
     }
 
-    /// Whether its scheduler may let a device idle while something waits.
-    pub(super) fn idles(&self) -> bool {
-        let classes = |jobs: &String| jobs.contains("prioclass") || jobs.contains("cmdprio");
-        let classless = !self.jobs.iter().any(classes);
-        let no_policy = self.tenants.as_ref().is_none_or(|tenants| !tenants.text.contains("class = "));
-        let is_deadline = self.scheduler.starts_with("mq-deadline");
-        self.scheduler != "none" && !(is_deadline && classless && no_policy)
+    /// Whether its scheduler lets no device idle while something waits, but for delayed runs.
+    pub(super) fn conserves(&self) -> bool {
+        self.scheduler == "none" || self.is_deadline()
+    }
+
+    pub(super) fn is_deadline(&self) -> bool {
+        self.scheduler.starts_with("mq-deadline")
     }
 
     /// The stack for the plan's device.

@@ -12,6 +12,7 @@ const FOUND_WHOLE: &[(u64, &str)] = &[
     (104_405, "io.stat: what waited behind another hardware queue's request was never sent"),
     (103_279, "conservation: a queue that the device refused waits for its delayed run"),
     (101_406, "errors: a write that could not read its page has not asked for write errors"),
+    (9_699, "conservation: mq-deadline kept a class back for one that the page cache had promoted"),
     (100_808, "moved: bios before the place of an error end well"),
 ];
 
@@ -237,6 +238,7 @@ fn canaries_of_the_page_cache() {
         ("content", back, Sabotage::Sees(Wrong::MorePromoted)),
         ("ends", back, Sabotage::Impatience),
         ("progress", back, Sabotage::LoseCompletion),
+        ("conservation", back, Sabotage::Sees(Wrong::Call)),
     ] {
         let mut plan = through_cache(settings);
         if sabotage == Sabotage::SwallowError {

@@ -372,10 +372,10 @@ impl Checker for Ledger {
     }
 }
 
-/// The device does not idle while something waits that no tenant's rule holds: without a scheduler, and with mq-deadline where all
-/// I/O is of one class, as long as nothing is wrong with the device and nobody turns its knobs. (A kernel's mq-deadline that keeps
-/// a class back for a more urgent one is asked again some milliseconds after that one is done.) Nor does it count as idling when a
-/// hardware queue that the device refused waits for its delayed run: completions on another queue do not run it, in a kernel either.
+/// The device does not idle while something waits that no tenant's rule holds: without a scheduler, and with mq-deadline, as long as
+/// nothing is wrong with the device and nobody turns its knobs. It does not count as idling when a hardware queue waits for its
+/// delayed run: completions on another queue do not run it, in a kernel either. It waits so where the device refused it, and where
+/// mq-deadline kept a class back for a more urgent one, which is asked again then and not when the last of that class completes.
 #[derive(Default)]
 pub(super) struct Conservation {
     in_device: usize,
@@ -384,10 +384,14 @@ pub(super) struct Conservation {
     plugs: BTreeMap<TaskId, Sector>,
     /// When the device last refused a request.
     refused: Option<Instant>,
+    /// The rank of the least urgent class that was ever queued.
+    least_urgent: usize,
+    /// When a request of a more urgent class than that last completed.
+    more_urgent: Option<Instant>,
     last: Option<(Instant, usize, u64, usize)>,
 }
 
-/// How long a hardware queue waits before it is run again after the device has refused a request.
+/// How long a hardware queue waits before it is run again after the device has refused a request, or the scheduler given none.
 const RERUN_DELAY: Nanos = Nanos::from_millis(3);
 
 impl Checker for Conservation {
@@ -406,7 +410,8 @@ impl Checker for Conservation {
         Ok(())
     }
 
-    fn on_event(&mut self, _: &World, event: &Event, _: Option<&Issued>) -> Verdict {
+    fn on_event(&mut self, world: &World, event: &Event, _: Option<&Issued>) -> Verdict {
+        let rank = event.ioprio.class().rank();
         match event.kind {
             EventKind::Plug => {
                 self.plugs.insert(event.task, event.sector);
@@ -414,8 +419,14 @@ impl Checker for Conservation {
             EventKind::Unplug { .. } => {
                 self.plugs.remove(&event.task);
             }
-            EventKind::Insert | EventKind::Issue => self.plugs.retain(|_, first| *first != event.sector),
+            EventKind::Insert | EventKind::Issue => {
+                self.plugs.retain(|_, first| *first != event.sector);
+                self.least_urgent = self.least_urgent.max(rank);
+            }
             EventKind::Requeue => self.refused = Some(event.time),
+            EventKind::Complete { .. } if world.keeps_classes_back && rank < self.least_urgent => {
+                self.more_urgent = Some(event.time);
+            }
             _ => {}
         }
         Ok(())
@@ -426,7 +437,8 @@ impl Checker for Conservation {
             return Ok(());
         }
         if let Some((at, calls, requests, held)) = self.last.take().filter(|last| last.0 < seen.now) {
-            let is_delayed = self.refused.is_some_and(|at| seen.now <= at + RERUN_DELAY);
+            let is_delayed = |since: Option<Instant>| since.is_some_and(|at| seen.now <= at + RERUN_DELAY);
+            let is_delayed = is_delayed(self.refused) || is_delayed(self.more_urgent);
             let idles = calls > 0 && (held == 0 || requests > 0) && !is_delayed;
             ensure(!idles, || {
                 format!("the device idles from {at:?} on; {calls} I/Os, {requests} requests, {held} held")
