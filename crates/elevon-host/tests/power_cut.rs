@@ -9,6 +9,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
+use crc32c::crc32c;
 use elevon_core::account::DiskStats;
 use elevon_core::cache::Slot;
 use elevon_core::cache::page_cache::{ByteCopy, CacheConfig, Way, WriteMode};
@@ -24,7 +25,7 @@ use elevon_workload::cached::{CACHE_TOKEN, CacheCost, Cached};
 use elevon_workload::jobs::{Jobs, JobsOptions};
 use elevon_workload::process::CpuCost;
 use elevon_workload::run::{Observer, Outcome, Progress, run_cached};
-use elevon_workload::verify::{HEADER_BYTES, crc32c};
+use elevon_workload::verify::HEADER_BYTES;
 
 const SECTOR: usize = 512;
 const PAGE: usize = 4096;

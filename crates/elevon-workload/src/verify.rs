@@ -6,6 +6,7 @@
 
 use std::collections::BTreeMap;
 
+use crc32c::crc32c;
 use elevon_formats::fio::spec::{JobSpec, VerifyMethod};
 
 use crate::chance::Rng;
@@ -13,48 +14,6 @@ use crate::chance::Rng;
 const MAGIC: u32 = 0x4e56_4c45; // "ELVN"
 /// Bytes of a header.
 pub const HEADER_BYTES: usize = 32;
-
-const CRC_TABLES: [[u32; 256]; 8] = crc_tables();
-
-const fn crc_tables() -> [[u32; 256]; 8] {
-    let mut tables = [[0; 256]; 8];
-    let mut i = 0;
-    while i < 256 {
-        let mut crc = i as u32;
-        let mut bit = 0;
-        while bit < 8 {
-            crc = (crc >> 1) ^ (if crc & 1 == 1 { 0x82f6_3b78 } else { 0 });
-            bit += 1;
-        }
-        tables[0][i] = crc;
-        i += 1;
-    }
-    let mut t = 1;
-    while t < 8 {
-        let mut i = 0;
-        while i < 256 {
-            let before: u32 = tables[t - 1][i];
-            tables[t][i] = (before >> 8) ^ tables[0][(before & 0xff) as usize];
-            i += 1;
-        }
-        t += 1;
-    }
-    tables
-}
-
-/// CRC-32C (Castagnoli) of some bytes, eight at a time.
-pub fn crc32c(data: &[u8]) -> u32 {
-    let mut crc = u32::MAX;
-    let (words, rest) = data.as_chunks::<8>();
-    for word in words {
-        let x = u64::from_le_bytes(*word) ^ u64::from(crc);
-        crc = (0..8).fold(0, |sum, i| sum ^ CRC_TABLES[7 - i][(x >> (8 * i) & 0xff) as usize]);
-    }
-    for byte in rest {
-        crc = (crc >> 8) ^ CRC_TABLES[0][((crc ^ u32::from(*byte)) & 0xff) as usize];
-    }
-    !crc
-}
 
 /// Fills a buffer with random bytes of a seed.
 pub(crate) fn fill_random(buffer: &mut [u8], seed: u64) {
