@@ -6,9 +6,10 @@
 use std::fmt::Write as _;
 
 use comfy_table::CellAlignment;
+use maud::{Markup, html};
 
 use crate::html;
-use crate::plot::{Plot, escape};
+use crate::plot::Plot;
 use crate::text::{Figure, align_right, difference, figures, plain_table, push_table, shown};
 
 /// Columns that paragraphs and commands are wrapped to.
@@ -133,68 +134,57 @@ impl Document {
 
     /// The report as one page that needs nothing else. `note` stands under the title, such as "simulated".
     pub fn html(&self, note: &str) -> String {
-        let mut body = format!(
-            "<header><h1>{}</h1><p><span class=\"badge\">{}</span></p></header>\n",
-            escape(&self.title),
-            escape(note)
-        );
-        let mut plots = 0;
-        for part in self.blocks.chunk_by(|a, b| matches!((a, b), (Block::Plot(_), Block::Plot(_)))) {
-            if matches!(part[0], Block::Plot(_)) {
-                body.push_str("<div class=\"plots\">\n");
-                for block in part {
-                    let Block::Plot(plot) = block else { unreachable!("chunks are of one kind") };
-                    body.push_str(&plot.figure(&format!("plot{plots}")));
-                    plots += 1;
-                }
-                body.push_str("</div>\n");
-            } else {
-                part.iter().for_each(|block| html_block(&mut body, block));
+        let are_plots = |a: &Block, b: &Block| matches!((a, b), (Block::Plot(_), Block::Plot(_)));
+        let ids = (0..).map(|n| format!("plot{n}"));
+        let plots = self.blocks.iter().filter_map(|block| match block {
+            Block::Plot(plot) => Some(plot),
+            _ => None,
+        });
+        let mut figures = plots.zip(ids).map(|(plot, id)| plot.figure(&id));
+        let body = html! {
+            header {
+                h1 { (html::text(&self.title)) }
+                p { span class="badge" { (html::text(note)) } }
             }
-        }
+            "\n"
+            @for part in self.blocks.chunk_by(are_plots) {
+                @if matches!(part[0], Block::Plot(_)) {
+                    div class="plots" {
+                        "\n"
+                        @for figure in figures.by_ref().take(part.len()) { (figure) }
+                    }
+                    "\n"
+                } @else {
+                    @for block in part { (html_block(block)) }
+                }
+            }
+        };
         html::shell(&self.title, &body)
     }
 }
 
-fn html_block(out: &mut String, block: &Block) {
-    let _ = match block {
-        Block::Heading(text) => writeln!(out, "<h2>{}</h2>", escape(text)),
-        Block::Paragraph(text) => writeln!(out, "<p>{}</p>", escape(text)),
-        Block::Command(text) => writeln!(out, "<p><code>{}</code></p>", escape(text)),
-        Block::Table(table) => {
-            html_table(out, &table.header, table.rows.iter().map(Vec::as_slice));
-            Ok(())
-        }
+fn html_block(block: &Block) -> Markup {
+    match block {
+        Block::Heading(words) => html! { h2 { (html::text(words)) } "\n" },
+        Block::Paragraph(words) => html! { p { (html::text(words)) } "\n" },
+        Block::Command(words) => html! { p { code { (html::text(words)) } } "\n" },
+        Block::Table(table) => html_table(&table.header, &table.rows),
         Block::Figures { title, expected, rows } => {
             let header = [title, "unit", expected, "ours", "difference", ""].map(str::to_owned);
-            let rows: Vec<[String; 6]> = rows.iter().map(cells).collect();
-            html_table(out, &header, rows.iter().map(<[String; 6]>::as_slice));
-            Ok(())
+            html_table(&header, &rows.iter().map(cells).collect::<Vec<_>>())
         }
         Block::Plot(_) => unreachable!("plots are grouped"),
-    };
+    }
 }
 
-fn cells(row: &Figure) -> [String; 6] {
+fn cells(row: &Figure) -> Vec<String> {
     let expected = row.expected.map_or_else(|| "-".into(), shown);
-    [row.name.clone(), row.unit.clone(), expected, shown(row.ours), difference(row), row.note.clone()]
+    vec![row.name.clone(), row.unit.clone(), expected, shown(row.ours), difference(row), row.note.clone()]
 }
 
-fn html_table<'a>(out: &mut String, header: &[String], rows: impl Iterator<Item = &'a [String]>) {
-    out.push_str("<div class=\"block scroll\"><table><thead><tr>");
-    for cell in header {
-        let _ = write!(out, "<th scope=\"col\">{}</th>", escape(cell));
-    }
-    out.push_str("</tr></thead><tbody>");
-    for row in rows {
-        out.push_str("<tr>");
-        for (at, cell) in row.iter().enumerate() {
-            let (open, close) = if at == 0 { ("<th scope=\"row\">", "</th>") } else { ("<td>", "</td>") };
-            let _ = write!(out, "{open}{}{close}", escape(cell));
-        }
-        out.push_str("</tr>");
-    }
-    out.push_str("</tbody></table></div>\n");
+fn html_table(header: &[String], rows: &[Vec<String>]) -> Markup {
+    let rows = html! { @for row in rows { (html::plain_row(&row[0], &row[1..])) } };
+    html::table(None, header, &rows)
 }
 
 fn text_table(out: &mut String, table: &Table) {

@@ -1,13 +1,15 @@
 //! One or several runs as one page of HTML that needs nothing else: no script, no font, no picture from anywhere.
 //!
 //! Readable on a phone, in light and in dark. A variant keeps its letter and colour in every part of the page.
+//!
+//! Pages are templates of `maud`, which escapes every value; [`text`] escapes a few characters more.
 
 mod cache;
 mod over_time;
 mod plots;
 mod tenants;
 
-use std::fmt::Write as _;
+use maud::{Markup, PreEscaped, html};
 
 use crate::compare::{Row, Variant, cache_rows, device_rows, heads, letters, sections, total_rows};
 use crate::cpu;
@@ -19,38 +21,51 @@ use crate::settings;
 
 /// The page. Variants are of the same job; the first is what the others are compared with.
 pub fn page(title: &str, variants: &[Variant<'_>]) -> String {
-    let mut body = String::new();
-    header(&mut body, title, variants);
-    if !variants.is_empty() {
-        cards(&mut body, variants);
-        figures(&mut body, variants);
-        tables(&mut body, variants);
-        for (letter, variant) in letters().zip(variants) {
-            cache::section(&mut body, letter, variant.result);
+    let body = html! {
+        (header(title, variants))
+        @if !variants.is_empty() {
+            (cards(variants))
+            (figures(variants))
+            (tables(variants))
+            @for (letter, variant) in letters().zip(variants) {
+                (cache::section(letter, variant.result))
+            }
+            @for (letter, variant) in letters().zip(variants) {
+                (tenants::section(letter, variant.result))
+                (over_time::section(letter, variant.result))
+            }
+            @for (letter, variant) in letters().zip(variants) {
+                (configuration(letter, variant))
+            }
         }
-        for (letter, variant) in letters().zip(variants) {
-            tenants::section(&mut body, letter, variant.result);
-            over_time::section(&mut body, letter, variant.result);
-        }
-        for (letter, variant) in letters().zip(variants) {
-            configuration(&mut body, letter, variant);
-        }
-    }
+    };
     shell(title, &body)
 }
 
 /// A page around a body, with the style of every page.
-pub(crate) fn shell(title: &str, body: &str) -> String {
-    format!(
-        "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\
-         <meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\
-         <meta name=\"generator\" content=\"elevon {}\"><title>{}</title>\n<style>\n{}{}</style></head>\n<body><main>\n\
-         {body}</main></body></html>\n",
-        env!("CARGO_PKG_VERSION"),
-        escape(title),
-        include_str!("html/page.css"),
-        plot::CSS
-    )
+pub(crate) fn shell(title: &str, body: &Markup) -> String {
+    let page = html! {
+        (PreEscaped("<!doctype html>\n"))
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                meta name="viewport" content="width=device-width,initial-scale=1";
+                meta name="generator" content={ "elevon " (env!("CARGO_PKG_VERSION")) };
+                title { (text(title)) }
+                "\n"
+                style { "\n" (PreEscaped(include_str!("html/page.css"))) (PreEscaped(plot::CSS)) }
+            }
+            "\n"
+            body { main { "\n" (body) } }
+        }
+        "\n"
+    };
+    page.into_string()
+}
+
+/// Text from outside in a page. Beside what `maud` escapes, apostrophes and control characters are replaced, as in a plot.
+pub(crate) fn text(text: &str) -> Markup {
+    PreEscaped(escape(text))
 }
 
 /// The distribution of latencies, one curve a variant.
@@ -63,27 +78,38 @@ pub fn request_sizes_plot(variants: &[Variant<'_>]) -> plot::Plot {
     plots::request_sizes(variants)
 }
 
-fn header(out: &mut String, title: &str, variants: &[Variant<'_>]) {
-    let _ = writeln!(out, "<header><h1>{}</h1>", escape(title));
-    if variants.iter().any(|v| v.result.device.simulated) {
-        out.push_str("<p><span class=\"badge\">simulated device</span></p>");
+fn header(title: &str, variants: &[Variant<'_>]) -> Markup {
+    let ended = variants.iter().map(|v| v.result.unix_ms).max().filter(|&at| at > 0);
+    html! {
+        header {
+            h1 { (text(title)) }
+            "\n"
+            @if variants.iter().any(|v| v.result.device.simulated) {
+                p { span class="badge" { "simulated device" } }
+            }
+            @if let Some(ended) = ended {
+                p class="soft" { (date(ended)) " UTC" }
+            }
+            ul class="variants" {
+                @for (at, (letter, variant)) in letters().zip(variants).enumerate() {
+                    li {
+                        span class={ "letter k" (at % 8) } { b { (letter) } }
+                        div {
+                            (text(variant.label))
+                            br;
+                            span class="soft" {
+                                (text(&describe(variant.result)))
+                                @if at > 0 && settings::are_the_same(variants[0].result, variant.result) {
+                                    "; " (PreEscaped(settings::UNCHANGED))
+                                }
+                            }
+                        }
+                    }
+                }
+            }
+        }
+        "\n"
     }
-    if let Some(ended) = variants.iter().map(|v| v.result.unix_ms).max().filter(|&at| at > 0) {
-        let _ = write!(out, "<p class=\"soft\">{} UTC</p>", date(ended));
-    }
-    out.push_str("<ul class=\"variants\">");
-    for (at, (letter, variant)) in letters().zip(variants).enumerate() {
-        let run = variant.result;
-        let is_same = at > 0 && settings::are_the_same(variants[0].result, run);
-        let _ = write!(
-            out,
-            "<li><span class=\"letter k{}\"><b>{letter}</b></span><div>{}<br><span class=\"soft\">{}</span></div></li>",
-            at % 8,
-            escape(variant.label),
-            escape(&describe(run)) + if is_same { "; " } else { "" } + if is_same { settings::UNCHANGED } else { "" }
-        );
-    }
-    out.push_str("</ul></header>\n");
 }
 
 fn describe(run: &RunResult) -> String {
@@ -100,8 +126,7 @@ fn describe(run: &RunResult) -> String {
 }
 
 /// The figures that a reader asks for first.
-fn cards(out: &mut String, variants: &[Variant<'_>]) {
-    out.push_str("<section><h2>At a glance</h2><div class=\"cards\">");
+fn cards(variants: &[Variant<'_>]) -> Markup {
     let rows = total_rows(variants).into_iter().chain(device_rows(variants)).chain(cache_rows(variants));
     let wanted = [
         "IOPS",
@@ -115,119 +140,163 @@ fn cards(out: &mut String, variants: &[Variant<'_>]) {
         "read iowait, mean",
         "fault iowait, mean",
     ];
-    for row in rows.filter(|row| wanted.contains(&row.name)) {
-        let _ = write!(out, "<div class=\"card\"><h3>{}</h3><ul>", row.name);
-        for (at, (value, ratio)) in row.cells().enumerate() {
-            let dot = if variants.len() > 1 { format!("<i class=\"k{}\"></i>", at % 8) } else { String::new() };
-            let ratio = ratio.map_or(String::new(), |ratio| format!("<small>×{ratio:.2}</small>"));
-            let _ = write!(out, "<li>{dot}<span>{}</span>{ratio}</li>", typeset(&value));
+    html! {
+        section {
+            h2 { "At a glance" }
+            div class="cards" {
+                @for row in rows.filter(|row| wanted.contains(&row.name)) {
+                    div class="card" {
+                        h3 { (row.name) }
+                        ul {
+                            @for (at, (value, ratio)) in row.cells().enumerate() {
+                                li {
+                                    @if variants.len() > 1 { i class={ "k" (at % 8) } {} }
+                                    span { (typeset(&value)) }
+                                    @if let Some(ratio) = ratio { small { (format!("×{ratio:.2}")) } }
+                                }
+                            }
+                        }
+                    }
+                }
+            }
         }
-        out.push_str("</ul></div>");
+        "\n"
     }
-    out.push_str("</div></section>\n");
 }
 
-fn figures(out: &mut String, variants: &[Variant<'_>]) {
-    out.push_str("<section><h2>Plots</h2><div class=\"plots\">\n");
-    for (at, plot) in plots::all(variants).iter().enumerate() {
-        out.push_str(&plot.figure(&format!("plot{at}")));
-        out.push('\n');
+fn figures(variants: &[Variant<'_>]) -> Markup {
+    html! {
+        section {
+            h2 { "Plots" }
+            div class="plots" {
+                "\n"
+                @for (at, plot) in plots::all(variants).iter().enumerate() {
+                    (plot.figure(&format!("plot{at}"))) "\n"
+                }
+            }
+        }
+        "\n"
     }
-    out.push_str("</div></section>\n");
+}
+
+/// A table in a block that scrolls; the first of the heads and of each row's cells names what stands under or beside it.
+pub(crate) fn table(caption: Option<&str>, heads: &[String], body: &Markup) -> Markup {
+    html! {
+        div class="block scroll" {
+            table {
+                @if let Some(caption) = caption { caption { (text(caption)) } }
+                thead { tr { @for head in heads { th scope="col" { (text(head)) } } } }
+                tbody { (body) }
+            }
+        }
+        "\n"
+    }
+}
+
+/// A row of a table: its name, and its cells as text.
+pub(crate) fn plain_row<'a>(name: &str, cells: impl IntoIterator<Item = &'a String>) -> Markup {
+    html! {
+        tr {
+            th scope="row" { (text(name)) }
+            @for cell in cells { td { (text(cell)) } }
+        }
+    }
+}
+
+fn named_first(name: &str, others: Vec<String>) -> Vec<String> {
+    std::iter::once(name.to_owned()).chain(others).collect()
 }
 
 /// The settings that differ between the variants.
-fn differing_settings(out: &mut String, variants: &[Variant<'_>]) {
-    let heads: String = heads(variants).iter().map(|head| format!("<th scope=\"col\">{head}</th>")).collect();
-    let _ = write!(
-        out,
-        "<div class=\"block scroll\"><table><caption>settings in force</caption><thead><tr><th scope=\"col\">setting</th>{heads}</tr></thead><tbody>"
-    );
-    for (key, values) in settings::differing(variants) {
-        let cells: String = values.iter().map(|value| format!("<td>{}</td>", escape(value))).collect();
-        let _ = write!(out, "<tr><th scope=\"row\">{}</th>{cells}</tr>", escape(&key));
-    }
-    out.push_str("</tbody></table></div>\n");
+fn differing_settings(variants: &[Variant<'_>]) -> Markup {
+    let rows = html! {
+        @for (key, values) in settings::differing(variants) { (plain_row(&key, &values)) }
+    };
+    table(Some("settings in force"), &named_first("setting", heads(variants)), &rows)
 }
 
-fn tables(out: &mut String, variants: &[Variant<'_>]) {
-    out.push_str("<section><h2>Figures</h2>\n");
-    if variants.len() > 1 {
-        differing_settings(out, variants);
-    }
-    for section in sections(variants) {
-        let _ = write!(
-            out,
-            "<div class=\"block scroll\"><table><caption>{}</caption><thead><tr><th scope=\"col\">quantity</th>",
-            escape(&section.title)
-        );
-        for (at, letter) in letters().take(variants.len()).enumerate() {
-            let _ = write!(out, "<th scope=\"col\">{letter}</th>");
-            out.push_str(&if at > 0 { format!("<th scope=\"col\">{letter}/A</th>") } else { String::new() });
+fn tables(variants: &[Variant<'_>]) -> Markup {
+    let with_ratios = |(at, letter): (usize, char)| {
+        let ratio = (at > 0).then(|| format!("{letter}/A"));
+        std::iter::once(letter.to_string()).chain(ratio)
+    };
+    let letters: Vec<String> = letters().take(variants.len()).enumerate().flat_map(with_ratios).collect();
+    html! {
+        section {
+            h2 { "Figures" }
+            "\n"
+            @if variants.len() > 1 { (differing_settings(variants)) }
+            @for section in sections(variants) {
+                @let rows = html! { @for row in &section.rows { (table_row(row)) } };
+                (table(Some(&section.title), &named_first("quantity", letters.clone()), &rows))
+            }
+            @for shares in fairness::table::tables(variants, &heads(variants)) {
+                @let rows = html! { @for row in &shares.rows { (plain_row(&row[0], &row[1..])) } };
+                (table(Some(shares.title), &named_first("job", shares.header), &rows))
+            }
         }
-        out.push_str("</tr></thead><tbody>");
-        section.rows.iter().for_each(|row| table_row(out, row));
-        out.push_str("</tbody></table></div>\n");
+        "\n"
     }
-    for table in fairness::table::tables(variants, &heads(variants)) {
-        let heads: String = table.header.iter().map(|head| format!("<th scope=\"col\">{head}</th>")).collect();
-        let _ = write!(
-            out,
-            "<div class=\"block scroll\"><table><caption>{}</caption><thead><tr><th scope=\"col\">job</th>{heads}</tr></thead><tbody>",
-            table.title
-        );
-        for row in &table.rows {
-            let cells: String = row[1..].iter().map(|cell| format!("<td>{}</td>", escape(cell))).collect();
-            let _ = write!(out, "<tr><th scope=\"row\">{}</th>{cells}</tr>", escape(&row[0]));
-        }
-        out.push_str("</tbody></table></div>\n");
-    }
-    out.push_str("</section>\n");
 }
 
-fn table_row(out: &mut String, row: &Row) {
-    let _ = write!(out, "<tr><th scope=\"row\">{}</th>", row.name);
-    for (at, (value, ratio)) in row.cells().enumerate() {
-        let _ = write!(out, "<td>{}</td>", typeset(&value));
-        if at > 0 {
-            let _ = write!(out, "<td>{}</td>", ratio.map_or_else(|| "–".into(), |ratio| format!("{ratio:.3}")));
+fn table_row(row: &Row) -> Markup {
+    html! {
+        tr {
+            th scope="row" { (row.name) }
+            @for (at, (value, ratio)) in row.cells().enumerate() {
+                td { (typeset(&value)) }
+                @if at > 0 {
+                    td { (ratio.map_or_else(|| "–".into(), |ratio| format!("{ratio:.3}"))) }
+                }
+            }
         }
     }
-    out.push_str("</tr>");
 }
 
 /// A number with its unit set apart: `83.1us` becomes `83.1 µs`.
-fn typeset(value: &str) -> String {
+fn set_apart(value: &str) -> String {
     let at = value.find(|c: char| !c.is_ascii_digit() && c != '.' && c != ',').unwrap_or(value.len());
     match value.split_at(at) {
         (number, "us") => format!("{number}\u{202f}µs"),
-        ("", _) | (_, "" | "%" | " %") => escape(value),
-        (number, unit) => format!("{number}\u{202f}{}", escape(unit)),
+        ("", _) | (_, "" | "%" | " %") => value.to_owned(),
+        (number, unit) => format!("{number}\u{202f}{unit}"),
     }
 }
 
+/// The same in a page.
+fn typeset(value: &str) -> Markup {
+    text(&set_apart(value))
+}
+
 /// How to get this variant again, and what it warned of.
-fn configuration(out: &mut String, letter: char, variant: &Variant<'_>) {
+fn configuration(letter: char, variant: &Variant<'_>) -> Markup {
     let run = variant.result;
-    let _ = write!(
-        out,
-        "<section><h2>Run {letter}: configuration</h2><div class=\"block\"><p><code>{}</code></p>",
-        escape(&run.command)
-    );
-    for note in cpu::limits(run) {
-        let _ = write!(out, "<p><span class=\"badge\">note</span> {}</p>", escape(&note));
+    html! {
+        section {
+            h2 { "Run " (letter) ": configuration" }
+            div class="block" {
+                p { code { (text(&run.command)) } }
+                @for note in cpu::limits(run) {
+                    p { span class="badge" { "note" } " " (text(&note)) }
+                }
+                @for warning in &run.warnings {
+                    p { span class="badge" { "warning" } " " (text(warning)) }
+                }
+                @for fault in &run.faults {
+                    p { "fault " code { (text(&fault.rule)) } " fired " (grouped(fault.fired)) " times" }
+                }
+                details {
+                    summary { "Every setting" }
+                    table class="rows" {
+                        tbody {
+                            @for (key, value) in settings::all(run) { (plain_row(&key, [&value])) }
+                        }
+                    }
+                }
+            }
+        }
+        "\n"
     }
-    for warning in &run.warnings {
-        let _ = write!(out, "<p><span class=\"badge\">warning</span> {}</p>", escape(warning));
-    }
-    for fault in &run.faults {
-        let _ = write!(out, "<p>fault <code>{}</code> fired {} times</p>", escape(&fault.rule), grouped(fault.fired));
-    }
-    out.push_str("<details><summary>Every setting</summary><table class=\"rows\"><tbody>");
-    for (key, value) in settings::all(run) {
-        let _ = write!(out, "<tr><th scope=\"row\">{}</th><td>{}</td></tr>", escape(&key), escape(&value));
-    }
-    out.push_str("</tbody></table></details></div></section>\n");
 }
 
 #[cfg(test)]

@@ -2,6 +2,9 @@
 //!
 //! A plot is a value; drawing it is a pure function. Colours are CSS variables (see [`CSS`]), so that one drawing serves light
 //! and dark. The drawing is 400 units wide: text keeps a readable size on a phone and does not grow huge on a desk.
+//!
+//! What surrounds a drawing is a template of `maud`. The drawing is written as text, because `maud` cannot close an SVG element
+//! within its tag; every word in it goes through [`escape`].
 
 mod axis;
 mod coincide;
@@ -10,6 +13,9 @@ use std::fmt::Write as _;
 
 use axis::Ticks;
 pub use axis::{Axis, Scale, Unit};
+use maud::{Markup, PreEscaped, html};
+
+use crate::html::text;
 
 /// What a plot's values are drawn as.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -109,40 +115,37 @@ pub fn escape(text: &str) -> String {
 
 impl Plot {
     /// The plot with heading, legend and its numbers as a table that unfolds. `id` must be unique on the page.
-    pub fn figure(&self, id: &str) -> String {
-        let mut out = format!(
-            "<figure class=\"plot\"><figcaption><h3>{}</h3><p>{}</p></figcaption>",
-            escape(&self.title),
-            escape(&self.description)
-        );
-        if self.series.len() > 1 {
-            out.push_str(&self.legend());
-        }
+    pub(crate) fn figure(&self, id: &str) -> Markup {
         let (svg, coinciding) = self.draw(id);
-        if !coinciding.is_empty() {
-            let _ = write!(out, "<p class=\"note\">{}</p>", escape(&coinciding));
+        html! {
+            figure class="plot" {
+                figcaption { h3 { (text(&self.title)) } p { (text(&self.description)) } }
+                @if self.series.len() > 1 { (self.legend()) }
+                @if !coinciding.is_empty() { p class="note" { (text(&coinciding)) } }
+                (PreEscaped(svg))
+                details { summary { "Numbers" } (self.table()) }
+            }
         }
-        out.push_str(&svg);
-        let _ = write!(out, "<details><summary>Numbers</summary>{}</details></figure>", self.table());
-        out
     }
 
-    fn legend(&self) -> String {
-        let mut out = String::from("<ul class=\"legend\">");
-        for series in &self.series {
-            let class = colour_class(series.colour);
-            let swatch = match self.mark {
-                Mark::Line | Mark::Step => format!("<path class=\"line ink {class}\" d=\"M1 5H25\"/>"),
-                Mark::Bars => format!("<rect class=\"fill {class}\" x=\"8\" width=\"10\" height=\"10\"/>"),
-                Mark::Points => format!("<circle class=\"fill {class}\" cx=\"13\" cy=\"5\" r=\"4\"/>"),
-            };
-            let _ = write!(
-                out,
-                "<li><svg viewBox=\"0 0 26 10\" aria-hidden=\"true\">{swatch}</svg><span>{}</span></li>",
-                escape(&series.name)
-            );
+    fn legend(&self) -> Markup {
+        let swatch = |class: String| match self.mark {
+            Mark::Line | Mark::Step => format!("<path class=\"line ink {class}\" d=\"M1 5H25\"/>"),
+            Mark::Bars => format!("<rect class=\"fill {class}\" x=\"8\" width=\"10\" height=\"10\"/>"),
+            Mark::Points => format!("<circle class=\"fill {class}\" cx=\"13\" cy=\"5\" r=\"4\"/>"),
+        };
+        html! {
+            ul class="legend" {
+                @for series in &self.series {
+                    li {
+                        svg viewBox="0 0 26 10" aria-hidden="true" {
+                            (PreEscaped(swatch(colour_class(series.colour))))
+                        }
+                        span { (text(&series.name)) }
+                    }
+                }
+            }
         }
-        out + "</ul>"
     }
 
     /// The drawing alone.
@@ -198,26 +201,30 @@ impl Plot {
     }
 
     /// The numbers of the plot as an HTML table.
-    fn table(&self) -> String {
-        let mut out = format!(
-            "<div class=\"scroll\"><table><thead><tr><th>series</th><th>{}</th><th>{}</th></tr></thead><tbody>",
-            escape(&self.x.title),
-            escape(&self.y.title)
-        );
-        for series in &self.series {
-            let step = series.points.len().div_ceil(TABLE_ROWS).max(1);
-            for (at, (x, y)) in series.points.iter().enumerate().step_by(step) {
-                let name = series.labels.get(at).map_or(series.name.clone(), |l| format!("{}: {l}", series.name));
-                let _ = write!(
-                    out,
-                    "<tr><th>{}</th><td>{}</td><td>{}</td></tr>",
-                    escape(&name),
-                    escape(&self.x.unit.exact(*x)),
-                    escape(&self.y.unit.exact(*y))
-                );
+    fn table(&self) -> Markup {
+        let name = |series: &Series, at: usize| match series.labels.get(at) {
+            Some(label) => format!("{}: {label}", series.name),
+            None => series.name.clone(),
+        };
+        let step = |series: &Series| series.points.len().div_ceil(TABLE_ROWS).max(1);
+        html! {
+            div class="scroll" {
+                table {
+                    thead { tr { th { "series" } th { (text(&self.x.title)) } th { (text(&self.y.title)) } } }
+                    tbody {
+                        @for series in &self.series {
+                            @for (at, (x, y)) in series.points.iter().enumerate().step_by(step(series)) {
+                                tr {
+                                    th { (text(&name(series, at))) }
+                                    td { (text(&self.x.unit.exact(*x))) }
+                                    td { (text(&self.y.unit.exact(*y))) }
+                                }
+                            }
+                        }
+                    }
+                }
             }
         }
-        out + "</tbody></table></div>"
     }
 }
 

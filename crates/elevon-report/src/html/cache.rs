@@ -1,20 +1,19 @@
 //! A run's page cache: it over time, who waited for it and for what, and what the device was asked for.
 
-use std::fmt::Write as _;
-
 use elevon_core::cache::page_cache::{Cause, Reading};
-use elevon_core::stats::{CallStats, Served};
-use elevon_core::units::PAGE_SIZE;
+use elevon_core::stats::{CallStats, Served, Window};
+use elevon_core::units::{Nanos, PAGE_SIZE};
+use maud::{Markup, html};
 
 use super::plots::{LINE_POINTS, axis, series};
-use super::typeset;
+use super::{plain_row, text, typeset};
 use crate::cache::{
     CLASS_NAMES, active_percent, cache_total, hit_ratio, intervals, iowait_us_per_window, ms_per_second, shared_kinds,
     window_percentile, windows,
 };
 use crate::compare::Variant;
 use crate::number::{bytes_binary, grouped, significant, span};
-use crate::plot::{Mark, Plot, Scale, Series, Unit, escape};
+use crate::plot::{Mark, Plot, Scale, Series, Unit};
 use crate::result::{CacheResult, CacheSeries, RunResult};
 use crate::summary::{latency_mean, percentile, ratio};
 use crate::text::window_length;
@@ -22,24 +21,31 @@ use crate::text::window_length;
 /// Windows on the page, of each kind of call; JSON has all.
 const MOST_WINDOWS: usize = 60;
 
-pub(super) fn section(out: &mut String, letter: char, run: &RunResult) {
-    let Some(cache) = &run.cache else { return };
-    let _ = write!(out, "<section><h2>Run {letter}: page cache</h2><p class=\"soft\">{}</p>", escape(&describe(cache)));
+/// Empty for a run without a page cache.
+pub(super) fn section(letter: char, run: &RunResult) -> Markup {
+    let Some(cache) = &run.cache else { return Markup::default() };
     let plots = over_time(&cache.series);
-    if !plots.is_empty() {
-        out.push_str("<div class=\"plots\">\n");
-        for (at, plot) in plots.iter().enumerate() {
-            out.push_str(&plot.figure(&format!("cache-{}-{at}", letter.to_ascii_lowercase())));
-            out.push('\n');
+    html! {
+        section {
+            h2 { "Run " (letter) ": page cache" }
+            p class="soft" { (text(&describe(cache))) }
+            @if !plots.is_empty() {
+                div class="plots" {
+                    "\n"
+                    @for (at, plot) in plots.iter().enumerate() {
+                        (plot.figure(&format!("cache-{}-{at}", letter.to_ascii_lowercase()))) "\n"
+                    }
+                }
+                "\n"
+            }
+            (waits(run))
+            (served(run))
+            (by_window(run, cache))
+            (sources(cache))
+            (counters(cache))
         }
-        out.push_str("</div>\n");
+        "\n"
     }
-    waits(out, run);
-    served(out, run);
-    by_window(out, run, cache);
-    sources(out, cache);
-    counters(out, cache);
-    out.push_str("</section>\n");
 }
 
 fn describe(cache: &CacheResult) -> String {
@@ -212,27 +218,34 @@ fn bytes_of(pages: u64) -> Option<f64> {
     Some((pages * PAGE_SIZE) as f64)
 }
 
-/// A table under a caption; the first cell of a row names it.
-fn table(out: &mut String, caption: &str, header: &[&str], rows: &[Vec<String>]) {
+/// A table under a caption, empty without rows; the first cell of a row names it.
+fn table(caption: &str, header: &[&str], rows: &[Vec<String>]) -> Markup {
     if rows.is_empty() {
-        return;
+        return Markup::default();
     }
-    let _ = write!(out, "<div class=\"block scroll\"><table><caption>{}</caption>", escape(caption));
-    body(out, header, rows);
-    out.push_str("</table></div>\n");
+    html! {
+        div class="block scroll" {
+            table { caption { (text(caption)) } (body(header, rows)) }
+        }
+        "\n"
+    }
 }
 
-fn body(out: &mut String, header: &[&str], rows: &[Vec<String>]) {
-    let heads: String = header.iter().map(|head| format!("<th scope=\"col\">{}</th>", escape(head))).collect();
-    let _ = write!(out, "<thead><tr>{heads}</tr></thead><tbody>");
-    for row in rows {
-        let cells: String = row[1..].iter().map(|cell| format!("<td>{}</td>", typeset(cell))).collect();
-        let _ = write!(out, "<tr><th scope=\"row\">{}</th>{cells}</tr>", escape(&row[0]));
+fn body(header: &[&str], rows: &[Vec<String>]) -> Markup {
+    html! {
+        thead { tr { @for head in header { th scope="col" { (text(head)) } } } }
+        tbody {
+            @for row in rows {
+                tr {
+                    th scope="row" { (text(&row[0])) }
+                    @for cell in &row[1..] { td { (typeset(cell)) } }
+                }
+            }
+        }
     }
-    out.push_str("</tbody>");
 }
 
-fn waits(out: &mut String, run: &RunResult) {
+fn waits(run: &RunResult) -> Markup {
     let header = [
         "calls of",
         "calls",
@@ -262,7 +275,7 @@ fn waits(out: &mut String, run: &RunResult) {
     if users.count() > 1 {
         add("all", &mut shared_kinds(run, &cache_total(run)), run.elapsed.get());
     }
-    table(out, "Calls, and what they slept", &header, &rows);
+    table("Calls, and what they slept", &header, &rows)
 }
 
 fn wait_row(name: &str, stats: &CallStats, elapsed: u64) -> Vec<String> {
@@ -289,7 +302,7 @@ fn wait_row(name: &str, stats: &CallStats, elapsed: u64) -> Vec<String> {
     ]
 }
 
-fn served(out: &mut String, run: &RunResult) {
+fn served(run: &RunResult) -> Markup {
     let all = cache_total(run);
     let mut rows = Vec::new();
     for (kind, stats) in all.kinds() {
@@ -309,12 +322,11 @@ fn served(out: &mut String, run: &RunResult) {
         }
     }
     let header = ["sleeps ended by", "calls", "iowait", "a sleep", "of it queued", "in device", "queued %"];
-    table(out, "Bios that ended a sleep", &header, &rows);
+    table("Bios that ended a sleep", &header, &rows)
 }
 
 /// The sum over all tasks, by windows of time, for each kind of call that slept for I/O.
-fn by_window(out: &mut String, run: &RunResult, cache: &CacheResult) {
-    let all = cache_total(run);
+fn by_window(run: &RunResult, cache: &CacheResult) -> Markup {
     let header = [
         "from",
         "calls",
@@ -332,55 +344,56 @@ fn by_window(out: &mut String, run: &RunResult, cache: &CacheResult) {
         "queued %",
         "RT",
     ];
-    for (kind, stats) in all.kinds().into_iter().filter(|(_, stats)| stats.iowait.count > 0) {
-        let us = iowait_us_per_window(stats.iowait.sum, run.elapsed.get(), cache.window);
-        let _ = write!(
-            out,
-            "<div class=\"block\"><p><b>{kind}</b>: {} µs = {} ms of iowait in a window of {}, all tasks together; one sleep \
-             is {}.</p><details><summary>Windows of {}</summary><div class=\"scroll\"><table>",
-            grouped(us.round() as u64),
-            significant(us / 1e3, 4),
-            window_length(cache.window),
-            typeset(&span(latency_mean(&stats.iowait))),
-            window_length(stats.windows.length()),
-        );
-        let rows: Vec<Vec<String>> = windows(stats)
-            .take(MOST_WINDOWS)
-            .map(|(start, window)| {
-                let Served { calls, iowait_ns, device_ns } = window.iowait();
-                let time = |ns: f64| if calls > 0 { span(ns) } else { "–".to_owned() };
-                let at = |millionths| time(window_percentile(window, millionths) as f64);
-                let queued = 100.0 * ratio(iowait_ns.saturating_sub(device_ns) as f64, iowait_ns as f64);
-                vec![
-                    window_length(start),
-                    grouped(window.calls),
-                    grouped(window.major),
-                    grouped(window.slept),
-                    grouped(calls),
-                    grouped(iowait_ns / 1000),
-                    significant(iowait_ns as f64 / 1e6, 4),
-                    time(ratio(iowait_ns as f64, window.calls as f64)),
-                    time(ratio(iowait_ns as f64, calls as f64)),
-                    at(500_000),
-                    at(950_000),
-                    at(990_000),
-                    time(window.iowait_ns_max as f64),
-                    format!("{queued:.0} %"),
-                    grouped(window.served[0].calls),
-                ]
-            })
-            .collect();
-        body(out, &header, &rows);
-        out.push_str("</table></div>");
-        let hidden = windows(stats).count() - rows.len();
-        if hidden > 0 {
-            let _ = write!(out, "<p class=\"soft\">{hidden} more windows are in the JSON report.</p>");
+    let all = cache_total(run);
+    html! {
+        @for (kind, stats) in all.kinds().into_iter().filter(|(_, stats)| stats.iowait.count > 0) {
+            @let us = iowait_us_per_window(stats.iowait.sum, run.elapsed.get(), cache.window);
+            @let rows: Vec<Vec<String>> = windows(stats).take(MOST_WINDOWS).map(window_row).collect();
+            @let hidden = windows(stats).count() - rows.len();
+            div class="block" {
+                p {
+                    b { (kind) } ": " (grouped(us.round() as u64)) " µs = " (significant(us / 1e3, 4))
+                    " ms of iowait in a window of " (window_length(cache.window))
+                    ", all tasks together; one sleep is " (typeset(&span(latency_mean(&stats.iowait)))) "."
+                }
+                details {
+                    summary { "Windows of " (window_length(stats.windows.length())) }
+                    div class="scroll" { table { (body(&header, &rows)) } }
+                    @if hidden > 0 {
+                        p class="soft" { (hidden) " more windows are in the JSON report." }
+                    }
+                }
+            }
+            "\n"
         }
-        out.push_str("</details></div>\n");
     }
 }
 
-fn sources(out: &mut String, cache: &CacheResult) {
+fn window_row((start, window): (Nanos, &Window)) -> Vec<String> {
+    let Served { calls, iowait_ns, device_ns } = window.iowait();
+    let time = |ns: f64| if calls > 0 { span(ns) } else { "–".to_owned() };
+    let at = |millionths| time(window_percentile(window, millionths) as f64);
+    let queued = 100.0 * ratio(iowait_ns.saturating_sub(device_ns) as f64, iowait_ns as f64);
+    vec![
+        window_length(start),
+        grouped(window.calls),
+        grouped(window.major),
+        grouped(window.slept),
+        grouped(calls),
+        grouped(iowait_ns / 1000),
+        significant(iowait_ns as f64 / 1e6, 4),
+        time(ratio(iowait_ns as f64, window.calls as f64)),
+        time(ratio(iowait_ns as f64, calls as f64)),
+        at(500_000),
+        at(950_000),
+        at(990_000),
+        time(window.iowait_ns_max as f64),
+        format!("{queued:.0} %"),
+        grouped(window.served[0].calls),
+    ]
+}
+
+fn sources(cache: &CacheResult) -> Markup {
     let header = ["bios for", "bios", "bytes", "active", "in RT", "promoted", "raised", "demoted", "denied"];
     let rows: Vec<Vec<String>> = cache
         .sources
@@ -392,18 +405,27 @@ fn sources(out: &mut String, cache: &CacheResult) {
             head.into_iter().chain(counts).collect()
         })
         .collect();
-    table(out, "Bios to the device, by what they were for", &header, &rows);
+    table("Bios to the device, by what they were for", &header, &rows)
 }
 
-fn counters(out: &mut String, cache: &CacheResult) {
-    let _ = write!(out, "<div class=\"block\"><details><summary>Counters</summary>");
+fn counters(cache: &CacheResult) -> Markup {
     let vmstat = ("/proc/vmstat".to_owned(), cache.vmstat.clone());
-    for (name, counts) in [&vmstat].into_iter().chain(&cache.groups) {
-        let _ = write!(out, "<table><caption>{}</caption><tbody>", escape(name));
-        for (key, count) in counts.iter().filter(|&&(_, count)| count > 0) {
-            let _ = write!(out, "<tr><th scope=\"row\">{}</th><td>{}</td></tr>", escape(key), grouped(*count));
+    html! {
+        div class="block" {
+            details {
+                summary { "Counters" }
+                @for (name, counts) in [&vmstat].into_iter().chain(&cache.groups) {
+                    table {
+                        caption { (text(name)) }
+                        tbody {
+                            @for (key, count) in counts.iter().filter(|&&(_, count)| count > 0) {
+                                (plain_row(key, [&grouped(*count)]))
+                            }
+                        }
+                    }
+                }
+            }
         }
-        out.push_str("</tbody></table>");
+        "\n"
     }
-    out.push_str("</details></div>\n");
 }

@@ -1,10 +1,11 @@
 //! Tenants and jobs over time, with a line at each change of a setting.
 
-use std::fmt::Write as _;
+use maud::{Markup, html};
 
 use super::plots::{LINE_POINTS, axis};
+use super::text;
 use crate::number::span;
-use crate::plot::{Mark, Plot, Scale, Series, Unit, escape};
+use crate::plot::{Mark, Plot, Scale, Series, Unit};
 use crate::result::{OwnerPoint, OwnerResult, RunResult};
 use crate::summary::ratio;
 
@@ -15,25 +16,35 @@ const MOST_MARKS: usize = 6;
 /// Changes in words.
 const MOST_CHANGES: usize = 40;
 
-/// Nothing for a run without tenants.
-pub(super) fn section(out: &mut String, letter: char, run: &RunResult) {
+/// Empty for a run without tenants.
+pub(super) fn section(letter: char, run: &RunResult) -> Markup {
     if run.owners.tenants.is_empty() {
-        return;
+        return Markup::default();
     }
-    let _ = write!(out, "<section><h2>Run {letter}: tenants and jobs over time</h2><div class=\"plots\">");
-    for (n, plot) in plots(run).iter().enumerate() {
-        out.push_str(&plot.figure(&format!("owners-{letter}-{n}")));
-    }
-    out.push_str("</div>");
-    if !run.changes.is_empty() {
-        out.push_str("<div class=\"block\"><p class=\"soft\">Settings changed during the run:</p><ul>");
-        for change in run.changes.iter().take(MOST_CHANGES) {
-            let what = format!("{} {}: {}", change.tenant, change.file, change.text);
-            let _ = write!(out, "<li>from {} on: {}</li>", span(change.at.get() as f64), escape(&what));
+    html! {
+        section {
+            h2 { "Run " (letter) ": tenants and jobs over time" }
+            div class="plots" {
+                @for (n, plot) in plots(run).iter().enumerate() {
+                    (plot.figure(&format!("owners-{letter}-{n}")))
+                }
+            }
+            @if !run.changes.is_empty() {
+                div class="block" {
+                    p class="soft" { "Settings changed during the run:" }
+                    ul {
+                        @for change in run.changes.iter().take(MOST_CHANGES) {
+                            li {
+                                "from " (span(change.at.get() as f64)) " on: "
+                                (text(&format!("{} {}: {}", change.tenant, change.file, change.text)))
+                            }
+                        }
+                    }
+                }
+            }
         }
-        out.push_str("</ul></div>");
+        "\n"
     }
-    out.push_str("</section>\n");
 }
 
 fn plots(run: &RunResult) -> Vec<Plot> {
@@ -102,9 +113,7 @@ mod tests {
     #[test]
     fn each_change_is_a_line_in_each_plot_and_in_words() {
         let mut run = sample::tenants_run();
-        let mut out = String::new();
-        section(&mut out, 'A', &run);
-        assert_eq!(out, "", "nothing was recorded");
+        assert_eq!(section('A', &run).into_string(), "", "nothing was recorded");
         let points = [(1, 100), (2, 100), (3, 10)];
         let points = points.map(|(at, ios)| OwnerPoint {
             at: Nanos::from_secs(at),
@@ -118,7 +127,7 @@ mod tests {
             file: "limit".into(),
             text: "{ riops = 10 }".into(),
         });
-        section(&mut out, 'A', &run);
+        let out = section('A', &run).into_string();
         assert!(!out.contains("<silver>") && out.contains("&lt;silver&gt; limit: { riops = 10 }"));
         let plots = plots(&run);
         assert_eq!(plots.len(), 2, "no job was recorded");

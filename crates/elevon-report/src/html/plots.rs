@@ -2,7 +2,7 @@
 
 use elevon_core::histogram::Histogram;
 
-use super::{cache, typeset};
+use super::{cache, set_apart};
 use crate::compare::{Variant, letters};
 use crate::fairness::{Share, fairness};
 use crate::number::span;
@@ -70,7 +70,7 @@ fn windows_in_words(variants: &[Variant<'_>]) -> String {
     let series = variants.iter().filter_map(|variant| variant.result.series.as_ref());
     let lengths = series.map(|series| series.interval.get() * window(&series.points) as u64);
     let (least, most) = lengths.fold((u64::MAX, 0), |(least, most), length| (least.min(length), most.max(length)));
-    let words = |ns: u64| typeset(&span(ns as f64));
+    let words = |ns: u64| set_apart(&span(ns as f64));
     if least >= most { words(most) } else { format!("{} to {}", words(least), words(most)) }
 }
 

@@ -82,7 +82,8 @@ fn every_mark_draws_and_escapes() {
             (Scale::Linear, Unit::Percent),
             vec![(4096.0, 10.0), (8192.0, 20.0)],
         )
-        .figure("p");
+        .figure("p")
+        .into_string();
         assert!(figure.contains("A &lt;plot&gt;") && figure.contains("x &amp; y") && !figure.contains("<plot>"));
     }
 }
@@ -174,7 +175,7 @@ fn curves_that_coincide_take_turns_and_are_named() {
         labels: vec![],
     };
     let named = |series: Vec<Series>| {
-        let figure = Plot { series, ..base.clone() }.figure("p");
+        let figure = Plot { series, ..base.clone() }.figure("p").into_string();
         let note = figure.split("<p class=\"note\">").nth(1).map(|at| at.split('<').next().unwrap().to_owned());
         (note, figure.matches("stroke-dasharray:").count())
     };
@@ -193,7 +194,11 @@ fn curves_that_coincide_take_turns_and_are_named() {
     assert_eq!(named(vec![a.clone(), half, far.clone()]).0, None);
     // Bars stand side by side.
     assert_eq!(
-        Plot { mark: Mark::Bars, series: vec![a.clone(), a], ..base.clone() }.figure("p").matches("note").count(),
+        Plot { mark: Mark::Bars, series: vec![a.clone(), a], ..base.clone() }
+            .figure("p")
+            .into_string()
+            .matches("note")
+            .count(),
         0
     );
 }
