@@ -13,6 +13,7 @@ const FOUND_WHOLE: &[(u64, &str)] = &[
     (103_279, "conservation: a queue that the device refused waits for its delayed run"),
     (101_406, "errors: a write that could not read its page has not asked for write errors"),
     (9_699, "conservation: mq-deadline kept a class back for one that the page cache had promoted"),
+    (11_161, "progress: requests put back for another hardware queue kept the tags that one before them needed"),
     (100_808, "moved: bios before the place of an error end well"),
 ];
 

@@ -268,7 +268,8 @@ impl Stack {
 
     /// Puts what did not go out to the front of the dispatch lists. A list of the queue's own goes back whole, so that a busy
     /// driver costs O(1) however many wait for it. When the queue that was refused (`refused_by`) runs again is known already; every
-    /// other that is given something runs again at once, as if each queue's part of the list had been sent for itself.
+    /// other that is given something runs again at once, as if each queue's part of the list had been sent for itself. Until then it
+    /// holds no driver tags: a later request that gets to the front would wait for them for ever.
     fn put_back(
         &mut self,
         now: Instant,
@@ -285,6 +286,7 @@ impl Stack {
         }
         while let Some(id) = list.pop_back() {
             let owner = self.requests[id].queue;
+            self.give_back_driver_tag(id);
             self.queues[owner.index()].dispatch.push_front(id);
             if refused_by != Some(owner) {
                 self.rerun_at(owner, now);

@@ -132,3 +132,40 @@ fn a_promise_to_a_queue_with_nothing_in_the_driver_is_not_waited_for() {
     rig.complete_all();
     assert_eq!(rig.done().len(), 3);
 }
+
+/// Refuses one command, and passes on what comes after it.
+struct BusyOnce<'a> {
+    driver: &'a mut Notebook,
+    was_busy: bool,
+}
+
+impl Driver for BusyOnce<'_> {
+    fn queue_command(&mut self, now: Instant, command: &Command, pieces: &dyn Pieces) -> Accept {
+        let is_second = core::mem::replace(&mut self.was_busy, true);
+        if is_second { self.driver.queue_command(now, command, pieces) } else { Accept::Busy }
+    }
+}
+
+/// What was pulled for another queue and put back to it holds no driver tags: a request that comes to stand in front of it needs them.
+#[test]
+fn what_is_put_back_for_another_queue_holds_no_tags() {
+    let deep = StackConfig { hw_queues: 2, cpus: 2, queue_depth: 2, ..with_scheduler(Kernel::V6_18) };
+    let mut rig = Rig::new(StackConfig { nr_requests: Some(4), ..deep });
+    // One of the most urgent class keeps all others in the scheduler.
+    let urgent = Io { ioprio: IoPrio::new(PrioClass::Rt, 0), ..rig.io(Op::Read, Flags::NONE, 9000, 8) };
+    rig.stack.submit(rig.now, urgent, &mut rig.driver);
+    for (cpu, sector) in [(0, 0), (0, 1000), (1, 2000), (1, 3000), (1, 4000)] {
+        let io = Io { task: TaskId(cpu), ..rig.io(Op::Read, Flags::NONE, sector, 8) };
+        rig.stack.submit(rig.now, io, &mut rig.driver);
+    }
+    rig.complete_all();
+    // Queue 0 pulls four, the driver refuses the first, and both that are queue 1's are put back. Then queue 0 sends its own and pulls
+    // the fifth, which is queue 1's as well.
+    rig.now = Instant::ZERO + Nanos::from_millis(3);
+    rig.stack.handle_timers(rig.now, &mut BusyOnce { driver: &mut rig.driver, was_busy: false });
+    rig.complete_all();
+    rig.now = rig.now + Nanos::from_millis(3);
+    rig.stack.handle_timers(rig.now, &mut rig.driver);
+    rig.complete_all();
+    assert_eq!(rig.done().len(), 6);
+}
