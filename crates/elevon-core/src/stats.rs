@@ -188,8 +188,6 @@ pub struct JobStats {
     pub verified_bytes: u64,
     /// Blocks whose content was not what was written.
     pub verify_errors: u64,
-    /// What it had of the page cache, where it went through one.
-    pub cache: Option<alloc::boxed::Box<CacheUse>>,
 }
 
 impl JobStats {
@@ -216,9 +214,6 @@ impl JobStats {
         }
         self.verified_bytes += other.verified_bytes;
         self.verify_errors += other.verify_errors;
-        if let Some(cache) = &other.cache {
-            self.cache.get_or_insert_default().merge(cache);
-        }
     }
 }
 

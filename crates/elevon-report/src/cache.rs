@@ -14,7 +14,7 @@ pub(crate) const CLASS_NAMES: [&str; CLASSES.len()] = ["rt", "be", "idle"];
 /// What all jobs had of the page cache together.
 pub(crate) fn cache_total(run: &RunResult) -> CacheUse {
     let mut all = CacheUse::default();
-    run.jobs.iter().filter_map(|job| job.stats.cache.as_ref()).for_each(|used| all.merge(used));
+    run.jobs.iter().filter_map(|job| job.cache_use.as_ref()).for_each(|used| all.merge(used));
     all
 }
 
@@ -24,7 +24,7 @@ pub(crate) fn shared_kinds<'a>(
     all: &'a CacheUse,
 ) -> impl Iterator<Item = (&'static str, &'a CallStats)> {
     let callers = |n: usize| {
-        let users = run.jobs.iter().filter_map(|job| job.stats.cache.as_ref());
+        let users = run.jobs.iter().filter_map(|job| job.cache_use.as_ref());
         users.filter(|used| used.kinds()[n].1.calls > 0).count()
     };
     all.kinds().into_iter().enumerate().filter(move |&(n, _)| callers(n) > 1).map(|(_, kind)| kind)

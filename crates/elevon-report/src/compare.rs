@@ -323,7 +323,7 @@ mod tests {
     #[test]
     fn page_caches() {
         let (a, mut b) = (sample::cached_run(), sample::cached_run());
-        let used = b.jobs[0].stats.cache.as_mut().expect("a cache");
+        let used = b.jobs[0].cache_use.as_mut().expect("a cache");
         used.fault = Default::default();
         let variants = [Variant { label: "activity=off", result: &a }, Variant { label: "iter-bio", result: &b }];
         let text = table(&variants);

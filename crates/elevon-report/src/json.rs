@@ -145,7 +145,7 @@ fn job_value(run: &RunResult, job: &JobResult, options: JsonOptions) -> Value {
     put("usr_cpu", share(stats.cpu_user_ns));
     put("sys_cpu", share(stats.cpu_ns - stats.cpu_user_ns));
     put("ctx", json!(stats.context_switches));
-    let faults = stats.cache.as_ref().map(|used| &used.fault);
+    let faults = job.cache_use.as_ref().map(|used| &used.fault);
     put("majf", json!(faults.map_or(0, |fault| fault.major)));
     put("minf", json!(faults.map_or(0, CallStats::minor)));
     levels(job, &mut put);

@@ -11,7 +11,7 @@ use elevon_core::histogram::SparseHistogram;
 use elevon_core::ioprio::PrioClass;
 use elevon_core::kernel::{IoTicksForm, Kernel};
 use elevon_core::limits::QueueLimits;
-use elevon_core::stats::{JobStats, LatencyStat};
+use elevon_core::stats::{CacheUse, JobStats, LatencyStat};
 use elevon_core::units::{Bytes, Instant, Nanos, TenantId};
 
 /// Percentiles that fio shows unless a job names its own, in millionths.
@@ -193,6 +193,8 @@ pub struct JobResult {
     pub device_time: Option<Nanos>,
     /// What it counted. The errno that ended it, if any, is in here.
     pub stats: JobStats,
+    /// What it had of the page cache, if it went through one.
+    pub cache_use: Option<Box<CacheUse>>,
     /// Words for that errno; empty without one.
     pub error: String,
     /// Percentiles wanted, in millionths, ascending (`percentile_list`).

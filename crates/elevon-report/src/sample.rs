@@ -71,6 +71,7 @@ fn job(name: &str, group: u32, stats: JobStats) -> JobResult {
         claim: Some(Claim { given: false, class: PrioClass::Be, weight: 40, cgroups: vec![] }),
         device_time: Some(Nanos::from_millis(400)),
         stats,
+        cache_use: None,
         error: String::new(),
         percentiles: DEFAULT_PERCENTILES.to_vec(),
         latency_percentiles: LatencyPercentiles::default(),
@@ -329,7 +330,7 @@ fn cache_series() -> CacheSeries {
 /// A mapped reader and a writer that syncs and was paused, before a page cache.
 pub(crate) fn cached_run() -> RunResult {
     let mut run = mixed_run();
-    run.jobs[0].stats.cache =
+    run.jobs[0].cache_use =
         Some(Box::new(CacheUse { touches: 123_456, fault: calls(400_000, 6000, true), ..CacheUse::default() }));
     let mut write = calls(400_000, 5000, false);
     for at in 0..30 {
@@ -337,7 +338,7 @@ pub(crate) fn cached_run() -> RunResult {
         let starved = if at % 10 == 0 { Nanos::from_millis(3) } else { Nanos::ZERO };
         write.add(&CallDone { paused, starved, ..done() }, Nanos::from_secs(2), Nanos::from_millis(500));
     }
-    run.jobs[1].stats.cache = Some(Box::new(CacheUse {
+    run.jobs[1].cache_use = Some(Box::new(CacheUse {
         fault: calls(100_000, 1000, true),
         write,
         fsync: calls(3_000_000, 20, false),

@@ -1,7 +1,7 @@
 //! What a process counts of itself. Cost per I/O: O(1), three histogram increments and no allocation.
 
 use elevon_core::ioprio::IoPrio;
-use elevon_core::stats::{Direction, JobStats, LatencyStat};
+use elevon_core::stats::{CacheUse, Direction, JobStats, LatencyStat};
 use elevon_core::units::{Instant, Nanos};
 
 use crate::logs::{Logger, Sample};
@@ -37,6 +37,8 @@ pub(crate) enum PriorityLatency {
 #[derive(Clone, Debug)]
 pub(crate) struct Measure {
     pub(crate) stats: JobStats,
+    /// What it had of the page cache, if it went through one.
+    pub(crate) cache_use: Option<Box<CacheUse>>,
     pub(crate) logger: Option<Box<Logger>>,
     asynchronous: bool,
     /// Which latency is kept by priority, if any.
@@ -54,6 +56,7 @@ impl Measure {
     pub(crate) fn new(asynchronous: bool, by_priority: Option<PriorityLatency>, logger: Option<Logger>) -> Self {
         Self {
             stats: JobStats::default(),
+            cache_use: None,
             logger: logger.map(Box::new),
             asynchronous,
             by_priority,
@@ -74,6 +77,7 @@ impl Measure {
 
     fn begin(&mut self, at: Instant) {
         self.stats = JobStats { error: self.stats.error, ..JobStats::default() };
+        self.cache_use = None;
         self.begun = true;
         self.phase_start = at;
         self.sample_start = at;
@@ -169,7 +173,7 @@ impl Measure {
 
     /// The statistics as [`Self::end_phase`] and [`Self::finish`] would leave them now.
     pub(crate) fn stats_at(&self, now: Instant, directions: [bool; 3]) -> JobStats {
-        let mut copy = Self { logger: None, stats: self.stats.clone(), ..*self };
+        let mut copy = Self { logger: None, cache_use: None, stats: self.stats.clone(), ..*self };
         copy.end_phase(now.max(self.phase_start), directions);
         copy.finish(now);
         copy.stats

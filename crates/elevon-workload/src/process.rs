@@ -311,6 +311,11 @@ impl Process {
         &self.measure.stats
     }
 
+    /// Its use of the page cache so far, if it went through one.
+    pub fn cache_used(&self) -> Option<&CacheUse> {
+        self.measure.cache_use.as_deref()
+    }
+
     /// Statistics as they would be if it ended now: with the runtime so far, and a mean bandwidth.
     pub fn stats_at(&self, now: Instant) -> JobStats {
         if self.ended.is_some() || self.started.is_none() {
@@ -612,7 +617,7 @@ impl Process {
 
     /// What it counts of its use of the page cache.
     pub(crate) fn cache_use(&mut self) -> &mut CacheUse {
-        self.measure.stats.cache.get_or_insert_default()
+        self.measure.cache_use.get_or_insert_default()
     }
 
     /// Whether the content of this I/O, which is over, is to be checked by [`Self::check`] before [`Self::complete`].

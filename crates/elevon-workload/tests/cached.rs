@@ -37,7 +37,7 @@ struct Ran {
 
 impl Ran {
     fn cache_use(&self, job: usize) -> &CacheUse {
-        self.outcome.jobs[job].stats.cache.as_ref().expect("a buffered job")
+        self.outcome.jobs[job].cache_use.as_ref().expect("a buffered job")
     }
     fn bytes(&self, op: Op) -> u64 {
         self.device.commands.iter().filter(|(_, command)| command.op == op).map(|(_, c)| c.bytes.get()).sum()
@@ -621,7 +621,7 @@ fn writers_are_as_fast_as_the_device() {
         let dirtyable = resident.free().saturating_sub(cache.watermarks().high) + resident.pages().used();
         let limits = cache.dirty_domain().limits(dirtyable);
         assert!(dirty > limits.background / 2 && dirty <= limits.thresh, "{dirty} dirty, {limits:?}");
-        let paused = |job: &JobOutcome| job.stats.cache.as_ref().map_or(0, |c| c.write.paused.sum / 1_000_000);
+        let paused = |job: &JobOutcome| job.cache_use.as_ref().map_or(0, |c| c.write.paused.sum / 1_000_000);
         let paused: u128 = ran.outcome.jobs.iter().map(paused).sum();
         assert!(paused > 2000 * u128::from(jobs), "{jobs} jobs were held for {paused} ms");
     }

@@ -196,7 +196,10 @@ impl Plan {
             own.limit(&mut config.limits, &config.kernel.rules())?;
         }
         for (key, value) in self.settings.iter().filter(|(key, _)| !settings::is_setting(key)) {
-            config.set(key, value).map_err(|error| Failure::input(format!("--set {error}")))?;
+            config.set(key, value).map_err(|error| {
+                let of_cache = settings::SETTINGS.iter().map(|setting| setting.key);
+                Failure::input(format!("--set {}", error.or_one_of(of_cache)))
+            })?;
         }
         if is_real && config.max_retries > 0 {
             return Err(Failure::input(format!(

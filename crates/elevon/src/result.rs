@@ -177,6 +177,9 @@ fn jobs(facts: &Facts<'_>, outcome: &Outcome) -> Vec<JobResult> {
                 last.start = last.start.min(since_start(outcome, job.start));
                 last.end = last.end.max(since_start(outcome, job.end));
                 last.stats.merge(&job.stats);
+                if let Some(used) = &job.cache_use {
+                    last.cache_use.get_or_insert_default().merge(used);
+                }
                 last.error = words_of(last.stats.error);
                 last.claim = last.claim.take().and_then(|first| together(first, claim));
                 last.device_time = last.device_time.map(|time| time + device_time);
@@ -214,6 +217,7 @@ fn job_result(spec: &JobSpec, outcome: &Outcome, job: &JobOutcome) -> JobResult 
         claim: None,
         device_time: None,
         stats: job.stats.clone(),
+        cache_use: job.cache_use.clone(),
         error: words_of(job.stats.error),
         percentiles: spec.percentiles.iter().map(|&p| p as u32).collect(),
         latency_percentiles: LatencyPercentiles {

@@ -143,7 +143,7 @@ impl CacheConfig {
                 });
             }
             "extra_free_kbytes" => self.extra_free = number(1 << 32, "KiB up to 4294967296")? / 4,
-            _ => return Err(SettingError::Key { key: key.to_string() }),
+            _ => return Err(SettingError::unknown(key, SETTINGS.iter().map(|setting| setting.key))),
         }
         Ok(())
     }

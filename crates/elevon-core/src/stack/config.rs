@@ -155,7 +155,7 @@ impl StackConfig {
                 let key = key.to_string();
                 return Err(match why_not_modelled(&key) {
                     Some(reason) => SettingError::NotModelled { key, reason },
-                    None => SettingError::Key { key },
+                    None => SettingError::unknown(&key, known()),
                 });
             }
         }
@@ -277,6 +277,8 @@ pub enum SettingError {
     Key {
         /// The key as given.
         key: String,
+        /// The key that was probably meant.
+        near: Option<&'static str>,
     },
     /// The value does not fit the key.
     Value {
@@ -301,7 +303,7 @@ pub enum SettingError {
 impl fmt::Display for SettingError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Key { key } => match nearest(key, known()) {
+            Self::Key { key, near } => match near {
                 Some(near) => write!(f, "{key}: no such setting; did you mean {near}? `elevon schedulers` lists them"),
                 None => write!(f, "{key}: no such setting; `elevon schedulers` lists them"),
             },
@@ -313,9 +315,23 @@ impl fmt::Display for SettingError {
 }
 impl core::error::Error for SettingError {}
 
-/// Every key that `--set` takes.
+impl SettingError {
+    /// The error for a key that is none of `keys`.
+    pub fn unknown(key: &str, keys: impl IntoIterator<Item = &'static str>) -> Self {
+        Self::Key { key: key.to_string(), near: nearest(key, keys) }
+    }
+
+    /// The same error where the user may also have meant one of `others`, keys of another table.
+    #[must_use]
+    pub fn or_one_of(self, others: impl IntoIterator<Item = &'static str>) -> Self {
+        match self {
+            Self::Key { key, .. } => Self::unknown(&key, known().chain(others)),
+            other => other,
+        }
+    }
+}
+
+/// Every key that the stack takes.
 fn known() -> impl Iterator<Item = &'static str> {
-    let of_cache = crate::cache::settings::SETTINGS.iter();
-    let all = SETTINGS.iter().chain(of_cache).map(|setting| setting.key);
-    all.chain(crate::limits::SYSFS.iter().map(|limit| limit.name))
+    SETTINGS.iter().map(|setting| setting.key).chain(crate::limits::SYSFS.iter().map(|limit| limit.name))
 }

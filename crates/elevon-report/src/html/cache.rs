@@ -264,7 +264,7 @@ fn waits(run: &RunResult) -> Markup {
         "no memory",
     ];
     let mut rows = Vec::new();
-    let users = run.jobs.iter().filter_map(|job| Some((job, job.stats.cache.as_ref()?)));
+    let users = run.jobs.iter().filter_map(|job| Some((job, job.cache_use.as_ref()?)));
     let mut add = |name: &str, kinds: &mut dyn Iterator<Item = (&str, &CallStats)>, ns: u64| {
         let used = kinds.filter(|(_, stats)| stats.calls > 0);
         rows.extend(used.map(|(kind, stats)| wait_row(&format!("{name}: {kind}"), stats, ns)));

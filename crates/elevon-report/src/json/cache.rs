@@ -29,7 +29,7 @@ pub(super) fn value(run: &RunResult, cache: &CacheResult, options: JsonOptions) 
     let CacheResult { memory, others, policy, activity, window, .. } = cache;
     let shape = |elapsed| Shape { elapsed, window: *window, bins: options.bins };
     let jobs = run.jobs.iter().filter_map(|job| {
-        let used = job.stats.cache.as_ref()?;
+        let used = job.cache_use.as_ref()?;
         let mut out = kinds(used, shape(job.end.since(job.start).get()));
         out.insert("jobname".into(), json!(job.name));
         Some(Value::Object(out))

@@ -70,7 +70,7 @@ fn waits(out: &mut String, run: &RunResult, all: &CacheUse) {
         "Waits", "calls", "major", "slept", "sum", "a call", "a sleep", "50%", "95%", "99%", "max", "ms/s",
     ]);
     let mut rows = 0;
-    let users = run.jobs.iter().filter_map(|job| Some((job, job.stats.cache.as_ref()?)));
+    let users = run.jobs.iter().filter_map(|job| Some((job, job.cache_use.as_ref()?)));
     let mut add = |name: &str, kinds: &mut dyn Iterator<Item = (&str, &CallStats)>, ns: u64| {
         for (kind, stats) in kinds.filter(|(_, stats)| stats.calls > 0) {
             let name = format!("{name}: {kind}");

@@ -275,7 +275,7 @@ fn latency_distribution(out: &mut String, stat: &LatencyStat) {
 /// CPU, depths, and how many I/Os there were.
 fn levels(out: &mut String, job: &JobResult) {
     let stats = &job.stats;
-    let faults = stats.cache.as_ref().map(|used| &used.fault);
+    let faults = job.cache_use.as_ref().map(|used| &used.fault);
     let runtime = job.end.since(job.start).get() as f64 * f64::from(job.members);
     let _ = writeln!(
         out,

@@ -1,7 +1,7 @@
 //! What a run did: of each job, of the device, and over time.
 
 use elevon_core::account::DiskStats;
-use elevon_core::stats::JobStats;
+use elevon_core::stats::{CacheUse, JobStats};
 use elevon_core::units::{Instant, Nanos};
 
 use super::Runner;
@@ -55,6 +55,8 @@ pub struct JobOutcome {
     pub end: Option<Instant>,
     /// Its figures.
     pub stats: JobStats,
+    /// What it had of the page cache, if it went through one.
+    pub cache_use: Option<Box<CacheUse>>,
     /// Its logs, where it kept any.
     pub logs: Option<Logger>,
 }
@@ -94,6 +96,7 @@ impl<B: Backend> Runner<'_, B> {
             start: process.started(),
             end: process.ended(),
             stats: process.stats_at(now),
+            cache_use: process.cache_used().cloned().map(Box::new),
             logs: None,
         });
         Outcome {

@@ -99,7 +99,7 @@ fn job<'a>(run: &'a RunResult, name: &str) -> &'a JobResult {
 }
 
 fn faults_of(job: &JobResult) -> &CallStats {
-    &job.stats.cache.as_ref().expect("a buffered job").fault
+    &job.cache_use.as_ref().expect("a buffered job").fault
 }
 
 fn seconds(job: &JobResult) -> f64 {
