@@ -1,7 +1,7 @@
 //! What must hold for any text of `--memory` or `--cache`, with lines of `--set` behind it. The fuzz target and an ordinary test
 //! over the corpus share it; both have the command's `memory.rs` at their root.
 
-use elevon_core::cache::page_cache::PageCache;
+use elevon_cache::page_cache::PageCache;
 use elevon_core::kernel::Kernel;
 use elevon_core::limits::QueueLimits;
 use elevon_core::stack::StackConfig;

@@ -1,7 +1,7 @@
 //! What must hold for any lines given as settings, `KEY=VALUE`. The fuzz target and an ordinary test over the corpus share it.
 
-use elevon_core::cache::page_cache::{CacheConfig, PageCache};
-use elevon_core::cache::settings::is_setting;
+use elevon_cache::page_cache::{CacheConfig, PageCache};
+use elevon_cache::settings::is_setting;
 use elevon_core::limits::QueueLimits;
 use elevon_core::stack::{Stack, StackConfig};
 use elevon_core::units::{Bytes, Sectors, TaskId};

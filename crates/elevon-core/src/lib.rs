@@ -12,7 +12,7 @@ extern crate alloc;
 // What everything is made of.
 pub mod ioprio;
 pub mod kernel;
-mod monotonic;
+pub mod monotonic;
 pub mod nearest;
 pub mod op;
 pub mod status;
@@ -27,7 +27,7 @@ pub mod flush;
 pub mod layout;
 pub mod limits;
 pub mod merge;
-mod pool;
+pub mod pool;
 pub mod request;
 pub mod sched;
 pub mod split;
@@ -36,10 +36,6 @@ pub mod tags;
 pub mod tenant;
 mod treap;
 pub mod tree;
-
-// In front of the path: pages in memory, and what they say about a bio's priority.
-pub mod activity;
-pub mod cache;
 
 // What is known afterwards.
 pub mod account;

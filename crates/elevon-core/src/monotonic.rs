@@ -5,11 +5,11 @@ use crate::units::Instant;
 /// The latest `now` that a timed machine was given. Checked in builds with debug assertions (tests, the swarm); elsewhere it costs
 /// nothing.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Monotonic(Instant);
+pub struct Monotonic(Instant);
 
 impl Monotonic {
     /// Before anything has happened.
-    pub(crate) const START: Self = Self(Instant::ZERO);
+    pub const START: Self = Self(Instant::ZERO);
 
     /// Takes the time of a call.
     ///
@@ -17,7 +17,7 @@ impl Monotonic {
     ///
     /// With debug assertions, if it is before the time of an earlier call.
     #[inline]
-    pub(crate) fn advance(&mut self, now: Instant) {
+    pub fn advance(&mut self, now: Instant) {
         if cfg!(debug_assertions) {
             assert!(now >= self.0, "time went backwards: from {:?} to {now:?}", self.0);
             self.0 = now;

@@ -5,27 +5,29 @@ use alloc::vec::Vec;
 
 /// Entries of one kind. The entry of a freed key keeps its old value until the key is used again.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Pool<T> {
+pub struct Pool<T> {
     entries: Vec<T>,
     free: Vec<u32>,
 }
 
 impl<T: Copy> Pool<T> {
-    pub(crate) const fn new() -> Self {
+    /// An empty slab.
+    pub const fn new() -> Self {
         Self { entries: Vec::new(), free: Vec::new() }
     }
 
     /// Puts in what `value` makes: in its place, not on the stack first. (Reading back in wide loads what was just written
     /// field by field stalls a processor; a bio is as large as two cache lines.)
     #[inline]
-    pub(crate) fn insert_with(&mut self, value: impl FnOnce() -> T) -> u32 {
+    pub fn insert_with(&mut self, value: impl FnOnce() -> T) -> u32 {
         let Some(key) = self.free.pop() else { return self.grow(value()) };
         self.entries[key as usize] = value();
         key
     }
 
+    /// Puts in a value, and gives its key.
     #[inline]
-    pub(crate) fn insert(&mut self, value: T) -> u32 {
+    pub fn insert(&mut self, value: T) -> u32 {
         self.insert_with(|| value)
     }
 
@@ -37,14 +39,14 @@ impl<T: Copy> Pool<T> {
 
     /// Frees a key. Its entry, until then in use, is handed back.
     #[inline]
-    pub(crate) fn remove(&mut self, key: u32) -> &T {
+    pub fn remove(&mut self, key: u32) -> &T {
         self.free.push(key);
         &self.entries[key as usize]
     }
 
     /// Entries in use.
     #[inline]
-    pub(crate) fn live(&self) -> usize {
+    pub fn live(&self) -> usize {
         self.entries.len() - self.free.len()
     }
 }

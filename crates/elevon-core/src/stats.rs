@@ -2,10 +2,6 @@
 //!
 //! Sources fill these in; reports read them. Means and deviations are left to the report, which may use floats.
 
-mod cache;
-
-pub use cache::{CLASSES, CacheUse, CallStats, Served, Sleeps, WINDOWS_MAX, Window, Windows};
-
 use crate::histogram::Histogram;
 
 /// Sum, extremes and histogram of a latency in nanoseconds.

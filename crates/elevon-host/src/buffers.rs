@@ -5,7 +5,7 @@
 
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 
-use elevon_core::cache::page_cache::ByteCopy;
+use elevon_cache::page_cache::ByteCopy;
 use elevon_core::driver::Piece;
 use elevon_core::units::TaskId;
 use elevon_workload::cached::CACHE_TOKEN;

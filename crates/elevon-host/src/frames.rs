@@ -3,8 +3,8 @@
 //! Frames that a command reads into or writes from count as in flight. The policy above never moves bytes of such a frame (a page
 //! that is being read is locked, one that is being written is stable), and that is asserted here before any byte moves.
 
-use elevon_core::cache::Slot;
-use elevon_core::cache::page_cache::{ByteCopy, Way};
+use elevon_cache::Slot;
+use elevon_cache::page_cache::{ByteCopy, Way};
 use elevon_core::units::PAGE_SIZE;
 
 use crate::buffers::Span;

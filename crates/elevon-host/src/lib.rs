@@ -17,8 +17,8 @@ mod uring;
 pub use disk::disk_of;
 pub use file::{HostFile, OpenError, OpenOptions};
 
-use elevon_core::cache::Slot;
-use elevon_core::cache::page_cache::ByteCopy;
+use elevon_cache::Slot;
+use elevon_cache::page_cache::ByteCopy;
 use elevon_core::driver::{Accept, Command, Completion, Driver, Pieces};
 use elevon_core::op::Op;
 use elevon_core::status::Status;

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use elevon_core::cache::page_cache::WriteMode;
+use elevon_cache::page_cache::WriteMode;
 use elevon_core::status::Status;
 use elevon_host::{HostFile, Method, OpenError, OpenOptions};
 use elevon_workload::run::NoObserver;

@@ -1,7 +1,7 @@
 //! Jobs through the page cache: over a simulated device, and with real bytes over a file by io_uring and by threads. The same job
 //! gives the same I/Os on each; on the files every byte is checked.
 
-use elevon_core::cache::page_cache::WriteMode;
+use elevon_cache::page_cache::WriteMode;
 use elevon_core::limits::QueueLimits;
 use elevon_core::status::Status;
 use elevon_core::units::Bytes;

@@ -8,8 +8,8 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use crc32c::crc32c;
+use elevon_cache::page_cache::WriteMode;
 use elevon_core::account::DiskStats;
-use elevon_core::cache::page_cache::WriteMode;
 use elevon_core::units::{Instant, Nanos};
 use elevon_host::Method;
 use elevon_workload::run::{NoObserver, Observer, Progress};

@@ -10,9 +10,9 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use crc32c::crc32c;
+use elevon_cache::Slot;
+use elevon_cache::page_cache::{ByteCopy, CacheConfig, Way, WriteMode};
 use elevon_core::account::DiskStats;
-use elevon_core::cache::Slot;
-use elevon_core::cache::page_cache::{ByteCopy, CacheConfig, Way, WriteMode};
 use elevon_core::driver::{Accept, Command, Completion, Driver, Piece, Pieces};
 use elevon_core::limits::QueueLimits;
 use elevon_core::op::{Flags, Op};

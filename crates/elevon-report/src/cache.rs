@@ -1,8 +1,8 @@
 //! Figures of the page cache that every report shows: what is derived from the counts, in one place.
 
-use elevon_core::cache::page_cache::Reading;
+use elevon_cache::page_cache::Reading;
+use elevon_cache::stats::{CLASSES, CacheUse, CallStats, Window};
 use elevon_core::histogram::SparseHistogram;
-use elevon_core::stats::{CLASSES, CacheUse, CallStats, Window};
 use elevon_core::units::{Instant, Nanos};
 
 use crate::result::{CacheSeries, CacheSource, RunResult};

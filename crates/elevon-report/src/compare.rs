@@ -2,7 +2,8 @@
 
 use std::fmt::Write as _;
 
-use elevon_core::stats::{CacheUse, DirectionStats};
+use elevon_cache::stats::CacheUse;
+use elevon_core::stats::DirectionStats;
 
 use crate::cache::{cache_total, hit_ratio, mapped_ratio, ms_per_second};
 use crate::cpu;

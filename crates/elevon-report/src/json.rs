@@ -11,8 +11,9 @@ mod tenants;
 
 use std::io;
 
+use elevon_cache::stats::CallStats;
 use elevon_core::ioprio::IoPrio;
-use elevon_core::stats::{CallStats, Direction, DirectionStats, LatencyStat};
+use elevon_core::stats::{Direction, DirectionStats, LatencyStat};
 use serde::Serialize as _;
 use serde_json::ser::{Formatter, PrettyFormatter, Serializer};
 use serde_json::{Map, Value, json};

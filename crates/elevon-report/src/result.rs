@@ -2,8 +2,9 @@
 //!
 //! Whoever runs a job fills this in once. Times are those of the clock that drove the run, counted from its start.
 
+use elevon_cache::page_cache::Reading;
+use elevon_cache::stats::CacheUse;
 use elevon_core::account::DiskStats;
-use elevon_core::cache::page_cache::Reading;
 use elevon_core::control::pressure::PressureReading;
 use elevon_core::control::stat::IoCounters;
 use elevon_core::control::{Cause, Rule, Wait};
@@ -11,7 +12,7 @@ use elevon_core::histogram::SparseHistogram;
 use elevon_core::ioprio::PrioClass;
 use elevon_core::kernel::{IoTicksForm, Kernel};
 use elevon_core::limits::QueueLimits;
-use elevon_core::stats::{CacheUse, JobStats, LatencyStat};
+use elevon_core::stats::{JobStats, LatencyStat};
 use elevon_core::units::{Bytes, Instant, Nanos, TenantId};
 
 /// Percentiles that fio shows unless a job names its own, in millionths.

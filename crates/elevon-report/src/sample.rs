@@ -1,7 +1,8 @@
 //! Results made up for tests: small, deterministic, with every field in use.
 
+use elevon_cache::page_cache::{CallDone, Reading, Waits};
+use elevon_cache::stats::{CacheUse, CallStats};
 use elevon_core::account::{DiskStats, GroupCounters, Utilisation};
-use elevon_core::cache::page_cache::{CallDone, Reading, Waits};
 use elevon_core::control::pressure::{ContextState, Pressure};
 use elevon_core::control::stat::IoCounters;
 use elevon_core::control::{Cause, Rule, Wait};
@@ -9,7 +10,7 @@ use elevon_core::histogram::SparseHistogram;
 use elevon_core::ioprio::{IoPrio, PrioClass};
 use elevon_core::kernel::{IoTicksForm, Kernel};
 use elevon_core::limits::QueueLimits;
-use elevon_core::stats::{CacheUse, CallStats, DirectionStats, JobStats, LatencyStat};
+use elevon_core::stats::{DirectionStats, JobStats, LatencyStat};
 use elevon_core::status::Status;
 use elevon_core::tenant::{ROOT, Tenants};
 use elevon_core::units::{Bytes, Instant, Nanos, Sectors, TaskId, TenantId};

@@ -4,12 +4,12 @@
 //! The jobs go the way of `--memory` or, with bytes, of `--cache`: `elevon_workload::cached` drives the cache, so what is tried is the
 //! code that runs for users, and not a second driver of the same core.
 
-use elevon_core::activity::{Activity, Origin};
-use elevon_core::cache::FileId;
-use elevon_core::cache::dirty::{max_pause, pause_target};
-use elevon_core::cache::page_cache::{CacheConfig, Call, CallDone, CallKind, OpenId, RangeSync};
-use elevon_core::cache::readahead::Advice;
-use elevon_core::cache::replace::POLICIES;
+use elevon_cache::FileId;
+use elevon_cache::activity::{Activity, Origin};
+use elevon_cache::dirty::{max_pause, pause_target};
+use elevon_cache::page_cache::{CacheConfig, Call, CallDone, CallKind, OpenId, RangeSync};
+use elevon_cache::readahead::Advice;
+use elevon_cache::replace::POLICIES;
 use elevon_core::ioprio::{IoPrio, PrioClass};
 use elevon_core::limits::QueueLimits;
 use elevon_core::op::Op;
@@ -353,7 +353,7 @@ pub(super) struct SeenCache {
 }
 
 impl SeenCache {
-    pub(super) fn new(cached: &Cached, hz: elevon_core::cache::dirty::Hz) -> Self {
+    pub(super) fn new(cached: &Cached, hz: elevon_cache::dirty::Hz) -> Self {
         let cache = cached.cache();
         let (resident, domain) = (cache.resident(), cache.dirty_domain());
         let pages = resident.pages();
@@ -362,7 +362,7 @@ impl SeenCache {
         let dirty = pages.dirty() + pages.writeback();
         let longest = max_pause(hz, dirty, domain.bandwidth());
         let target = pause_target(hz, domain.bandwidth(), domain.base_rate(), longest);
-        let all = |of: fn(&elevon_core::activity::Counts) -> u64| {
+        let all = |of: fn(&elevon_cache::activity::Counts) -> u64| {
             Origin::ALL.into_iter().map(|origin| of(cache.promoter().counts(origin))).sum()
         };
         Self {

@@ -12,9 +12,9 @@ pub(super) use events::name;
 
 use std::collections::{BTreeMap, VecDeque};
 
+use elevon_cache::Slot;
+use elevon_cache::activity::Activity;
 use elevon_core::account::DiskStats;
-use elevon_core::activity::Activity;
-use elevon_core::cache::Slot;
 use elevon_core::driver::{Command, Completion, Piece};
 use elevon_core::event::{Event, EventKind};
 use elevon_core::ioprio::{IoPrio, PrioPolicy};

@@ -29,10 +29,10 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 
-use elevon_core::activity::Activity;
-use elevon_core::cache::Slot;
-use elevon_core::cache::dirty::Hz;
-use elevon_core::cache::page_cache::{ByteCopy, CacheConfig};
+use elevon_cache::Slot;
+use elevon_cache::activity::Activity;
+use elevon_cache::dirty::Hz;
+use elevon_cache::page_cache::{ByteCopy, CacheConfig};
 use elevon_core::driver::{Accept, Command, Completion, Driver, Pieces, TimeoutAction};
 use elevon_core::event::{Event, EventKind};
 use elevon_core::ioprio::{PrioClass, PrioPolicy};

@@ -16,8 +16,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use elevon_core::cache::Slot;
-use elevon_core::cache::page_cache::{ByteCopy, Way};
+use elevon_cache::Slot;
+use elevon_cache::page_cache::{ByteCopy, Way};
 use elevon_core::driver::{Command, Completion, Piece};
 use elevon_core::op::Op;
 use elevon_core::stack::Io;

@@ -1,5 +1,7 @@
 //! What the tests of several crates share. No production crate may depend on this one.
 #![forbid(unsafe_code)]
 
+mod random;
 mod tools;
+pub use random::Rng;
 pub use tools::{REQUIRE_TOOLS, denied, skip, tool};

@@ -1,8 +1,8 @@
 //! What a run needs besides the stack: a clock and a device. Simulation and real I/O each provide one; the loop that
 //! drives them is the same.
 
-use elevon_core::cache::Slot;
-use elevon_core::cache::page_cache::ByteCopy;
+use elevon_cache::Slot;
+use elevon_cache::page_cache::ByteCopy;
 use elevon_core::driver::{Completion, Driver};
 use elevon_core::units::{Instant, TaskId};
 

@@ -4,7 +4,7 @@
 //! Counters are kept as they stood, not as differences: so joining two intervals is leaving out the first, and nothing is counted
 //! beside what the cache counts anyway. Cost: one comparison an instant, a reading an interval.
 
-use elevon_core::cache::page_cache::Reading;
+use elevon_cache::page_cache::Reading;
 use elevon_core::units::{Instant, Nanos};
 
 use crate::series::MAX_POINTS;

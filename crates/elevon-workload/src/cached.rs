@@ -26,18 +26,18 @@ mod setup;
 use std::cmp::Ordering;
 use std::collections::VecDeque;
 
-use elevon_core::activity::{Origin, Submitter};
-use elevon_core::cache::page_cache::{
+use elevon_cache::activity::{Origin, Submitter};
+use elevon_cache::page_cache::{
     ByteCopy, CacheConfig, CacheIo, Call, CallDone, CallKind, Called, OpenId, PageCache, RangeSync, Reading, Way,
     WriteMode,
 };
-use elevon_core::cache::pages::Flags as PageFlags;
-use elevon_core::cache::readahead::Advice;
-use elevon_core::cache::{FileId, Slot};
+use elevon_cache::pages::Flags as PageFlags;
+use elevon_cache::readahead::Advice;
+use elevon_cache::stats::CacheUse;
+use elevon_cache::{FileId, Slot};
 use elevon_core::ioprio::PrioClass;
 use elevon_core::op::{Flags, Op};
 use elevon_core::stack::{Done, Io, Stack};
-use elevon_core::stats::CacheUse;
 use elevon_core::status::Status;
 use elevon_core::units::{Bytes, Instant, LayoutId, Nanos, PAGE_SIZE, Sector, TaskId, TenantId};
 
@@ -408,7 +408,7 @@ impl Cached {
         &self.series
     }
 
-    /// Windows that waits are counted in; see [`elevon_core::stats::Windows::length`] for what they came to.
+    /// Windows that waits are counted in; see [`elevon_cache::stats::Windows::length`] for what they came to.
     pub const fn wait_window(&self) -> Nanos {
         self.wait_window
     }

@@ -1,7 +1,8 @@
 //! What a process counts of itself. Cost per I/O: O(1), three histogram increments and no allocation.
 
+use elevon_cache::stats::CacheUse;
 use elevon_core::ioprio::IoPrio;
-use elevon_core::stats::{CacheUse, Direction, JobStats, LatencyStat};
+use elevon_core::stats::{Direction, JobStats, LatencyStat};
 use elevon_core::units::{Instant, Nanos};
 
 use crate::logs::{Logger, Sample};

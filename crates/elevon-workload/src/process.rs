@@ -30,11 +30,12 @@
 
 use std::collections::VecDeque;
 
+use elevon_cache::stats::CacheUse;
 use elevon_core::control::pressure::ContextState;
 use elevon_core::ioprio::IoPrio;
 use elevon_core::op::{Flags, Op};
 use elevon_core::stack::Io;
-use elevon_core::stats::{CacheUse, Direction, JobStats};
+use elevon_core::stats::{Direction, JobStats};
 use elevon_core::status::Status;
 use elevon_core::units::{Bytes, Instant, LayoutId, Nanos, Sector, TaskId, TenantId};
 use elevon_formats::fio::spec::{JobSpec, SyncMode, VerifyMethod};

@@ -2,14 +2,14 @@
 
 mod fixed;
 
-use elevon_core::activity::Activity;
-use elevon_core::cache::page_cache::CacheConfig;
+use elevon_cache::activity::Activity;
+use elevon_cache::page_cache::CacheConfig;
+use elevon_cache::stats::{CacheUse, Window};
 use elevon_core::driver::{Accept, Command, Completion, Driver, Pieces};
 use elevon_core::layout::Layout;
 use elevon_core::limits::QueueLimits;
 use elevon_core::op::{Flags, Op};
 use elevon_core::stack::{Stack, StackConfig};
-use elevon_core::stats::{CacheUse, Window};
 use elevon_core::status::Status;
 use elevon_core::units::{Bytes, Instant, LayoutId, Nanos, Sectors, TaskId};
 use elevon_formats::fio::spec::{Amount, BlockSizes, Fadvise, JobSpec, Rw, SyncFileRange, SyncMode};
@@ -581,7 +581,7 @@ fn a_direct_write_leaves_no_page_that_a_reader_could_find() {
     let cached = ran.cached.cache().resident().pages();
     let mut at = 0;
     let mut found = 0;
-    while let Some((index, _)) = cached.next(elevon_core::cache::FileId(0), at) {
+    while let Some((index, _)) = cached.next(elevon_cache::FileId(0), at) {
         let sector = index * 8;
         assert!(
             last_read[&sector] >= last_write[&sector] + LATENCY,

@@ -328,7 +328,7 @@ fn list_schedulers() -> String {
         let _ = writeln!(text, "  {:<18} {:<32} {} [default {}]", s.key, s.unit, s.help, s.default);
     }
     text.push_str("\nPage cache settings (--set KEY=VALUE, in a run with --memory or --cache):\n\n");
-    for s in elevon_core::cache::settings::SETTINGS {
+    for s in elevon_cache::settings::SETTINGS {
         let _ = writeln!(text, "  {:<25} {:<42} {} [default {}]", s.key, s.unit, s.help, s.default);
     }
     text.push_str("\nQueue limits (--set KEY=VALUE; defaults are the device's):\n\n");

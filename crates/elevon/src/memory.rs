@@ -2,9 +2,9 @@
 
 use std::borrow::Cow;
 
-use elevon_core::cache::page_cache::{CacheConfig, WriteMode};
-use elevon_core::cache::settings;
-use elevon_core::cache::watermark::Watermarks;
+use elevon_cache::page_cache::{CacheConfig, WriteMode};
+use elevon_cache::settings;
+use elevon_cache::watermark::Watermarks;
 use elevon_core::kernel::Kernel;
 use elevon_core::stack::StackConfig;
 use elevon_core::units::{Bytes, PAGE_SIZE, TaskId};
@@ -157,7 +157,7 @@ impl CachePlan {
         if !idle.is_zero() {
             rows.extend([("idle", text_of(*idle)), ("zram", text_of(*zram)), ("swappiness", swappiness.to_string())]);
         }
-        if let elevon_core::cache::replace::ReplacementConfig::Mglru { min_ttl, .. } = policy {
+        if let elevon_cache::replace::ReplacementConfig::Mglru { min_ttl, .. } = policy {
             rows.push(("min_ttl_ms", min_ttl.as_millis().to_string()));
         }
         rows

@@ -1,6 +1,6 @@
-//! Proof that `elevon-core` needs no operating system.
+//! Proof that `elevon-core` and `elevon-cache` need no operating system.
 //!
-//! This library brings its own allocator and panic handler. If the core, or anything that it links,
+//! This library brings its own allocator and panic handler. If one of them, or anything that it links,
 //! used `std`, there would be two panic handlers and the compiler would refuse to build it.
 //! `.ci/run` builds it; it is never run.
 #![no_std]
@@ -11,7 +11,9 @@ use alloc::boxed::Box;
 use core::alloc::{GlobalAlloc, Layout};
 use core::panic::PanicInfo;
 
+use elevon_cache::page_cache::{CacheConfig, PageCache};
 use elevon_core::kernel::Kernel;
+use elevon_core::units::{Bytes, TaskId};
 
 struct NoMemory;
 
@@ -34,8 +36,9 @@ fn on_panic(_info: &PanicInfo<'_>) -> ! {
     }
 }
 
-/// Makes the linker keep the core.
+/// Makes the linker keep both.
 #[unsafe(no_mangle)]
 pub extern "C" fn elevon_no_os() -> usize {
-    core::mem::size_of_val(&*Box::new(Kernel::default().rules()))
+    let cache = PageCache::new(CacheConfig::new(Bytes::new(1 << 20), TaskId(0)));
+    core::mem::size_of_val(&*Box::new(Kernel::default().rules())) + usize::from(cache.is_idle())
 }

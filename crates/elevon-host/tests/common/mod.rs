@@ -4,7 +4,7 @@
 
 use std::path::Path;
 
-use elevon_core::cache::page_cache::{CacheConfig, WriteMode};
+use elevon_cache::page_cache::{CacheConfig, WriteMode};
 use elevon_core::limits::QueueLimits;
 use elevon_core::stack::{Stack, StackConfig};
 use elevon_core::units::{Bytes, Sectors, TaskId};

@@ -1,7 +1,7 @@
 //! A run's page cache: it over time, who waited for it and for what, and what the device was asked for.
 
-use elevon_core::cache::page_cache::{Cause, Reading};
-use elevon_core::stats::{CallStats, Served, Window};
+use elevon_cache::page_cache::{Cause, Reading};
+use elevon_cache::stats::{CallStats, Served, Window};
 use elevon_core::units::{Nanos, PAGE_SIZE};
 use maud::{Markup, html};
 

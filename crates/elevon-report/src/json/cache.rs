@@ -1,8 +1,9 @@
 //! `elevon.cache`: waits for the page cache by job and kind of call, its counters, and it over time. `docs/page-cache-report.md` says
 //! what each key is.
 
-use elevon_core::cache::page_cache::Cause;
-use elevon_core::stats::{CLASSES, CacheUse, CallStats, LatencyStat, Served, Window};
+use elevon_cache::page_cache::Cause;
+use elevon_cache::stats::{CLASSES, CacheUse, CallStats, Served, Window};
+use elevon_core::stats::LatencyStat;
 use elevon_core::units::Nanos;
 use serde_json::{Map, Value, json};
 

@@ -2,7 +2,8 @@
 
 use std::fmt::Write as _;
 
-use elevon_core::stats::{CacheUse, CallStats, LatencyStat, Served, Sleeps};
+use elevon_cache::stats::{CacheUse, CallStats, Served, Sleeps};
+use elevon_core::stats::LatencyStat;
 use elevon_core::units::Nanos;
 
 use super::{align_right, plain_table, push_table};

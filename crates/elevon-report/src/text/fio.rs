@@ -2,8 +2,9 @@
 
 use std::fmt::Write as _;
 
+use elevon_cache::stats::CallStats;
 use elevon_core::ioprio::IoPrio;
-use elevon_core::stats::{CallStats, Direction, DirectionStats, LatencyStat};
+use elevon_core::stats::{Direction, DirectionStats, LatencyStat};
 
 use crate::number::{bound, bytes_binary, bytes_decimal, count, date, rate_both};
 use crate::result::{JobResult, RunResult, UnifiedReporting};

@@ -3,9 +3,9 @@
 
 use std::collections::BTreeSet;
 
-use elevon_core::activity::Activity;
-use elevon_core::activity::page_exact::BudgetLimit;
-use elevon_core::cache::Slot;
+use elevon_cache::Slot;
+use elevon_cache::activity::Activity;
+use elevon_cache::activity::page_exact::BudgetLimit;
 use elevon_core::op::{Flags, Op};
 use elevon_core::stack::Io;
 use elevon_core::units::{Instant, PAGE_SECTORS, PAGE_SIZE};

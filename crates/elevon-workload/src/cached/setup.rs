@@ -1,9 +1,9 @@
 //! What is there before the first I/O: the cache's files, what it keeps of each process, and what fio does to files before a job.
 
-use elevon_core::activity::Submitter;
-use elevon_core::cache::FileId;
-use elevon_core::cache::page_cache::{CallKind, Called, RangeSync};
-use elevon_core::cache::readahead::Advice;
+use elevon_cache::FileId;
+use elevon_cache::activity::Submitter;
+use elevon_cache::page_cache::{CallKind, Called, RangeSync};
+use elevon_cache::readahead::Advice;
 use elevon_core::ioprio::CpuPolicy;
 use elevon_core::units::{Instant, Nanos, PAGE_SIZE, Sector};
 use elevon_formats::fio::spec::{Fadvise, JobSpec, SyncFileRange, SyncMode};

@@ -1,7 +1,7 @@
 //! Who looks at a run: an observer, for what reports and the console show, or a probe, for tests.
 
+use elevon_cache::Slot;
 use elevon_core::account::DiskStats;
-use elevon_core::cache::Slot;
 use elevon_core::event::Event;
 use elevon_core::stack::{Io, Stack};
 use elevon_core::status::Status;

@@ -1,7 +1,8 @@
 //! What a run did: of each job, of the device, and over time.
 
+use elevon_cache::stats::CacheUse;
 use elevon_core::account::DiskStats;
-use elevon_core::stats::{CacheUse, JobStats};
+use elevon_core::stats::JobStats;
 use elevon_core::units::{Instant, Nanos};
 
 use super::Runner;

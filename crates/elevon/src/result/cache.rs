@@ -1,8 +1,8 @@
 //! What a page cache counted, in the order to print.
 
-use elevon_core::activity::{Activity, Origin};
-use elevon_core::cache::page_cache::Cause;
-use elevon_core::cache::replace::Stats;
+use elevon_cache::activity::{Activity, Origin};
+use elevon_cache::page_cache::Cause;
+use elevon_cache::replace::Stats;
 use elevon_core::units::{Instant, PAGE_SIZE};
 use elevon_report::result::{CacheResult, CacheSeries, CacheSource};
 use elevon_workload::cached::{Cached, SourceTraffic, Traffic};

@@ -1,6 +1,6 @@
 //! The four cases: what is run, and which figures of it.
 
-use elevon_core::stats::CallStats;
+use elevon_cache::stats::CallStats;
 use elevon_report::result::{JobResult, RunResult};
 use elevon_report::summary::{bandwidth, total};
 use elevon_sim::device::flash::FlashConfig;

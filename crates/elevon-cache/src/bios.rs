@@ -1,0 +1,339 @@
+//! Bios of cached pages: built page by page as the kernel's mpage and iomap code build them, queued per task until polled.
+//!
+//! A bio ends where its pages stop being consecutive on the device, where the next is another tenant's, or where a page needs a
+//! 257th vector: pages in neighbouring frames share one. What a task has queued waits while the stack makes that task sleep for a tag, so nobody runs ahead of the
+//! tags it can have.
+//!
+//! Cost: O(1) a page and a bio. Each bio keeps its list of frames, and tables are used again, so a steady run allocates nothing. With
+//! activity off a page costs one question for it, and so does a bio.
+
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
+
+use super::Slot;
+use super::pages::{Bits, Flags as PageFlags};
+use crate::activity::{Content, Origin, Promoter, Submitter};
+use elevon_core::bio::BIO_MAX_VECS;
+use elevon_core::ioprio::{CpuPolicy, IoPrio};
+use elevon_core::op::{Flags, Op};
+use elevon_core::units::{Bytes, PAGE_SECTORS, PAGE_SIZE, Sector, Sectors, TaskId, TenantId};
+
+/// Pages of the longest bio: its length has 32 bits.
+const PAGES_MAX: u32 = (u32::MAX as u64 / PAGE_SIZE) as u32;
+
+/// A bio for the caller to submit, as one [`elevon_core::stack::Io`]; its frames are [`super::page_cache::PageCache::frames`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CacheIo {
+    /// Names it in `complete`; used again after that.
+    pub token: u64,
+    /// Who submits it.
+    pub task: TaskId,
+    /// Read, Write, or Flush (an empty flush: no frames).
+    pub op: Op,
+    /// RAHEAD, SYNC, BACKGROUND.
+    pub flags: Flags,
+    /// First sector.
+    pub sector: Sector,
+    /// Whole pages.
+    pub bytes: Bytes,
+    /// Priority: what the activity made of it, else the task's.
+    pub ioprio: IoPrio,
+    /// What it is for, as its activity was judged.
+    pub origin: Origin,
+    /// Who is charged.
+    pub tenant: TenantId,
+    /// Vectors, 1 to 256; 0 for a flush.
+    pub vectors: u16,
+    /// The task has nothing more queued: it flushes its plug.
+    pub ends_plug: bool,
+}
+
+/// In whose name bios are built, and for what.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Source {
+    pub task: TaskId,
+    pub tenant: TenantId,
+    pub submitter: Submitter,
+    pub op: Op,
+    pub flags: Flags,
+    /// What a bio is for that holds a page somebody waits for; other reads are readahead.
+    pub origin: Origin,
+}
+
+/// A page to be added.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Piece {
+    pub slot: Slot,
+    pub sector: Sector,
+    /// As it is now: content is judged by it.
+    pub bits: Bits,
+    /// Somebody waits for it.
+    pub wanted: bool,
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Bio {
+    pub io: CacheIo,
+    pub frames: Vec<Slot>,
+    /// The call that waits for a flush.
+    pub call: Option<u32>,
+    /// Handed to the caller.
+    pub submitted: bool,
+    next: Option<u32>,
+}
+
+/// The bio that is being built.
+#[derive(Clone, Debug)]
+struct Building {
+    source: Source,
+    /// Its first sector, and the one behind its last.
+    first: Sector,
+    end: Sector,
+    frames: Vec<Slot>,
+    /// Pages that it may take yet; 0 where no bio is being built.
+    room: u32,
+    vectors: u16,
+    wanted: bool,
+    content: Content,
+}
+
+impl Building {
+    /// Whether a page lies behind the last in memory, and goes into its vector.
+    #[inline]
+    fn follows(&self, slot: Slot) -> bool {
+        self.frames.last().is_some_and(|last| last.0 + 1 == slot.0)
+    }
+
+    #[inline]
+    fn takes(&self, piece: &Piece, merged: bool) -> bool {
+        self.room > 0 && self.end == piece.sector && (merged || usize::from(self.vectors) < BIO_MAX_VECS)
+    }
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Queue {
+    head: Option<u32>,
+    tail: Option<u32>,
+    blocked: bool,
+}
+
+/// All bios between being built and being complete.
+#[derive(Clone, Debug)]
+pub(super) struct Bios {
+    table: Vec<Bio>,
+    free: Vec<u32>,
+    building: Building,
+    queues: Vec<Queue>,
+    /// Tasks that have bios queued and are not blocked.
+    ready: VecDeque<TaskId>,
+    pub promoter: Promoter,
+}
+
+impl Bios {
+    pub(super) const fn new(promoter: Promoter) -> Self {
+        let nobody = Source {
+            task: TaskId(0),
+            tenant: TenantId(0),
+            submitter: Submitter::of_task(IoPrio::NONE, CpuPolicy::Normal, 0),
+            op: Op::Read,
+            flags: Flags::NONE,
+            origin: Origin::Read,
+        };
+        let building = Building {
+            source: nobody,
+            first: Sector::ZERO,
+            end: Sector::ZERO,
+            frames: Vec::new(),
+            room: 0,
+            vectors: 0,
+            wanted: false,
+            content: Content::Off,
+        };
+        Self { table: Vec::new(), free: Vec::new(), building, queues: Vec::new(), ready: VecDeque::new(), promoter }
+    }
+
+    /// Whether the bio that is being built takes the page, which is this tenant's.
+    #[inline]
+    pub(super) fn takes(&self, piece: &Piece, tenant: TenantId) -> bool {
+        self.building.source.tenant == tenant && self.building.takes(piece, self.building.follows(piece.slot))
+    }
+
+    /// Adds a page: to the bio that is being built where it fits, else that one is closed and another begun. In line whatever the
+    /// compiler thinks of its size: a call costs as much as the rest.
+    #[inline(always)]
+    pub(super) fn add(&mut self, source: &Source, piece: Piece) {
+        let mut merged = self.building.follows(piece.slot);
+        if self.building.source.tenant != source.tenant || !self.building.takes(&piece, merged) {
+            self.close_and_begin(source, piece.sector);
+            merged = false;
+        }
+        let Building { end, frames, room, vectors, wanted, content, .. } = &mut self.building;
+        if self.promoter.counts_content() {
+            content.add(piece.bits.has(PageFlags::WORKINGSET), Bytes::new(PAGE_SIZE), merged);
+        }
+        *wanted |= piece.wanted;
+        *vectors += u16::from(!merged);
+        *end = *end + page_sectors(1);
+        *room -= 1;
+        frames.push(piece.slot);
+    }
+
+    /// Out of line: most pages go on with the bio that is there.
+    #[inline(never)]
+    fn close_and_begin(&mut self, source: &Source, sector: Sector) {
+        self.close();
+        let building = &mut self.building;
+        (building.source, building.first, building.end) = (*source, sector, sector);
+        (building.room, building.vectors, building.wanted) = (PAGES_MAX, 0, false);
+        if self.promoter.counts_content() {
+            building.content = self.promoter.begin();
+        }
+    }
+
+    /// Room for a bio that is complete but for what its pages say; answers its token.
+    fn take(&mut self, source: &Source, sector: Sector) -> u32 {
+        let id = self.free.pop().unwrap_or(self.table.len() as u32);
+        let &Source { task, tenant, op, flags, submitter, origin } = source;
+        let (token, bytes, ioprio) = (u64::from(id), Bytes::ZERO, submitter.task);
+        let (vectors, ends_plug) = (0, false);
+        let io = CacheIo { token, task, op, flags, sector, bytes, ioprio, origin, tenant, vectors, ends_plug };
+        match self.table.get_mut(id as usize) {
+            Some(bio) => {
+                bio.frames.clear();
+                (bio.io, bio.call, bio.submitted, bio.next) = (io, None, false, None);
+            }
+            None => self.table.push(Bio { io, frames: Vec::new(), call: None, submitted: false, next: None }),
+        }
+        id
+    }
+
+    /// Queues the bio that is being built, if there is one; its priority is decided here.
+    #[inline]
+    pub(super) fn close(&mut self) {
+        if !self.building.frames.is_empty() {
+            self.queue_built();
+        }
+    }
+
+    #[inline(never)]
+    fn queue_built(&mut self) {
+        self.building.room = 0;
+        let Building { source, first, wanted, .. } = self.building;
+        let id = self.take(&source, first);
+        let Bio { io, frames, .. } = &mut self.table[id as usize];
+        core::mem::swap(frames, &mut self.building.frames);
+        io.bytes = Bytes::new(frames.len() as u64 * PAGE_SIZE);
+        io.vectors = self.building.vectors;
+        if !wanted && source.op != Op::Write {
+            io.origin = Origin::Readahead;
+        }
+        if self.promoter.counts_content() {
+            let decided = self.promoter.finish(&self.building.content, IoPrio::NONE, source.submitter, io.origin);
+            io.ioprio = decided.or(source.submitter.task);
+        }
+        self.enqueue(source.task, id);
+    }
+
+    /// Queues an empty flush that a call waits for.
+    pub(super) fn flush(&mut self, source: &Source, call: u32) {
+        let bio = self.take(source, Sector::ZERO);
+        self.table[bio as usize].call = Some(call);
+        self.enqueue(source.task, bio);
+    }
+
+    fn enqueue(&mut self, task: TaskId, bio: u32) {
+        if self.queues.len() <= task.index() {
+            self.queues.resize(task.index() + 1, Queue::default());
+        }
+        let queue = &mut self.queues[task.index()];
+        match queue.tail.replace(bio) {
+            Some(tail) => self.table[tail as usize].next = Some(bio),
+            None => {
+                queue.head = Some(bio);
+                if !queue.blocked {
+                    self.ready.push_back(task);
+                }
+            }
+        }
+    }
+
+    /// The next bio of a task that may submit; one task's go in a row.
+    pub(super) fn poll(&mut self) -> Option<CacheIo> {
+        let task = *self.ready.front()?;
+        let queue = &mut self.queues[task.index()];
+        let id = queue.head?;
+        let bio = &mut self.table[id as usize];
+        queue.head = bio.next.take();
+        bio.submitted = true;
+        if queue.head.is_none() {
+            queue.tail = None;
+            bio.io.ends_plug = true;
+            self.ready.pop_front();
+        }
+        Some(bio.io)
+    }
+
+    /// The stack makes the task sleep, or lets it go on.
+    pub(super) fn set_blocked(&mut self, task: TaskId, blocked: bool) {
+        if self.queues.len() <= task.index() {
+            self.queues.resize(task.index() + 1, Queue::default());
+        }
+        let queue = &mut self.queues[task.index()];
+        if core::mem::replace(&mut queue.blocked, blocked) == blocked || queue.head.is_none() {
+            return;
+        }
+        if blocked {
+            self.ready.retain(|&ready| ready != task);
+        } else {
+            self.ready.push_back(task);
+        }
+    }
+
+    /// Whether a task that is not blocked has bios queued.
+    pub(super) fn has_ready(&self) -> bool {
+        !self.ready.is_empty()
+    }
+
+    pub(super) fn is_blocked(&self, task: TaskId) -> bool {
+        self.queues.get(task.index()).is_some_and(|queue| queue.blocked)
+    }
+
+    /// A bio that is not complete.
+    ///
+    /// # Panics
+    /// Where the token names none.
+    pub(super) fn bio(&self, token: u64) -> &Bio {
+        let bio = &self.table[token as usize];
+        assert!(bio.submitted, "no bio {token} is in flight");
+        bio
+    }
+
+    /// Takes the frames of a bio that is complete, for [`Self::end`].
+    pub(super) fn take_frames(&mut self, token: u64) -> Vec<Slot> {
+        core::mem::take(&mut self.table[token as usize].frames)
+    }
+
+    /// A bio is complete: its token and its list of frames may be used again.
+    pub(super) fn end(&mut self, token: u64, frames: Vec<Slot>) {
+        let bio = &mut self.table[token as usize];
+        (bio.submitted, bio.frames) = (false, frames);
+        self.free.push(token as u32);
+    }
+
+    /// Bios not complete.
+    pub(super) fn live(&self) -> usize {
+        self.table.len() - self.free.len()
+    }
+
+    /// Frames of all bios that are not complete, with what is done to them. For tests.
+    pub(super) fn frames(&self) -> impl Iterator<Item = (Slot, Op)> + '_ {
+        let is_live = |id: &usize| !self.free.contains(&(*id as u32));
+        let live = (0..self.table.len()).filter(is_live).map(|id| &self.table[id]);
+        live.flat_map(|bio| bio.frames.iter().map(|&slot| (slot, bio.io.op)))
+    }
+}
+
+/// Sectors of so many pages.
+pub(super) const fn page_sectors(pages: u64) -> Sectors {
+    Sectors::new(pages * PAGE_SECTORS)
+}

@@ -1,0 +1,110 @@
+//! Page faults of file mappings: what is mapped without I/O, and what a miss reads.
+//!
+//! A read fault first maps what is cached about the page (*fault-around*): an aligned window of 64 KiB, no I/O. A page that is not
+//! cached is a major fault, and reads *around* the page rather than ahead of it, because a program that touches memory is
+//! expected to stay near; a mapping that keeps missing loses that credit and reads single pages. As in Linux 6.1. Cost: O(1).
+
+use super::readahead::{Advice, Ask, Readahead, Window};
+use elevon_core::kernel::Rules;
+
+/// Pages that one fault may map: 64 KiB (`fault_around_bytes`).
+pub const FAULT_AROUND_PAGES: u64 = 16;
+/// Misses, less hits, above which a miss reads one page.
+pub const MMAP_MISS_LIMIT: u32 = 100;
+/// Where counting of misses stops.
+const MMAP_MISS_MAX: u32 = 1000;
+
+/// Pages `[first, end)` that a fault at `index` may map, of a mapping of `pages` pages: its aligned 64 KiB, as far as mapped.
+/// Of these, such pages are mapped as are cached, up to date, not locked and without a marker.
+pub const fn fault_around(index: u64, pages: u64) -> (u64, u64) {
+    let first = index - index % FAULT_AROUND_PAGES;
+    let end = first + FAULT_AROUND_PAGES;
+    (first, if end < pages { end } else { pages })
+}
+
+/// A fault found its page cached: the mapping earns credit.
+pub const fn on_hit(ra: &mut Readahead) {
+    ra.mmap_miss = ra.mmap_miss.saturating_sub(1);
+}
+
+/// A fault found its page missing: what is read. Counts the miss.
+pub fn on_miss(ra: &mut Readahead, index: u64, rules: &Rules, cached: impl Fn(u64) -> bool) -> Window {
+    let single = Window { start: index, size: 1, async_size: 0 };
+    match ra.advice() {
+        Advice::Random => return single,
+        Advice::Sequential => {
+            let req = u64::from(ra.ra_pages().max(1));
+            return ra.decide(Ask { index, req, marker: false }, rules, cached).unwrap_or(single);
+        }
+        Advice::Normal | Advice::WillNeed | Advice::DontNeed => {}
+    }
+    if ra.ra_pages() == 0 {
+        return single;
+    }
+    if ra.mmap_miss < MMAP_MISS_MAX {
+        ra.mmap_miss += 1;
+    }
+    if ra.mmap_miss > MMAP_MISS_LIMIT { single } else { ra.around(index) }
+}
+
+/// Whether a page inserted by a fault counts as wanted by that fault (the in-fault rule of MGLRU): not in a mapping whose advice
+/// says in which order it will be read.
+pub const fn hints_active(advice: Advice) -> bool {
+    matches!(advice, Advice::Normal | Advice::WillNeed | Advice::DontNeed)
+}
+
+#[cfg(test)]
+mod tests {
+    //! Worked examples of `mm/filemap.c`: `do_sync_mmap_readahead`, `filemap_map_pages`.
+
+    use super::*;
+    use elevon_core::kernel::Kernel;
+
+    const RULES: Rules = Kernel::V6_1.rules();
+
+    #[test]
+    fn a_miss_reads_around_the_page() {
+        let mut ra = Readahead::new(32, 128);
+        let window = on_miss(&mut ra, 100, &RULES, |_| false);
+        assert_eq!((window.start, window.end(), window.marker()), (84, 116, Some(108)));
+        let window = on_miss(&mut ra, 5, &RULES, |_| false);
+        assert_eq!((window.start, window.end(), window.marker()), (0, 32, Some(24)));
+    }
+
+    #[test]
+    fn the_101st_miss_reads_one_page() {
+        let mut ra = Readahead::new(32, 128);
+        for n in 1..=100 {
+            assert_eq!(on_miss(&mut ra, n * 1000, &RULES, |_| false).size, 32, "miss {n}");
+        }
+        assert_eq!(on_miss(&mut ra, 7, &RULES, |_| false), Window { start: 7, size: 1, async_size: 0 });
+        on_hit(&mut ra);
+        on_hit(&mut ra);
+        assert_eq!(on_miss(&mut ra, 7000, &RULES, |_| false).size, 32);
+        // The count stops at 1000, so that as many hits less the limit bring reading around back.
+        for _ in 0..5000 {
+            on_miss(&mut ra, 7, &RULES, |_| false);
+        }
+        for _ in 0..901 {
+            on_hit(&mut ra);
+        }
+        assert_eq!(on_miss(&mut ra, 7, &RULES, |_| false).size, 32);
+    }
+
+    #[test]
+    fn fault_around_is_aligned() {
+        assert_eq!(fault_around(37, 1000), (32, 48));
+        assert_eq!(fault_around(37, 40), (32, 40));
+    }
+
+    #[test]
+    fn advice_decides_what_a_miss_reads() {
+        let mut ra = Readahead::new(32, 128);
+        ra.advise(Advice::Random, 32);
+        assert_eq!(on_miss(&mut ra, 9, &RULES, |_| false).size, 1);
+        ra.advise(Advice::Sequential, 32);
+        let window = on_miss(&mut ra, 0, &RULES, |_| false);
+        assert_eq!((window.start, window.size), (0, 64));
+        assert!(!hints_active(ra.advice()) && hints_active(Advice::Normal));
+    }
+}

@@ -1,0 +1,852 @@
+//! The page cache: what stands between programs that read, write, map and sync files, and [`elevon_core::stack::Stack::submit`].
+//!
+//! Sans-IO like the stack: calls come in, bios come out, completions come in, ended calls come out. It names page frames and never
+//! touches a byte, so it serves a simulation; a real cache has an array of frames and does what [`PageCache::poll_copy`] says. With
+//! bytes, pages are stable: what is being written is not changed, so that no sector is written half old and half new. The loop of a
+//! caller is
+//!
+//! 1. `complete` for every bio that the stack finished, `handle_timers` once `next_timer` has come,
+//! 2. `call` what programs want,
+//! 3. with real bytes, carry out `poll_copy` until it is empty, *before* the next entry and before the next bio is submitted,
+//! 4. submit what `poll_io` answers; where the stack blocks the task, say so with `task_blocked`, later `task_unblocked`,
+//! 5. drain `poll_done`.
+//!
+//! A task makes one call at a time. Files lie in one piece on the device. What a call does is cut by its kind: `read`, `fault`,
+//! `write`, `sync`; `reclaim` finds memory for it, and `flush` is the flusher's hand. As in Linux 6.1 but for what
+//! [`Rules`] says of later ones. Not modelled: metadata and journals (an fsync ends with a flush), page tables of single processes (a
+//! page is mapped for all or none), swap to a device, several devices behind one cache.
+//!
+//! Cost: a hit is O(1) a page; a miss O(1) a page and a bio more. Nothing is allocated per I/O once tables have grown.
+
+mod fault;
+mod flush;
+mod read;
+mod reclaim;
+mod stats;
+mod sync;
+#[cfg(test)]
+mod tests;
+mod wait;
+mod write;
+
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
+
+pub use super::bios::CacheIo;
+pub use stats::{CacheStats, Cause, Reading, WaitStats, Waits};
+
+use super::bios::{Bios, Piece, Source, page_sectors};
+use super::dirty::{Counts, DirtyRatios, Domain, Hz, Verdict, Writer};
+use super::domains::Domains;
+use super::flusher::{Flusher, FlusherTimes};
+use super::pages::{Bits, Entry, Evicted, Flags as PageFlags};
+use super::readahead::{Advice, RA_PAGES, Readahead};
+use super::replace::{Anonymous, ReplacementConfig, Swap};
+use super::resident::Resident;
+use super::watermark::{Kswapd, SWAPPINESS, Watermarks};
+use super::{FileId, Slot};
+use crate::activity::page_exact::Options;
+use crate::activity::{Activity, Origin, Promoter, Submitter};
+use elevon_core::ioprio::{CpuPolicy, IoPrio, PrioClass};
+use elevon_core::kernel::{Kernel, Rules};
+use elevon_core::monotonic::Monotonic;
+use elevon_core::op::{Flags, Op};
+use elevon_core::pool::Pool;
+use elevon_core::status::Status;
+use elevon_core::units::{Bytes, Instant, Nanos, PAGE_SIZE, Sector, TaskId, TenantId};
+use flush::FlushTurn;
+use wait::Waiting;
+
+/// When a write is over.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum WriteMode {
+    /// When its pages are dirty; a flusher writes them later.
+    #[default]
+    Back,
+    /// When the device has its pages.
+    Through,
+}
+
+impl WriteMode {
+    /// Its name.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Back => "write-back",
+            Self::Through => "write-through",
+        }
+    }
+
+    /// The mode of a name.
+    pub fn from_name(name: &str) -> Option<Self> {
+        [Self::Back, Self::Through].into_iter().find(|mode| mode.name() == name)
+    }
+}
+
+/// How a cache is set up.
+#[derive(Clone, Debug)]
+pub struct CacheConfig {
+    /// The machine's memory.
+    pub memory: Bytes,
+    /// What others use of it: kernel and programs.
+    pub reserved: Bytes,
+    /// Of that, what programs have and do not touch: reclaim may put it in zram, and an OOM kill frees an eighth of it.
+    pub idle: Bytes,
+    /// Idle memory that zram takes (its size before compression). Zero: there is none, and reclaim looks at files' pages only.
+    pub zram: Bytes,
+    /// How ready reclaim is to take programs' memory, 0 to 200; see [`super::replace::Anonymous::swappiness`].
+    pub swappiness: u8,
+    /// Which page goes next.
+    pub policy: ReplacementConfig,
+    /// Readahead window in pages (`read_ahead_kb` / 4).
+    pub ra_pages: u32,
+    /// The device's largest request in pages.
+    pub io_pages: u32,
+    /// The kernel's rules.
+    pub rules: Rules,
+    /// What content does to priority.
+    pub activity: Activity,
+    /// Settings of `page-exact`.
+    pub activity_options: Options,
+    /// Dirty limits.
+    pub dirty: DirtyRatios,
+    /// When the flusher looks for old dirty pages.
+    pub flusher_times: FlusherTimes,
+    /// Jiffies per second.
+    pub hz: Hz,
+    /// Pages added to the low and high marks (Android).
+    pub extra_free: u64,
+    /// When a write is over.
+    pub write_mode: WriteMode,
+    /// The flusher's task: a number of its own.
+    pub flusher: TaskId,
+    /// Tenants 1 to this have a flusher task each, numbered behind `flusher`, so that one that sleeps for a limit of its tenant
+    /// does not hold up the others. Those of higher numbers share the root's.
+    pub tenant_flushers: u32,
+    /// Whether there are bytes to copy: [`PageCache::poll_copy`].
+    pub copies: bool,
+    /// Windows of time that waits are counted in, by those who count them: [`crate::stats::Windows`].
+    pub wait_window: Nanos,
+}
+
+impl CacheConfig {
+    /// A machine with so much memory, everything else as Linux has it; the flusher is task `flusher`.
+    pub fn new(memory: Bytes, flusher: TaskId) -> Self {
+        Self {
+            memory,
+            reserved: Bytes::ZERO,
+            idle: Bytes::ZERO,
+            zram: Bytes::ZERO,
+            swappiness: SWAPPINESS,
+            policy: ReplacementConfig::default(),
+            ra_pages: RA_PAGES,
+            io_pages: 320,
+            rules: Kernel::default().rules(),
+            activity: Activity::Off,
+            activity_options: Options::default(),
+            dirty: DirtyRatios::default(),
+            flusher_times: FlusherTimes::default(),
+            hz: Hz::default(),
+            extra_free: 0,
+            write_mode: WriteMode::Back,
+            flusher,
+            tenant_flushers: 0,
+            copies: false,
+            wait_window: Nanos::from_secs(1),
+        }
+    }
+}
+
+/// An open file: the readahead state of one reader.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct OpenId(pub u32);
+
+/// What a call wants.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CallKind {
+    /// Read through the descriptor; ends short at the end of the file.
+    Read,
+    /// Write through the descriptor; the file grows up to what its place on the device holds.
+    Write,
+    /// Touch the byte at `offset` through a mapping: nothing where it is mapped, else a page fault.
+    Fault {
+        /// The touch is a store.
+        write: bool,
+    },
+    /// Write what is dirty of the file (0 bytes: all of it), wait, and flush the device. A range is what an O_SYNC write asks for.
+    Fsync,
+    /// The same: no metadata is modelled.
+    Fdatasync,
+    /// Write what is dirty in a range, and wait, as far as asked for; no flush (sync_file_range).
+    SyncRange(RangeSync),
+    /// Advice on the file, or a range of it.
+    Fadvise(Advice),
+    /// Cut or extend the file to `offset` bytes.
+    Truncate,
+    /// Drop every clean page of every file that nobody maps.
+    DropCaches,
+    /// Before and after a direct write: no page of the range is left, whoever maps it. What is dirty is written first.
+    Invalidate,
+}
+
+/// What a sync of a range does, in this order; nothing of it flushes the device.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RangeSync {
+    /// Wait for pages that are being written.
+    pub wait_before: bool,
+    /// Submit dirty pages that are not being written. Without both waits this is for nobody's integrity: the bios are not SYNC.
+    pub write: bool,
+    /// Wait for pages that are being written.
+    pub wait_after: bool,
+}
+
+impl RangeSync {
+    /// All three: what was dirty is written when the call ends.
+    pub const ALL: Self = Self { wait_before: true, write: true, wait_after: true };
+}
+
+/// A call of a program.
+#[derive(Clone, Copy, Debug)]
+pub struct Call {
+    /// Who calls.
+    pub task: TaskId,
+    /// The caller's name for it; comes back in [`CallDone`].
+    pub token: u64,
+    /// The task's priority.
+    pub submitter: Submitter,
+    /// Who is charged.
+    pub tenant: TenantId,
+    /// The open file.
+    pub open: OpenId,
+    /// What is wanted.
+    pub kind: CallKind,
+    /// First byte.
+    pub offset: u64,
+    /// Bytes; 0 means to the end where a range is meant.
+    pub bytes: u64,
+}
+
+impl Call {
+    /// How a call ends that did not sleep.
+    const fn done(&self, bytes: u64) -> CallDone {
+        let (task, token, zero) = (self.task, self.token, Nanos::ZERO);
+        let (status, class) = (Status::Ok, PrioClass::None);
+        CallDone {
+            task,
+            token,
+            status,
+            bytes,
+            waited: zero,
+            device: zero,
+            paused: zero,
+            starved: zero,
+            class,
+            is_major: false,
+        }
+    }
+
+    /// A call of a plain task.
+    pub const fn new(task: TaskId, token: u64, open: OpenId, kind: CallKind, offset: u64, bytes: u64) -> Self {
+        let submitter = Submitter::of_task(IoPrio::NONE, CpuPolicy::Normal, 0);
+        Self { task, token, submitter, tenant: TenantId(0), open, kind, offset, bytes }
+    }
+}
+
+/// A call that is over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CallDone {
+    /// Who called.
+    pub task: TaskId,
+    /// His name for it.
+    pub token: u64,
+    /// How it ended.
+    pub status: Status,
+    /// Bytes read or written.
+    pub bytes: u64,
+    /// Time it slept for I/O: iowait.
+    pub waited: Nanos,
+    /// Of that, how long the device worked on the bios that ended the waits, as far as `complete` was told.
+    pub device: Nanos,
+    /// Time it slept because too much was dirty.
+    pub paused: Nanos,
+    /// Time it slept because no memory was free.
+    pub starved: Nanos,
+    /// The class that the bio was served in which ended its last sleep for I/O; NONE where it had none.
+    pub class: PrioClass,
+    /// A fault that did not find its page, or not yet readable.
+    pub is_major: bool,
+}
+
+/// How a call began.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Called {
+    /// It is over.
+    Done(CallDone),
+    /// The task sleeps; [`PageCache::poll_done`] will tell.
+    Wait,
+}
+
+/// Bytes to move between a frame and a call's buffer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ByteCopy {
+    /// The call.
+    pub task: TaskId,
+    /// Its name.
+    pub token: u64,
+    /// The frame.
+    pub slot: Slot,
+    /// First byte in the frame.
+    pub frame_offset: u32,
+    /// Bytes.
+    pub bytes: u32,
+    /// First byte in the call's buffer.
+    pub call_offset: u64,
+    /// Which way.
+    pub way: Way,
+}
+
+/// Which way bytes move.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Way {
+    /// From the frame to the call.
+    ToCall,
+    /// From the call to the frame.
+    ToFrame,
+    /// The frame is filled with zeroes; the call's buffer is not touched.
+    Zero,
+}
+
+#[derive(Clone, Debug)]
+struct File {
+    first: Sector,
+    size: u64,
+    capacity: u64,
+    /// Pages that have a content, a bit each, of a file that was allocated and not written; `None`: all have.
+    written: Option<Vec<u64>>,
+    /// The last write error, and how many there were.
+    error: Status,
+    errors: u32,
+    /// Open files through which it is mapped.
+    mappings: u32,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Open {
+    file: FileId,
+    ra: Readahead,
+    /// Write errors that this open file has reported.
+    errors_seen: u32,
+}
+
+/// Where a call stands.
+#[derive(Clone, Copy, Debug)]
+struct Progress {
+    call: Call,
+    file: FileId,
+    phase: Phase,
+    /// The first page, the page it is at, and the page after the last.
+    first: u64,
+    pos: u64,
+    end: u64,
+    /// It has issued a read of its own for this page: one that fails fails the call.
+    read_alone: bool,
+    /// The page it is at was not there, or not readable.
+    is_miss: bool,
+    /// Pages up to this one were not there when it looked: it has them read.
+    missed: u64,
+    /// It was stopped altogether by the dirty limit, and looks again.
+    rebalance: bool,
+    status: Status,
+    bytes: u64,
+    waited: Nanos,
+    device: Nanos,
+    paused: Nanos,
+    without_memory: Nanos,
+    class: PrioClass,
+    is_major: bool,
+    /// Since when it has found no memory.
+    starved: Option<Instant>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    /// Not begun.
+    Start,
+    /// Going through its pages.
+    Pages,
+    /// Submitting dirty pages.
+    Write,
+    /// Waiting for what is under writeback.
+    Wait,
+    /// Waiting for the flush.
+    Flush,
+}
+
+/// What a step of a call comes to.
+#[derive(Clone, Copy, Debug)]
+enum Step {
+    Done(Status),
+    /// Sleeps until the page is unlocked or written.
+    Page(Slot),
+    /// Sleeps until memory is free.
+    Memory,
+    /// Sleeps so long because of the dirty limit.
+    Pause(Nanos),
+    /// Needs an empty flush, and sleeps until it is over.
+    Flush,
+}
+
+/// A page cache before one device.
+#[derive(Clone, Debug)]
+pub struct PageCache {
+    config: CacheConfig,
+    resident: Resident,
+    files: Vec<File>,
+    opens: Vec<Open>,
+    bios: Bios,
+    waiting: Waiting,
+    calls: Pool<Progress>,
+    runnable: VecDeque<u32>,
+    writers: Vec<Writer>,
+    domains: Domains,
+    flusher: Flusher,
+    turn: Option<FlushTurn>,
+    /// The flusher left pages dirty whose tenant's flusher task sleeps.
+    skipped: bool,
+    marks: Watermarks,
+    kswapd: Kswapd,
+    /// kswapd found nothing: it sleeps until then, or until a write is over.
+    kswapd_rests: Option<Instant>,
+    /// Reclaim met dirty pages: the flusher writes whatever the background threshold says.
+    reclaim_wants_clean: bool,
+    /// Direct reclaim has found nothing, and no page has come out of use since.
+    reclaim_in_vain: bool,
+    evicted: Vec<Evicted>,
+    copies: VecDeque<ByteCopy>,
+    done: VecDeque<CallDone>,
+    clock: Monotonic,
+    stats: CacheStats,
+}
+
+impl PageCache {
+    /// An empty cache.
+    pub fn new(config: CacheConfig) -> Self {
+        let frames = config.memory.get() / PAGE_SIZE;
+        let mut resident = Resident::new(frames, &config.policy);
+        let marks = Watermarks::of_memory(config.memory, config.extra_free);
+        let [idle, zram] = [config.idle, config.zram].map(|bytes| bytes.get() / PAGE_SIZE);
+        let (swappiness, swap) = (config.swappiness, Swap { free: zram, used: 0 });
+        resident.set_programs(Anonymous { touched: 0, idle, swap, swappiness, high: marks.high });
+        resident.set_reserved(config.reserved.get() / PAGE_SIZE);
+        let promoter = Promoter::new(config.activity, config.activity_options);
+        Self {
+            resident,
+            files: Vec::new(),
+            opens: Vec::new(),
+            bios: Bios::new(promoter),
+            waiting: Waiting::new(),
+            calls: Pool::new(),
+            runnable: VecDeque::new(),
+            writers: Vec::new(),
+            domains: Domains::new(Domain::new(config.hz, config.dirty)),
+            flusher: Flusher::new(config.flusher_times),
+            turn: None,
+            skipped: false,
+            marks,
+            kswapd: Kswapd::default(),
+            kswapd_rests: None,
+            reclaim_wants_clean: false,
+            reclaim_in_vain: false,
+            evicted: Vec::new(),
+            copies: VecDeque::new(),
+            done: VecDeque::new(),
+            stats: CacheStats::default(),
+            clock: Monotonic::START,
+            config,
+        }
+    }
+
+    /// A file of `size` bytes from sector `first` on, which may grow to `capacity`. Numbers are dense from 0.
+    pub fn add_file(&mut self, first: Sector, size: u64, capacity: u64) -> FileId {
+        assert!(size <= capacity, "a file of {size} bytes in a place of {capacity}");
+        self.files.push(File { first, size, capacity, written: None, error: Status::Ok, errors: 0, mappings: 0 });
+        FileId((self.files.len() - 1) as u32)
+    }
+
+    /// Nothing of a file was ever written: its place is allocated, and it reads as zeroes without I/O. For a simulation; with bytes
+    /// the device says what is there.
+    pub fn set_unwritten(&mut self, file: FileId) {
+        assert!(!self.config.copies, "what a real file holds is on its device");
+        let file = &mut self.files[file.0 as usize];
+        file.written = Some(alloc::vec![0; file.capacity.div_ceil(PAGE_SIZE * 64) as usize]);
+    }
+
+    /// Whether a page of a file has no content yet.
+    #[inline]
+    fn is_unwritten(&self, file: FileId, index: u64) -> bool {
+        let written = &self.files[file.0 as usize].written;
+        written.as_ref().is_some_and(|bits| bits[(index / 64) as usize] >> (index % 64) & 1 == 0)
+    }
+
+    /// Opens a file.
+    pub fn open(&mut self, file: FileId) -> OpenId {
+        let ra = Readahead::new(self.config.ra_pages, self.config.io_pages);
+        self.opens.push(Open { file, ra, errors_seen: self.files[file.0 as usize].errors });
+        OpenId((self.opens.len() - 1) as u32)
+    }
+
+    /// A file's size in bytes.
+    pub fn file_size(&self, file: FileId) -> u64 {
+        self.files[file.0 as usize].size
+    }
+
+    /// Begins a call.
+    #[inline]
+    pub fn call(&mut self, now: Instant, call: Call) -> Called {
+        self.clock.advance(now);
+        let hit = match call.kind {
+            CallKind::Read => self.read_hit(&call),
+            CallKind::Fault { write } => self.touch(&call, write),
+            _ => None,
+        };
+        match hit {
+            Some(done) => Called::Done(done),
+            None => self.begin_call(now, call),
+        }
+    }
+
+    fn begin_call(&mut self, now: Instant, call: Call) -> Called {
+        let mut progress = self.begin(call);
+        let step = self.step(now, &mut progress);
+        let called = match step {
+            Step::Done(status) => Called::Done(self.end(&progress, status)),
+            Step::Page(_) | Step::Memory | Step::Pause(_) | Step::Flush => {
+                let id = self.calls.insert(progress);
+                self.sleep(now, id, step);
+                Called::Wait
+            }
+        };
+        self.settle(now);
+        called
+    }
+
+    /// The next bio to submit, if any; [`Self::complete`] is to follow. The flusher's come when nobody else's are there.
+    ///
+    /// # Panics
+    /// If bytes of an earlier entry are still to be moved ([`Self::poll_copy`]): a bio would carry what its frames held before.
+    pub fn poll_io(&mut self, now: Instant) -> Option<CacheIo> {
+        self.clock.advance(now);
+        assert!(self.copies.is_empty(), "a bio is polled before the bytes of {:?} have moved", self.copies.front());
+        if let Some(io) = self.bios.poll() {
+            return Some(io);
+        }
+        self.fill_from_flusher(now).then(|| self.bios.poll())?
+    }
+
+    /// The frames of a bio from [`Self::poll_io`], in order.
+    pub fn frames(&self, token: u64) -> &[Slot] {
+        &self.bios.bio(token).frames
+    }
+
+    /// A bio is over. `device`: how long the device worked on it, zero where that is not known.
+    pub fn complete(&mut self, now: Instant, token: u64, status: Status, device: Nanos) {
+        let class = self.bios.bio(token).io.ioprio.class();
+        self.complete_as(now, token, status, device, class);
+    }
+
+    /// The same where others may have changed its class after [`Self::poll_io`]: `class` is the one that it was served in.
+    pub fn complete_as(&mut self, now: Instant, token: u64, status: Status, device: Nanos, class: PrioClass) {
+        self.clock.advance(now);
+        self.reclaim_in_vain = false;
+        let bio = self.bios.bio(token);
+        let (op, tenant) = (bio.io.op, bio.io.tenant);
+        if let Some(call) = bio.call {
+            self.calls[call].status = status;
+            self.wake(now, call, device, Some(class));
+        }
+        let frames = self.bios.take_frames(token);
+        let pages = frames.len();
+        for &slot in &frames {
+            match op {
+                Op::Read => self.read_ended(slot, status),
+                _ => self.write_ended(slot, status),
+            }
+            while let Some(call) = self.waiting.take_page(slot) {
+                self.calls[call].status = status;
+                self.wake(now, call, device, Some(class));
+            }
+        }
+        self.bios.end(token, frames);
+        if op == Op::Write {
+            self.domains.end_writeback(tenant, pages as u64);
+            self.stats.written += pages as u64;
+            self.kswapd_rests = None;
+        }
+        self.wake_starved(now);
+        self.run(now);
+        self.settle(now);
+    }
+
+    fn read_ended(&mut self, slot: Slot, status: Status) {
+        let ready = if status.is_ok() { PageFlags::UPTODATE } else { PageFlags::NONE };
+        self.resident.pages_mut().set_and_clear(slot, ready, PageFlags::LOCKED);
+    }
+
+    fn write_ended(&mut self, slot: Slot, status: Status) {
+        self.resident.end_writeback(slot);
+        if !status.is_ok() {
+            let (file, _) = self.resident.pages().key(slot);
+            let file = &mut self.files[file.0 as usize];
+            (file.error, file.errors) = (status, file.errors + 1);
+        }
+    }
+
+    /// The next call that is over.
+    pub fn poll_done(&mut self) -> Option<CallDone> {
+        self.done.pop_front()
+    }
+
+    /// The next bytes to move; in order, and before anything else. Only with [`CacheConfig::copies`].
+    pub fn poll_copy(&mut self) -> Option<ByteCopy> {
+        self.copies.pop_front()
+    }
+
+    /// The stack made a task (the flusher's among them) sleep for a tag: its bios are held back.
+    pub fn task_blocked(&mut self, task: TaskId) {
+        self.bios.set_blocked(task, true);
+    }
+
+    /// The task goes on.
+    pub fn task_unblocked(&mut self, task: TaskId) {
+        self.bios.set_blocked(task, false);
+        if self.skipped && task >= self.config.flusher {
+            self.skipped = false;
+            self.flusher.wake();
+        }
+    }
+
+    /// When [`Self::handle_timers`] has work next.
+    pub fn next_timer(&self) -> Option<Instant> {
+        let earlier = |a: Option<Instant>, b: Option<Instant>| match (a, b) {
+            (Some(a), Some(b)) => Some(a.min(b)),
+            (one, other) => one.or(other),
+        };
+        earlier(earlier(self.waiting.next_timer(), self.flusher.next_timer()), self.kswapd_rests)
+    }
+
+    /// Ends pauses that are over, wakes the flusher and kswapd.
+    pub fn handle_timers(&mut self, now: Instant) {
+        self.clock.advance(now);
+        self.reclaim_in_vain = false;
+        while let Some(call) = self.waiting.take_due(now) {
+            self.wake(now, call, Nanos::ZERO, None);
+        }
+        self.flusher.handle_timer(now);
+        if self.kswapd_rests.is_some_and(|at| at <= now) {
+            self.kswapd_rests = None;
+        }
+        self.run(now);
+        self.settle(now);
+    }
+
+    /// Others use so much memory now.
+    pub fn set_reserved(&mut self, now: Instant, reserved: Bytes) {
+        self.clock.advance(now);
+        self.resident.set_reserved(reserved.get() / PAGE_SIZE);
+        if self.resident.free() < self.marks.low {
+            self.wake_kswapd();
+        }
+        self.settle(now);
+    }
+
+    /// Pages, policy and their counts.
+    pub const fn resident(&self) -> &Resident {
+        &self.resident
+    }
+
+    /// What became of bios by their content.
+    pub const fn promoter(&self) -> &Promoter {
+        &self.bios.promoter
+    }
+
+    /// The limits on dirty pages, and what was measured for them of the root's writes.
+    pub fn dirty_domain(&self) -> &Domain {
+        self.domains.of(TenantId(0))
+    }
+
+    /// Pages of a tenant that are dirty, and that are being written.
+    pub fn dirty_of(&self, tenant: TenantId) -> (u64, u64) {
+        (self.resident.pages().dirty_of(tenant), self.domains.writeback(tenant))
+    }
+
+    /// Statistics.
+    pub const fn stats(&self) -> &CacheStats {
+        &self.stats
+    }
+
+    /// What its counters and levels say now, to be drawn over time. Cost: O(1), some hundred loads.
+    pub fn reading(&self) -> Reading {
+        let (pages, stats, counts) = (self.resident.pages(), &self.stats, self.counts());
+        let limits = self.domains.of(TenantId(0)).limits(counts.dirtyable);
+        let policy = self.resident.stats();
+        let mut reading = Reading {
+            hits: stats.hits,
+            misses: stats.misses,
+            touches: stats.touches,
+            waits: Cause::ALL.map(|cause| stats.waits(cause).reading()),
+            refaulted: policy.refaulted,
+            restored: policy.restored,
+            kswapd_reclaimed: stats.kswapd_reclaimed,
+            direct_reclaimed: stats.direct_reclaimed,
+            dirtied: stats.dirtied,
+            written: stats.written,
+            cached: pages.used(),
+            mapped: pages.mapped(),
+            dirty: counts.dirty,
+            writeback: counts.writeback,
+            free: self.resident.free(),
+            dirty_limit: limits.thresh,
+            dirty_background: limits.background,
+            ..Reading::default()
+        };
+        for origin in Origin::ALL {
+            let of = self.promoter().counts(origin);
+            reading.promoted += of.promoted;
+        }
+        reading
+    }
+
+    /// The free-memory marks.
+    pub const fn watermarks(&self) -> &Watermarks {
+        &self.marks
+    }
+
+    /// Whether no call and no bio is under way (dirty pages may be left).
+    pub fn is_idle(&self) -> bool {
+        self.calls.live() == 0 && self.bios.live() == 0
+    }
+
+    fn begin(&self, call: Call) -> Progress {
+        let file = self.opens[call.open.0 as usize].file;
+        Progress {
+            call,
+            file,
+            phase: Phase::Start,
+            first: 0,
+            pos: 0,
+            end: 0,
+            read_alone: false,
+            is_miss: false,
+            missed: 0,
+            rebalance: false,
+            status: Status::Ok,
+            bytes: 0,
+            waited: Nanos::ZERO,
+            device: Nanos::ZERO,
+            paused: Nanos::ZERO,
+            without_memory: Nanos::ZERO,
+            class: PrioClass::None,
+            is_major: false,
+            starved: None,
+        }
+    }
+
+    /// Goes on with a call until it ends or sleeps.
+    fn step(&mut self, now: Instant, at: &mut Progress) -> Step {
+        match at.call.kind {
+            CallKind::Read => self.step_read(now, at),
+            CallKind::Write => self.step_write(now, at),
+            CallKind::Fault { write } => self.step_fault(now, at, write),
+            CallKind::Fsync | CallKind::Fdatasync | CallKind::SyncRange(RangeSync::ALL) => self.step_sync(at),
+            CallKind::SyncRange(how) => self.step_sync_range(at, how),
+            CallKind::Fadvise(advice) => self.advise(now, at, advice),
+            CallKind::Truncate => self.step_truncate(at),
+            CallKind::Invalidate => self.step_invalidate(at),
+            CallKind::DropCaches => {
+                (0..self.files.len() as u32).for_each(|file| self.invalidate(FileId(file), 0, u64::MAX));
+                Step::Done(Status::Ok)
+            }
+        }
+    }
+
+    /// Steps every call that was woken.
+    fn run(&mut self, now: Instant) {
+        while let Some(id) = self.runnable.pop_front() {
+            let mut progress = self.calls[id];
+            match self.step(now, &mut progress) {
+                Step::Done(status) => {
+                    self.calls.remove(id);
+                    let done = self.end(&progress, status);
+                    self.done.push_back(done);
+                }
+                step @ (Step::Page(_) | Step::Memory | Step::Pause(_) | Step::Flush) => {
+                    self.calls[id] = progress;
+                    self.sleep(now, id, step);
+                }
+            }
+        }
+    }
+
+    fn end(&mut self, at: &Progress, status: Status) -> CallDone {
+        let Progress { bytes, waited, device, paused, without_memory: starved, class, is_major, .. } = *at;
+        self.stats.call_ended(Cause::of(at.call.kind), waited, is_major);
+        let Call { task, token, .. } = at.call;
+        CallDone { task, token, status, bytes, waited, device, paused, starved, class, is_major }
+    }
+
+    const fn reads_for(&self, call: &Call, flags: Flags) -> Source {
+        let origin = if matches!(call.kind, CallKind::Fault { .. }) { Origin::Fault } else { Origin::Read };
+        Source { task: call.task, tenant: call.tenant, submitter: call.submitter, op: Op::Read, flags, origin }
+    }
+
+    #[inline]
+    fn piece(&self, file: FileId, index: u64, slot: Slot, bits: Bits, wanted: bool) -> Piece {
+        let sector = self.files[file.0 as usize].first + page_sectors(index);
+        Piece { slot, sector, bits, wanted }
+    }
+
+    /// Bytes of the call's range that lie in page `index`: (first in the page, count, first in the call's buffer). `end`: where the
+    /// range ends in the file.
+    const fn part(call: &Call, index: u64, end: u64) -> (u32, u32, u64) {
+        let page = index * PAGE_SIZE;
+        let from = if call.offset > page { call.offset } else { page };
+        let to = if end < page + PAGE_SIZE { end } else { page + PAGE_SIZE };
+        ((from - page) as u32, (to - from) as u32, from - call.offset)
+    }
+
+    fn counts(&self) -> Counts {
+        let (pages, free) = (self.resident.pages(), self.resident.free());
+        let dirtyable = free.saturating_sub(self.marks.high) + pages.used();
+        Counts { dirty: pages.dirty(), writeback: pages.writeback(), dirtyable }
+    }
+
+    /// Panics where a page, a bio or a call is in a state it cannot be in. Costs O(everything); for tests.
+    pub fn self_check(&self) {
+        self.resident.self_check();
+        self.flusher.self_check();
+        let pages = self.resident.pages();
+        let (mut read, mut written) = (0, 0);
+        for (slot, op) in self.bios.frames() {
+            let flag = if op == Op::Read { PageFlags::LOCKED } else { PageFlags::WRITEBACK };
+            assert!(pages.has(slot, flag), "{slot:?} is in a bio and not held");
+            if op == Op::Read { read += 1 } else { written += 1 }
+        }
+        assert_eq!(written, pages.writeback(), "a page is under writeback in no bio, or in two");
+        self.domains.self_check(written);
+        for (n, _) in self.files.iter().enumerate() {
+            let file = FileId(n as u32);
+            let mut at = 0;
+            while let Some((index, slot)) = pages.next(file, at) {
+                read -= u64::from(pages.has(slot, PageFlags::LOCKED));
+                assert!(!pages.has(slot, PageFlags::LOCKED) || !pages.has(slot, PageFlags::DIRTY));
+                assert!(
+                    !pages.has(slot, PageFlags::DIRTY) || self.flusher.is_dirty(file),
+                    "a dirty file nobody writes"
+                );
+                at = index + 1;
+            }
+        }
+        assert_eq!(read, 0, "a page is read twice at once");
+        self.waiting.self_check(|slot| pages.has(slot, PageFlags::LOCKED | PageFlags::WRITEBACK));
+        assert_eq!(self.waiting.len(), self.calls.live(), "a call sleeps for nothing");
+    }
+}

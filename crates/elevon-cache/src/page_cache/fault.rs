@@ -1,0 +1,171 @@
+//! Touches of memory through a mapping: page faults.
+
+use super::{
+    ByteCopy, Call, CallDone, Entry, Instant, Open, OpenId, PAGE_SIZE, PageCache, PageFlags, Phase, Progress, Slot,
+    Status, Step, Way,
+};
+use crate::Context;
+use crate::fault::{fault_around, hints_active, on_hit, on_miss};
+
+impl PageCache {
+    /// An open file is mapped: its [`CallKind::Fault`]s begin.
+    ///
+    /// [`CallKind::Fault`]: super::CallKind::Fault
+    pub fn map(&mut self, open: OpenId) {
+        let file = self.opens.as_slice()[open.0 as usize].file;
+        self.files[file.0 as usize].mappings += 1;
+    }
+
+    /// A mapping of [`Self::map`] ends. With a file's last one, no page table maps its pages any more, so an invalidation takes them;
+    /// those whose accessed bit was set count one use, unless the mapping was marked sequential or random. Costs a walk of the file's
+    /// pages.
+    ///
+    /// # Panics
+    /// Where there was no mapping.
+    pub fn unmap(&mut self, open: OpenId) {
+        let Open { file, ra, .. } = self.opens.as_slice()[open.0 as usize];
+        let mappings = &mut self.files[file.0 as usize].mappings;
+        *mappings = mappings.checked_sub(1).expect("a file that is not mapped is unmapped");
+        if *mappings > 0 {
+            return;
+        }
+        let mut next = 0;
+        while let Some((index, slot)) = self.resident.pages().next(file, next) {
+            next = index + 1;
+            let pages = self.resident.pages_mut();
+            if pages.maps(slot) == 0 {
+                continue;
+            }
+            pages.unmap(slot);
+            if pages.take_accessed(slot) && hints_active(ra.advice()) {
+                self.resident.access(slot, Context::Read);
+            }
+        }
+    }
+
+    pub(super) fn step_fault(&mut self, now: Instant, at: &mut Progress, write: bool) -> Step {
+        if at.phase == Phase::Wait {
+            // The store is done, and so is its pause, unless it was stopped altogether.
+            return if at.rebalance { self.pause_store(now, at) } else { Step::Done(Status::Ok) };
+        }
+        if at.phase == Phase::Start {
+            if at.call.offset >= self.files[at.file.0 as usize].size {
+                // Behind the end of the file: SIGBUS.
+                return Step::Done(Status::Invalid);
+            }
+            at.pos = at.call.offset / PAGE_SIZE;
+        }
+        loop {
+            if at.pos * PAGE_SIZE >= self.files[at.file.0 as usize].size {
+                return Step::Done(Status::Invalid);
+            }
+            let Some(slot) = self.page_for_fault(now, at) else { return self.starve(now, at) };
+            let pages = self.resident.pages();
+            if !pages.has(slot, PageFlags::UPTODATE) {
+                at.is_major = true;
+                match self.wait_readable(at, slot) {
+                    Some(step) => return step,
+                    None => continue,
+                }
+            }
+            if write && self.must_be_stable(slot) {
+                return Step::Page(slot);
+            }
+            self.copy_touched(&at.call, slot, write);
+            self.map_about(at, slot, write);
+            return if write { self.store(now, at, slot) } else { Step::Done(Status::Ok) };
+        }
+    }
+
+    /// The page is mapped so that the touch needs no fault: the processor sets its accessed bit, and that is all.
+    #[inline]
+    pub(super) fn touch(&mut self, call: &Call, write: bool) -> Option<CallDone> {
+        let file = self.opens[call.open.0 as usize].file;
+        let place = self.resident.place(file, call.offset / PAGE_SIZE)?;
+        let bits = self.resident.pages().at(place);
+        // A clean page is mapped read-only.
+        if !bits.has(PageFlags::MAPPED) || (write && !bits.has(PageFlags::DIRTY)) {
+            return None;
+        }
+        self.resident.access_at(place, Context::Fault);
+        self.copy_touched(call, self.resident.pages().slot(place), write);
+        self.stats.touches += 1;
+        Some(call.done(0))
+    }
+
+    /// What a load or store of the call's bytes moves, as far as they lie in the page.
+    #[inline]
+    fn copy_touched(&mut self, call: &Call, slot: Slot, write: bool) {
+        if self.config.copies {
+            let (frame_offset, way) = (call.offset % PAGE_SIZE, if write { Way::ToFrame } else { Way::ToCall });
+            let bytes = call.bytes.min(PAGE_SIZE - frame_offset) as u32;
+            let (&Call { task, token, .. }, frame_offset) = (call, frame_offset as u32);
+            self.copies.push_back(ByteCopy { task, token, slot, frame_offset, bytes, call_offset: 0, way });
+        }
+    }
+
+    fn page_for_fault(&mut self, now: Instant, at: &mut Progress) -> Option<Slot> {
+        let is_first = core::mem::replace(&mut at.phase, Phase::Pages) == Phase::Start;
+        let open = at.call.open.0 as usize;
+        let Some(slot) = self.resident.find(at.file, at.pos) else {
+            at.is_major = true;
+            let context = self.fault_context(at);
+            let mut ra = self.opens[open].ra;
+            let pages = self.resident.pages();
+            let cached = |index| matches!(pages.entry(at.file, index), Entry::Page(_));
+            let window = on_miss(&mut ra, at.pos, &self.config.rules, cached);
+            self.opens[open].ra = ra;
+            if window.size > 1 {
+                self.read_window(now, at, window, at.pos..at.pos + 1, context);
+            }
+            let found = self.resident.find(at.file, at.pos);
+            return found.or_else(|| self.read_alone(now, at, context));
+        };
+        if is_first {
+            on_hit(&mut self.opens[open].ra);
+        }
+        if self.resident.pages().has(slot, PageFlags::READAHEAD) {
+            at.end = at.pos + 1;
+            self.hit_marker(now, at, slot);
+        }
+        Some(slot)
+    }
+
+    pub(super) const fn fault_context(&self, at: &Progress) -> Context {
+        let advice = self.opens.as_slice()[at.call.open.0 as usize].ra.advice();
+        if hints_active(advice) { Context::Fault } else { Context::Readahead }
+    }
+
+    /// Maps the page, and on a read what is ready about it; only the page itself counts as used.
+    fn map_about(&mut self, at: &Progress, slot: Slot, write: bool) {
+        if !write {
+            let (first, end) = fault_around(at.pos, self.files[at.file.0 as usize].size.div_ceil(PAGE_SIZE));
+            let mut next = first;
+            while let Some((index, near)) = self.resident.pages().next(at.file, next).filter(|&(n, _)| n < end) {
+                next = index + 1;
+                let pages = self.resident.pages_mut();
+                let is_busy = pages.has(near, PageFlags::LOCKED | PageFlags::READAHEAD);
+                if near != slot && pages.has(near, PageFlags::UPTODATE) && !is_busy && pages.maps(near) == 0 {
+                    pages.map(near);
+                    self.stats.mapped_around += 1;
+                }
+            }
+        }
+        let pages = self.resident.pages_mut();
+        if pages.maps(slot) == 0 {
+            pages.map(slot);
+        }
+        self.resident.access(slot, Context::Fault);
+    }
+
+    /// The page becomes writable, and dirty.
+    fn store(&mut self, now: Instant, at: &mut Progress, slot: Slot) -> Step {
+        self.dirty_page(now, &at.call, at.file, slot);
+        at.phase = Phase::Wait;
+        self.pause_store(now, at)
+    }
+
+    fn pause_store(&mut self, now: Instant, at: &mut Progress) -> Step {
+        self.balance(now, at).unwrap_or(Step::Done(Status::Ok))
+    }
+}

@@ -1,0 +1,105 @@
+//! Turns the flusher's choice of a file into write-back bios, one at a time, as fast as they are taken. Each tenant's are submitted by a
+//! task of its own: pages of a tenant whose task sleeps for a tag or a limit stay dirty, and the turn goes on with others' pages.
+
+use super::{Flags, Instant, Op, Origin, PageCache, PageFlags, Source, Submitter, TaskId, TenantId};
+use crate::FileId;
+use crate::flusher::{Turn, chunk_pages};
+use crate::pages::Tag;
+use elevon_core::ioprio::{CpuPolicy, IoPrio};
+
+/// A turn under way.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct FlushTurn {
+    file: FileId,
+    pos: u64,
+    left: u64,
+    written: u64,
+}
+
+impl PageCache {
+    /// Builds the flusher's next bio; false where it has nothing to do, or sleeps for a tag.
+    pub(super) fn fill_from_flusher(&mut self, now: Instant) -> bool {
+        let task = self.config.flusher;
+        if (self.turn.is_none() && !self.flusher.is_awake()) || self.all_flushers_sleep() {
+            return false;
+        }
+        let submitter = Submitter::of_task(IoPrio::NONE, CpuPolicy::Normal, 0);
+        let (op, flags, origin) = (Op::Write, Flags::BACKGROUND, Origin::Writeback);
+        let source = Source { task, tenant: TenantId(0), submitter, op, flags, origin };
+        loop {
+            let Some(turn) = self.turn.or_else(|| self.next_turn(now)) else { return false };
+            let (turn, is_over) = self.build_one(&source, turn);
+            self.bios.close();
+            self.turn = (!is_over).then_some(turn);
+            if is_over {
+                self.end_turn(now, turn);
+            }
+            if turn.written > 0 && self.bios.has_ready() {
+                return true;
+            }
+        }
+    }
+
+    /// The task that writes a tenant's pages in the background.
+    pub(super) const fn flusher_of(&self, tenant: TenantId) -> TaskId {
+        let own = if tenant.0 <= self.config.tenant_flushers { tenant.0 } else { 0 };
+        TaskId(self.config.flusher.0 + own)
+    }
+
+    fn all_flushers_sleep(&self) -> bool {
+        if self.config.tenant_flushers == 0 {
+            return self.bios.is_blocked(self.config.flusher);
+        }
+        let mut dirty = self.resident.pages().dirty_tenants().peekable();
+        dirty.peek().is_some() && dirty.all(|tenant| self.bios.is_blocked(self.flusher_of(tenant)))
+    }
+
+    fn next_turn(&mut self, now: Instant) -> Option<FlushTurn> {
+        let over = self.reclaim_wants_clean || self.domains.wants_flusher(&self.counts(), self.resident.pages());
+        let Some(chunk) = self.flusher.next_turn(now, over) else {
+            self.reclaim_wants_clean = false;
+            return None;
+        };
+        let domain = self.dirty_domain();
+        let limit = domain.limits(self.counts().dirtyable).thresh.max(domain.limit());
+        let left = chunk_pages(self.domains.bandwidth(), limit, u64::MAX);
+        Some(FlushTurn { file: chunk.file, pos: chunk.from, left, written: 0 })
+    }
+
+    /// Adds pages until a bio is complete or the turn is over (true).
+    fn build_one(&mut self, source: &Source, mut turn: FlushTurn) -> (FlushTurn, bool) {
+        let mut is_begun = false;
+        while turn.left > 0 {
+            let next = self.resident.pages().next_tagged(turn.file, turn.pos, Tag::Dirty);
+            let Some((index, slot)) = next else {
+                turn.pos = 0;
+                return (turn, true);
+            };
+            // What is being written already is left to a later turn.
+            if !self.resident.pages().has(slot, PageFlags::WRITEBACK) {
+                let owner = self.resident.pages().owner(slot);
+                if self.bios.is_blocked(self.flusher_of(owner)) {
+                    self.skipped = true;
+                    turn.pos = index + 1;
+                    continue;
+                }
+                let piece = self.piece(turn.file, index, slot, self.resident.pages().bits(slot), false);
+                if is_begun && !self.bios.takes(&piece, owner) {
+                    return (turn, false);
+                }
+                self.write_out(source, turn.file, index, slot);
+                is_begun = true;
+                turn.left -= 1;
+                turn.written += 1;
+            }
+            turn.pos = index + 1;
+        }
+        (turn, true)
+    }
+
+    fn end_turn(&mut self, now: Instant, turn: FlushTurn) {
+        let is_dirty = self.resident.pages().next_tagged(turn.file, 0, Tag::Dirty).is_some();
+        let FlushTurn { file, pos, left, written } = turn;
+        self.flusher.turn_ended(file, Turn { next: pos, written, is_dirty, is_used_up: left == 0 }, now);
+    }
+}

@@ -1,0 +1,276 @@
+//! Reads through a descriptor, and what all reads into the cache share.
+
+use super::{
+    Advice, ByteCopy, Call, CallDone, CallKind, Entry, FileId, Instant, Open, PAGE_SIZE, PageCache, PageFlags, Phase,
+    Progress, Slot, Status, Step, Way,
+};
+use crate::Context;
+use crate::pages::Place;
+use crate::readahead::{Ask, FORCED_PIECE_PAGES, Window};
+use elevon_core::op::Flags;
+
+impl PageCache {
+    /// The usual read: within one page, which is there. `None`: not so.
+    #[inline]
+    pub(super) fn read_hit(&mut self, call: &Call) -> Option<CallDone> {
+        let &Open { file, ra, .. } = &self.opens[call.open.0 as usize];
+        let (index, end) = (call.offset / PAGE_SIZE, call.offset.saturating_add(call.bytes));
+        if call.bytes == 0 || end > self.files[file.0 as usize].size || (end - 1) / PAGE_SIZE != index {
+            return None;
+        }
+        let place = self.resident.place(file, index)?;
+        let bits = self.resident.pages().at(place);
+        if !bits.has(PageFlags::UPTODATE) || bits.has(PageFlags::READAHEAD) {
+            return None;
+        }
+        if ra.prev() != Some(index) {
+            self.resident.access_at(place, Context::Read);
+            self.opens[call.open.0 as usize].ra.read_ended(index);
+        }
+        if self.config.copies {
+            let (frame_offset, bytes) = ((call.offset % PAGE_SIZE) as u32, call.bytes as u32);
+            let &Call { task, token, .. } = call;
+            let (slot, way) = (self.resident.pages().slot(place), Way::ToCall);
+            self.copies.push_back(ByteCopy { task, token, slot, frame_offset, bytes, call_offset: 0, way });
+        }
+        self.stats.read_hit();
+        Some(call.done(call.bytes))
+    }
+
+    pub(super) fn step_read(&mut self, now: Instant, at: &mut Progress) -> Step {
+        if at.phase == Phase::Start {
+            let size = self.files[at.file.0 as usize].size;
+            let end = at.call.offset.saturating_add(at.call.bytes).min(size);
+            if at.call.offset >= end {
+                return Step::Done(Status::Ok);
+            }
+            (at.pos, at.end, at.phase) = (at.call.offset / PAGE_SIZE, end.div_ceil(PAGE_SIZE), Phase::Pages);
+        }
+        while at.pos < at.end {
+            if at.pos * PAGE_SIZE >= self.files[at.file.0 as usize].size {
+                // Truncated while it slept.
+                return Step::Done(Status::Ok);
+            }
+            let Some(place) = self.page_for_read(now, at) else { return self.starve(now, at) };
+            if !self.resident.pages().at(place).has(PageFlags::UPTODATE) {
+                at.is_miss = true;
+                match self.wait_readable(at, self.resident.pages().slot(place)) {
+                    // What comes before the page that cannot be read is the answer; the next call will meet the error.
+                    Some(Step::Done(_)) if at.bytes > 0 => return Step::Done(Status::Ok),
+                    Some(step) => return step,
+                    None => continue,
+                }
+            }
+            self.page_read(at, place);
+        }
+        self.opens[at.call.open.0 as usize].ra.read_ended(at.end - 1);
+        Step::Done(Status::Ok)
+    }
+
+    /// The page that the call is at, which may not be readable yet; `None` where there is no memory for it.
+    #[inline]
+    fn page_for_read(&mut self, now: Instant, at: &mut Progress) -> Option<Place> {
+        let Some(place) = self.resident.place(at.file, at.pos) else {
+            self.read_ahead(now, at, false);
+            at.is_miss = true;
+            if self.resident.place(at.file, at.pos).is_none() {
+                self.read_alone(now, at, Context::Read)?;
+            }
+            return self.resident.place(at.file, at.pos);
+        };
+        if self.resident.pages().at(place).has(PageFlags::READAHEAD) {
+            self.hit_marker(now, at, self.resident.pages().slot(place));
+        }
+        Some(place)
+    }
+
+    /// A page may carry the marker of a window: then the next is read.
+    pub(super) fn hit_marker(&mut self, now: Instant, at: &mut Progress, slot: Slot) {
+        let pages = self.resident.pages_mut();
+        // On a page that is to be written the bit is reclaim's.
+        if pages.has(slot, PageFlags::DIRTY | PageFlags::WRITEBACK) {
+            return;
+        }
+        pages.clear(slot, PageFlags::READAHEAD);
+        pages.pin(slot);
+        self.read_ahead(now, at, true);
+        self.resident.pages_mut().unpin(slot);
+    }
+
+    fn read_ahead(&mut self, now: Instant, at: &mut Progress, marker: bool) {
+        let open = at.call.open.0 as usize;
+        let mut ra = self.opens[open].ra;
+        let ask = Ask { index: at.pos, req: at.end - at.pos, marker };
+        let pages = self.resident.pages();
+        let cached = |index| matches!(pages.entry(at.file, index), Entry::Page(_));
+        let window = ra.decide(ask, &self.config.rules, cached);
+        self.opens[open].ra = ra;
+        if let Some(window) = window {
+            if !marker {
+                at.missed = window.end();
+            }
+            let wanted = if marker { at.pos..at.pos } else { at.pos..at.end };
+            let is_fault = matches!(at.call.kind, CallKind::Fault { .. });
+            let context = if is_fault { self.fault_context(at) } else { Context::Readahead };
+            self.read_window(now, at, window, wanted.clone(), context);
+            // Without readahead all of a large call is asked for at once, in pieces.
+            let mut piece = window;
+            while ra.advice() == Advice::Random && piece.end() < at.end {
+                let size = (at.end - piece.end()).min(FORCED_PIECE_PAGES.into()) as u32;
+                piece = Window { start: piece.end(), size, async_size: 0 };
+                self.read_window(now, at, piece, wanted.clone(), context);
+                at.missed = piece.end();
+            }
+        }
+    }
+
+    /// Reads what is missing of a window. `wanted`: pages that the call itself is after. Ends early where memory does.
+    pub(super) fn read_window(
+        &mut self,
+        now: Instant,
+        at: &Progress,
+        window: Window,
+        wanted: core::ops::Range<u64>,
+        context: Context,
+    ) {
+        let source = self.reads_for(&at.call, Flags::RAHEAD);
+        let end = self.files[at.file.0 as usize].size.div_ceil(PAGE_SIZE).min(window.end());
+        let marker = window.marker();
+        for index in window.start..end {
+            if self.resident.find(at.file, index).is_some() {
+                self.bios.close();
+                continue;
+            }
+            // Only as much as is there at once: nobody waits for memory to read ahead.
+            if !self.make_room(now) {
+                break;
+            }
+            let is_wanted = wanted.contains(&index);
+            let as_read = is_wanted && context == Context::Readahead && at.call.kind == CallKind::Read;
+            let Some(slot) = self.resident.insert(at.file, index, if as_read { Context::Read } else { context }) else {
+                break;
+            };
+            let marked = if marker == Some(index) { PageFlags::READAHEAD } else { PageFlags::NONE };
+            if self.is_unwritten(at.file, index) {
+                self.resident.pages_mut().set(slot, PageFlags::UPTODATE | marked);
+                self.bios.close();
+                continue;
+            }
+            let bits = self.resident.pages_mut().set_and_clear(slot, PageFlags::LOCKED | marked, PageFlags::NONE);
+            let piece = self.piece(at.file, index, slot, bits, is_wanted);
+            self.bios.add(&source, piece);
+        }
+        self.bios.close();
+    }
+
+    /// Reads the one page that the call is at; `None` where there is no memory for it.
+    pub(super) fn read_alone(&mut self, now: Instant, at: &mut Progress, context: Context) -> Option<Slot> {
+        if !self.make_room(now) {
+            return None;
+        }
+        let slot = self.resident.insert(at.file, at.pos, context)?;
+        self.issue_alone(at, slot);
+        Some(slot)
+    }
+
+    /// Issues a read of one page that is in memory and not readable; one without content is readable at once.
+    pub(super) fn issue_alone(&mut self, at: &mut Progress, slot: Slot) {
+        if self.is_unwritten(at.file, at.pos) {
+            return self.resident.pages_mut().set(slot, PageFlags::UPTODATE);
+        }
+        let bits = self.resident.pages_mut().set_and_clear(slot, PageFlags::LOCKED, PageFlags::NONE);
+        let source = self.reads_for(&at.call, Flags::NONE);
+        let piece = self.piece(at.file, at.pos, slot, bits, true);
+        self.bios.add(&source, piece);
+        self.bios.close();
+        at.read_alone = true;
+    }
+
+    /// What to do about a page that is not readable: sleep, fail, or (`None`) look again after a read of its own was issued.
+    /// A read ahead that failed is tried again; a read of one's own that fails is the end.
+    pub(super) fn wait_readable(&mut self, at: &mut Progress, slot: Slot) -> Option<Step> {
+        if self.resident.pages().has(slot, PageFlags::LOCKED) {
+            return Some(Step::Page(slot));
+        }
+        if at.read_alone {
+            // A write that fills a page in part has no window to lose.
+            if at.call.kind != CallKind::Write {
+                self.opens[at.call.open.0 as usize].ra.read_failed();
+            }
+            return Some(Step::Done(if at.status.is_ok() { Status::IoError } else { at.status }));
+        }
+        self.issue_alone(at, slot);
+        None
+    }
+
+    /// The page is readable: it is used and copied, and the call moves on. A page that the last read ended in counts once.
+    #[inline]
+    fn page_read(&mut self, at: &mut Progress, place: Place) {
+        let is_first = at.pos == at.call.offset / PAGE_SIZE;
+        if !is_first || self.opens[at.call.open.0 as usize].ra.prev() != Some(at.pos) {
+            self.resident.access_at(place, Context::Read);
+        }
+        let size = self.files[at.file.0 as usize].size;
+        let end = at.call.offset.saturating_add(at.call.bytes).min(size);
+        self.copy(at, self.resident.pages().slot(place), end, Way::ToCall);
+        // A page that the call itself had read is no hit, though it was there when the call got to it.
+        let is_miss = core::mem::take(&mut at.is_miss) || at.pos < at.missed;
+        *if is_miss { &mut self.stats.misses } else { &mut self.stats.hits } += 1;
+        at.pos += 1;
+        (at.read_alone, at.starved) = (false, None);
+    }
+
+    /// Books the bytes of the page that the call is at, and has them copied.
+    pub(super) fn copy(&mut self, at: &mut Progress, slot: Slot, end: u64, way: Way) {
+        // Truncated while it waited, perhaps to an end in this very page.
+        if end <= at.call.offset.max(at.pos * PAGE_SIZE) {
+            return;
+        }
+        let (frame_offset, bytes, call_offset) = Self::part(&at.call, at.pos, end);
+        at.bytes += u64::from(bytes);
+        if self.config.copies {
+            let super::Call { task, token, .. } = at.call;
+            self.copies.push_back(ByteCopy { task, token, slot, frame_offset, bytes, call_offset, way });
+        }
+    }
+
+    /// Advice: about the file it changes the windows to come, about a range it is done at once.
+    pub(super) fn advise(&mut self, now: Instant, at: &mut Progress, advice: Advice) -> Step {
+        self.opens[at.call.open.0 as usize].ra.advise(advice, self.config.ra_pages);
+        let size = self.files[at.file.0 as usize].size;
+        let end = if at.call.bytes == 0 { u64::MAX } else { at.call.offset.saturating_add(at.call.bytes) };
+        match advice {
+            Advice::Normal | Advice::Sequential | Advice::Random => {}
+            Advice::WillNeed => {
+                let (mut start, end) = (at.call.offset / PAGE_SIZE, end.min(size).div_ceil(PAGE_SIZE));
+                while start < end {
+                    let size = (end - start).min(FORCED_PIECE_PAGES.into()) as u32;
+                    let window = Window { start, size, async_size: 0 };
+                    self.read_window(now, at, window, 0..0, Context::Readahead);
+                    start = window.end();
+                }
+            }
+            // Whole pages of the range only: what else is in a page was not spoken of. The file's last page is whole.
+            Advice::DontNeed => {
+                let last = if end >= size { u64::MAX } else { end / PAGE_SIZE };
+                let first = at.call.offset.div_ceil(PAGE_SIZE);
+                self.write_range(&at.call, at.file, first, last);
+                self.invalidate(at.file, first, last);
+            }
+        }
+        Step::Done(Status::Ok)
+    }
+
+    /// Drops pages `[first, end)` of a file that are clean and unused and that nobody maps, and what evicted ones left.
+    pub(super) fn invalidate(&mut self, file: FileId, first: u64, end: u64) {
+        let mut at = first;
+        while let Some((index, slot)) = self.resident.pages().next(file, at).filter(|&(index, _)| index < end) {
+            at = index + 1;
+            let pages = self.resident.pages();
+            if pages.is_evictable(slot) && pages.maps(slot) == 0 {
+                self.resident.drop_page(slot);
+            }
+        }
+        self.resident.pages_mut().forget(file, first, end);
+    }
+}

@@ -1,0 +1,227 @@
+//! What is counted: waits by cause, and what reads and writes found. Cost: O(1) a call.
+
+use super::CallKind;
+use elevon_core::units::Nanos;
+
+/// Why a task sleeps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Cause {
+    /// A page fault.
+    Fault,
+    /// A read.
+    Read,
+    /// A write: a page it fills in part is read first, or it writes through.
+    Write,
+    /// fsync, fdatasync, sync_file_range, and what else waits for writes.
+    Fsync,
+    /// Too much is dirty. Each pause is one.
+    DirtyPause,
+    /// No memory is free. Each sleep is one; like a pause, it is no part of the call's own wait for I/O.
+    Memory,
+}
+
+impl Cause {
+    /// Every cause, in the order of their numbers.
+    pub const ALL: [Self; 6] = [Self::Fault, Self::Read, Self::Write, Self::Fsync, Self::DirtyPause, Self::Memory];
+
+    /// The word for it in reports.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Fault => "fault",
+            Self::Read => "read",
+            Self::Write => "write",
+            Self::Fsync => "fsync",
+            Self::DirtyPause => "dirty_pause",
+            Self::Memory => "memory",
+        }
+    }
+
+    pub(super) const fn of(kind: CallKind) -> Self {
+        match kind {
+            CallKind::Fault { .. } => Self::Fault,
+            CallKind::Read => Self::Read,
+            CallKind::Write => Self::Write,
+            CallKind::Fsync
+            | CallKind::Fdatasync
+            | CallKind::SyncRange(_)
+            | CallKind::Fadvise(_)
+            | CallKind::Truncate
+            | CallKind::DropCaches
+            | CallKind::Invalidate => Self::Fsync,
+        }
+    }
+}
+
+/// Waits of one cause.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct WaitStats {
+    /// Calls; touches of mapped pages are not faults and not counted.
+    pub count: u64,
+    /// Faults that did not find their page ready.
+    pub major: u64,
+    /// Calls that slept for I/O.
+    pub slept: u64,
+    /// Time slept by all. Ends when the I/O ends: a caller that models the scheduler adds what it takes to run again.
+    pub iowait: Nanos,
+}
+
+/// How often and how long was slept for one cause.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Waits {
+    /// As [`WaitStats::count`].
+    pub count: u64,
+    /// As [`WaitStats::major`].
+    pub major: u64,
+    /// As [`WaitStats::slept`].
+    pub slept: u64,
+    /// As [`WaitStats::iowait`].
+    pub iowait: Nanos,
+}
+
+/// What a cache's counters and levels said at an instant. Counters are since the start, levels in pages.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Reading {
+    /// Pages that reads found.
+    pub hits: u64,
+    /// Pages that reads waited for.
+    pub misses: u64,
+    /// Touches of mapped pages.
+    pub touches: u64,
+    /// Waits, by [`Cause`].
+    pub waits: [Waits; Cause::ALL.len()],
+    /// Bios that went to the device. The cache itself does not count them: whoever submits them does.
+    pub bios: u64,
+    /// Of these, the ones that became RT by their content, or by who stands in its place.
+    pub promoted: u64,
+    /// Pages that came back soon after their eviction.
+    pub refaulted: u64,
+    /// Of these, the ones that went back into the working set.
+    pub restored: u64,
+    /// Pages that kswapd freed.
+    pub kswapd_reclaimed: u64,
+    /// Pages that direct reclaim freed.
+    pub direct_reclaimed: u64,
+    /// Pages that became dirty.
+    pub dirtied: u64,
+    /// Pages that were written.
+    pub written: u64,
+    /// Level: pages in memory.
+    pub cached: u64,
+    /// Level: of these, mapped.
+    pub mapped: u64,
+    /// Level: dirty, and not being written.
+    pub dirty: u64,
+    /// Level: being written.
+    pub writeback: u64,
+    /// Level: frames that are free.
+    pub free: u64,
+    /// Level: dirty pages, with those being written, at which writers stop.
+    pub dirty_limit: u64,
+    /// Level: dirty pages at which the flusher begins.
+    pub dirty_background: u64,
+}
+
+impl Reading {
+    /// What happened since an earlier reading: counters as differences, levels as they are now.
+    #[must_use]
+    pub fn since(&self, earlier: &Self) -> Self {
+        let mut waits = self.waits;
+        for (mine, theirs) in waits.iter_mut().zip(&earlier.waits) {
+            mine.count -= theirs.count;
+            mine.major -= theirs.major;
+            mine.slept -= theirs.slept;
+            mine.iowait = mine.iowait.saturating_sub(theirs.iowait);
+        }
+        Self {
+            waits,
+            hits: self.hits - earlier.hits,
+            misses: self.misses - earlier.misses,
+            touches: self.touches - earlier.touches,
+            bios: self.bios - earlier.bios,
+            promoted: self.promoted - earlier.promoted,
+            refaulted: self.refaulted - earlier.refaulted,
+            restored: self.restored - earlier.restored,
+            kswapd_reclaimed: self.kswapd_reclaimed - earlier.kswapd_reclaimed,
+            direct_reclaimed: self.direct_reclaimed - earlier.direct_reclaimed,
+            dirtied: self.dirtied - earlier.dirtied,
+            written: self.written - earlier.written,
+            ..*self
+        }
+    }
+}
+
+/// All statistics of a cache; see [`super::PageCache::resident`] for those of the policy.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CacheStats {
+    waits: [WaitStats; Cause::ALL.len()],
+    /// Pages that reads found in memory and readable.
+    pub hits: u64,
+    /// Pages that reads had to wait for or to read.
+    pub misses: u64,
+    /// Touches that needed no fault.
+    pub touches: u64,
+    /// Pages that became dirty.
+    pub dirtied: u64,
+    /// Pages that were written.
+    pub written: u64,
+    /// Pages mapped by fault-around beside the one that faulted.
+    pub mapped_around: u64,
+    /// Rounds of direct reclaim, and pages they freed.
+    pub direct_reclaims: u64,
+    /// Pages that direct reclaim freed.
+    pub direct_reclaimed: u64,
+    /// Pages that direct reclaim looked at.
+    pub direct_scanned: u64,
+    /// Pages that kswapd freed.
+    pub kswapd_reclaimed: u64,
+    /// Pages that kswapd looked at.
+    pub kswapd_scanned: u64,
+    /// Dirty pages that kswapd wrote itself.
+    pub kswapd_written: u64,
+    /// Idle programs that were ended for their memory.
+    pub oom_kills: u64,
+    /// Calls that ended because no memory could be found.
+    pub out_of_memory: u64,
+}
+
+impl CacheStats {
+    /// Waits of a cause.
+    pub const fn waits(&self, cause: Cause) -> &WaitStats {
+        &self.waits[cause as usize]
+    }
+
+    #[inline]
+    pub(super) fn call_ended(&mut self, cause: Cause, waited: Nanos, is_major: bool) {
+        let waits = &mut self.waits[cause as usize];
+        waits.count += 1;
+        waits.major += u64::from(is_major);
+        if !waited.is_zero() {
+            waits.sleep(waited);
+        }
+    }
+
+    /// A read found its one page.
+    #[inline]
+    pub(super) const fn read_hit(&mut self) {
+        self.waits[Cause::Read as usize].count += 1;
+        self.hits += 1;
+    }
+
+    pub(super) fn slept(&mut self, cause: Cause, span: Nanos) {
+        let waits = &mut self.waits[cause as usize];
+        waits.count += 1;
+        waits.sleep(span);
+    }
+}
+
+impl WaitStats {
+    pub(super) const fn reading(&self) -> Waits {
+        let &Self { count, major, slept, iowait, .. } = self;
+        Waits { count, major, slept, iowait }
+    }
+
+    fn sleep(&mut self, waited: Nanos) {
+        self.slept += 1;
+        self.iowait += waited;
+    }
+}

@@ -1,0 +1,189 @@
+//! Waiting for writes: fsync, sync_file_range, truncation.
+
+use super::{
+    Call, CallKind, FileId, Origin, PAGE_SIZE, PageCache, PageFlags, Phase, Progress, RangeSync, Source, Status, Step,
+};
+use crate::pages::Tag;
+use elevon_core::op::{Flags, Op};
+
+impl PageCache {
+    /// Tags what is dirty now: pages that become dirty later are not this call's, so that it ends however busy writers are.
+    pub(super) fn begin_sync(&mut self, at: &mut Progress) {
+        Self::begin_range(at, Phase::Write);
+        if at.first < at.end {
+            self.resident.pages_mut().tag_to_write(at.file, at.first, at.end - 1);
+        }
+    }
+
+    /// The pages that the call's range touches; no bytes: to the end.
+    const fn begin_range(at: &mut Progress, phase: Phase) {
+        let Call { offset, bytes, .. } = at.call;
+        let end = if bytes == 0 { u64::MAX } else { offset.saturating_add(bytes) };
+        (at.first, at.end, at.phase) = (offset / PAGE_SIZE, end.div_ceil(PAGE_SIZE), phase);
+        at.pos = at.first;
+    }
+
+    /// Less than a whole sync of a range.
+    pub(super) fn step_sync_range(&mut self, at: &mut Progress, how: RangeSync) -> Step {
+        if at.phase == Phase::Start {
+            Self::begin_range(at, if how.wait_before { Phase::Pages } else { Phase::Write });
+        }
+        if at.phase == Phase::Pages {
+            if let Some(step) = self.wait_for_writes(at) {
+                return step;
+            }
+            at.phase = Phase::Write;
+        }
+        if at.phase == Phase::Write {
+            if how.write {
+                self.write_range(&at.call, at.file, at.first, at.end);
+            }
+            (at.pos, at.phase) = (at.first, Phase::Wait);
+        }
+        match self.wait_for_writes(at).filter(|_| how.wait_after) {
+            Some(step) => step,
+            None if how.wait_before || how.wait_after => Step::Done(self.take_error(at)),
+            None => Step::Done(Status::Ok),
+        }
+    }
+
+    /// Sleeps for the next page of the range that is being written, each once: what is written again later is not this call's.
+    fn wait_for_writes(&self, at: &mut Progress) -> Option<Step> {
+        let next = self.resident.pages().next_tagged(at.file, at.pos, Tag::Writeback);
+        let (index, slot) = next.filter(|&(index, _)| index < at.end)?;
+        at.pos = index + 1;
+        Some(Step::Page(slot))
+    }
+
+    pub(super) fn step_sync(&mut self, at: &mut Progress) -> Step {
+        if at.phase == Phase::Start {
+            self.begin_sync(at);
+        }
+        if at.phase == Phase::Write
+            && let Some(step) = self.write_tagged(at)
+        {
+            return step;
+        }
+        if at.phase == Phase::Wait {
+            if let Some(step) = self.wait_for_writes(at) {
+                return step;
+            }
+            let error = self.take_error(at);
+            if !error.is_ok() || !matches!(at.call.kind, CallKind::Fsync | CallKind::Fdatasync) {
+                return Step::Done(error);
+            }
+            at.phase = Phase::Flush;
+            at.status = Status::Ok;
+            return Step::Flush;
+        }
+        Step::Done(at.status)
+    }
+
+    /// Submits the tagged pages from where the call is; sleeps where one is being written already.
+    fn write_tagged(&mut self, at: &mut Progress) -> Option<Step> {
+        let source = self.writes_for(&at.call);
+        while let Some((index, slot)) = self.resident.pages().next_tagged(at.file, at.pos, Tag::ToWrite) {
+            if index >= at.end {
+                break;
+            }
+            at.pos = index;
+            if self.resident.pages().has(slot, PageFlags::WRITEBACK) {
+                self.bios.close();
+                return Some(Step::Page(slot));
+            }
+            self.write_out(&source, at.file, index, slot);
+            at.pos = index + 1;
+        }
+        self.bios.close();
+        self.note_clean(at.file);
+        (at.pos, at.phase) = (at.first, Phase::Wait);
+        None
+    }
+
+    /// Submits what is dirty in `[first, end)` and not being written. Nobody waits for it as such.
+    pub(super) fn write_range(&mut self, call: &Call, file: FileId, first: u64, end: u64) {
+        let source = Source { flags: Flags::NONE, origin: Origin::Writeback, ..self.writes_for(call) };
+        let mut at = first;
+        while let Some((index, slot)) = self.resident.pages().next_tagged(file, at, Tag::Dirty) {
+            if index >= end {
+                break;
+            }
+            at = index + 1;
+            if !self.resident.pages().has(slot, PageFlags::WRITEBACK) {
+                self.write_out(&source, file, index, slot);
+            }
+        }
+        self.bios.close();
+        self.note_clean(file);
+    }
+
+    /// A dirty page goes into a bio, which whoever made it dirty pays for. What the flusher writes goes by that tenant's flusher task.
+    pub(super) fn write_out(&mut self, source: &Source, file: FileId, index: u64, slot: super::Slot) {
+        let tenant = self.resident.pages().owner(slot);
+        self.domains.begin_writeback(tenant);
+        self.resident.pages_mut().begin_writeback(slot);
+        let piece = self.piece(file, index, slot, self.resident.pages().bits(slot), false);
+        let task = if source.task == self.config.flusher { self.flusher_of(tenant) } else { source.task };
+        self.bios.add(&Source { task, tenant, ..*source }, piece);
+    }
+
+    /// Tells the flusher if nothing of the file is dirty any more.
+    pub(super) fn note_clean(&mut self, file: FileId) {
+        if self.resident.pages().next_tagged(file, 0, Tag::Dirty).is_none() {
+            self.flusher.on_clean(file);
+        }
+    }
+
+    const fn writes_for(&self, call: &Call) -> Source {
+        let (op, flags, origin) = (Op::Write, Flags::SYNC, Origin::Fsync);
+        Source { task: call.task, tenant: call.tenant, submitter: call.submitter, op, flags, origin }
+    }
+
+    /// A write error is told once to each that has the file open.
+    fn take_error(&mut self, at: &Progress) -> Status {
+        let file = &self.files[at.file.0 as usize];
+        let open = &mut self.opens[at.call.open.0 as usize];
+        if core::mem::replace(&mut open.errors_seen, file.errors) == file.errors { Status::Ok } else { file.error }
+    }
+
+    /// Pages of the range go, whoever maps them: what is dirty is written, what is being read or written is waited for.
+    pub(super) fn step_invalidate(&mut self, at: &mut Progress) -> Step {
+        if at.phase == Phase::Start {
+            Self::begin_range(at, Phase::Pages);
+        }
+        while let Some((index, slot)) = self.resident.pages().next(at.file, at.pos).filter(|&(n, _)| n < at.end) {
+            at.pos = index;
+            let pages = self.resident.pages();
+            if pages.has(slot, PageFlags::DIRTY) && !pages.has(slot, PageFlags::WRITEBACK) {
+                let source = self.writes_for(&at.call);
+                self.write_out(&source, at.file, index, slot);
+                self.bios.close();
+                self.note_clean(at.file);
+            }
+            if self.resident.drop_page(slot).is_none() {
+                return Step::Page(slot);
+            }
+        }
+        self.resident.pages_mut().forget(at.file, at.call.offset / PAGE_SIZE, at.end);
+        Step::Done(Status::Ok)
+    }
+
+    /// Pages behind the new end go, without a shadow, when nobody reads or writes them any more.
+    pub(super) fn step_truncate(&mut self, at: &mut Progress) -> Step {
+        let size = at.call.offset;
+        let file = &mut self.files[at.file.0 as usize];
+        if size > file.capacity {
+            return Step::Done(Status::NoSpace);
+        }
+        file.size = size;
+        let first = size.div_ceil(PAGE_SIZE);
+        while let Some((_, slot)) = self.resident.pages().next(at.file, first) {
+            if self.resident.drop_page(slot).is_none() {
+                return Step::Page(slot);
+            }
+        }
+        self.resident.pages_mut().forget(at.file, first, u64::MAX);
+        self.note_clean(at.file);
+        Step::Done(Status::Ok)
+    }
+}

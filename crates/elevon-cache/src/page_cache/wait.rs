@@ -1,0 +1,182 @@
+//! Who sleeps for what. Pages have no room for a list of waiters, so waiters hang in a table of queues by frame number, as in the
+//! kernel; those who sleep for a time are in a heap. Cost: O(1) to sleep and wake for a page while few share a queue; O(log sleepers)
+//! for a time.
+
+use alloc::collections::{BinaryHeap, VecDeque};
+use alloc::vec::Vec;
+use core::cmp::Reverse;
+
+use super::{PageCache, PageFlags, Slot, Step};
+use crate::bios::Source;
+use crate::page_cache::stats::Cause;
+use crate::watermark::WRITEBACK_THROTTLE;
+use elevon_core::ioprio::PrioClass;
+use elevon_core::op::{Flags, Op};
+use elevon_core::units::{Instant, Nanos};
+
+/// Queues of the table.
+const QUEUES: usize = 256;
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum For {
+    Nothing,
+    Page(Slot),
+    Memory,
+    Pause,
+    Flush,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Sleeper {
+    what: For,
+    since: Instant,
+    /// Tells entries of the heap that are out of date.
+    sleep: u64,
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Waiting {
+    queues: Vec<VecDeque<(Slot, u32)>>,
+    memory: VecDeque<u32>,
+    timers: BinaryHeap<Reverse<(Instant, u64, u32)>>,
+    /// By call.
+    sleepers: Vec<Sleeper>,
+    sleeps: u64,
+    asleep: usize,
+}
+
+impl Waiting {
+    pub(super) fn new() -> Self {
+        Self {
+            queues: alloc::vec![VecDeque::new(); QUEUES],
+            memory: VecDeque::new(),
+            timers: BinaryHeap::new(),
+            sleepers: Vec::new(),
+            sleeps: 0,
+            asleep: 0,
+        }
+    }
+
+    const fn queue(slot: Slot) -> usize {
+        slot.0 as usize % QUEUES
+    }
+
+    fn sleep(&mut self, now: Instant, call: u32, what: For, until: Option<Instant>) {
+        let nobody = Sleeper { what: For::Nothing, since: Instant::ZERO, sleep: 0 };
+        if self.sleepers.len() <= call as usize {
+            self.sleepers.resize(call as usize + 1, nobody);
+        }
+        self.sleeps += 1;
+        self.asleep += 1;
+        self.sleepers[call as usize] = Sleeper { what, since: now, sleep: self.sleeps };
+        if let Some(until) = until {
+            self.timers.push(Reverse((until, self.sleeps, call)));
+        }
+    }
+
+    /// A call that sleeps for the page: it sleeps no more.
+    #[inline]
+    pub(super) fn take_page(&mut self, slot: Slot) -> Option<u32> {
+        let queue = &mut self.queues[Self::queue(slot)];
+        let at = queue.iter().position(|&(waits, _)| waits == slot)?;
+        queue.remove(at).map(|(_, call)| call)
+    }
+
+    /// A call whose time has come.
+    pub(super) fn take_due(&mut self, now: Instant) -> Option<u32> {
+        while let Some(&Reverse((at, sleep, call))) = self.timers.peek() {
+            let sleeper = self.sleepers[call as usize];
+            let is_current = sleeper.what != For::Nothing && sleeper.sleep == sleep;
+            if is_current && at > now {
+                return None;
+            }
+            self.timers.pop();
+            if is_current {
+                self.memory.retain(|&waits| waits != call);
+                return Some(call);
+            }
+        }
+        None
+    }
+
+    pub(super) fn next_timer(&self) -> Option<Instant> {
+        self.timers.peek().map(|&Reverse((at, ..))| at)
+    }
+
+    pub(super) const fn len(&self) -> usize {
+        self.asleep
+    }
+
+    pub(super) fn self_check(&self, is_held: impl Fn(Slot) -> bool) {
+        let mut listed = self.memory.len();
+        for &(slot, call) in self.queues.iter().flatten() {
+            assert_eq!(self.sleepers[call as usize].what, For::Page(slot));
+            assert!(is_held(slot), "call {call} sleeps for {slot:?}, which nobody holds");
+            listed += 1;
+        }
+        let timed = |what| matches!(what, For::Pause | For::Flush);
+        listed += self.sleepers.iter().filter(|sleeper| timed(sleeper.what)).count();
+        assert_eq!(listed, self.asleep);
+    }
+}
+
+impl PageCache {
+    pub(super) fn sleep(&mut self, now: Instant, call: u32, step: Step) {
+        match step {
+            Step::Done(_) => unreachable!("a call that is over does not sleep"),
+            Step::Page(slot) => {
+                debug_assert!(self.resident.pages().has(slot, PageFlags::LOCKED | PageFlags::WRITEBACK));
+                self.waiting.queues[Waiting::queue(slot)].push_back((slot, call));
+                self.waiting.sleep(now, call, For::Page(slot), None);
+            }
+            Step::Memory => {
+                self.waiting.memory.push_back(call);
+                // Where something is being written, that will help; else there is nothing to wait for but time.
+                let is_writing = self.resident.pages().writeback() > 0;
+                let span = if is_writing { WRITEBACK_THROTTLE } else { self.config.hz.span(1) };
+                self.waiting.sleep(now, call, For::Memory, Some(now + span));
+            }
+            Step::Pause(span) => self.waiting.sleep(now, call, For::Pause, Some(now + span)),
+            Step::Flush => {
+                let super::Call { task, tenant, submitter, .. } = self.calls[call].call;
+                let origin = super::Origin::Fsync;
+                let source = Source { task, tenant, submitter, op: Op::Flush, flags: Flags::SYNC, origin };
+                self.bios.flush(&source, call);
+                self.waiting.sleep(now, call, For::Flush, None);
+            }
+        }
+    }
+
+    /// A call goes on: what it slept is booked. `device` and `class` are of the bio that ended the sleep.
+    pub(super) fn wake(&mut self, now: Instant, call: u32, device: Nanos, class: Option<PrioClass>) {
+        let sleeper = &mut self.waiting.sleepers[call as usize];
+        let what = core::mem::replace(&mut sleeper.what, For::Nothing);
+        let slept = now.since(sleeper.since);
+        self.waiting.asleep -= 1;
+        let progress = &mut self.calls[call];
+        match what {
+            For::Nothing => unreachable!("call {call} is awake"),
+            For::Pause => {
+                progress.paused += slept;
+                self.stats.slept(Cause::DirtyPause, slept);
+            }
+            For::Page(_) | For::Flush => {
+                progress.waited += slept;
+                progress.device += device.min(slept);
+                progress.class = class.unwrap_or_default();
+            }
+            For::Memory => {
+                progress.without_memory += slept;
+                self.stats.slept(Cause::Memory, slept);
+            }
+        }
+        self.runnable.push_back(call);
+    }
+
+    /// Memory may be free again: whoever sleeps for it looks.
+    pub(super) fn wake_starved(&mut self, now: Instant) {
+        for _ in 0..self.waiting.memory.len() {
+            let Some(call) = self.waiting.memory.pop_front() else { return };
+            self.wake(now, call, Nanos::ZERO, None);
+        }
+    }
+}

@@ -1,0 +1,130 @@
+//! Writes through a descriptor, and how pages become dirty.
+
+use super::{
+    Call, FileId, Instant, PAGE_SIZE, PageCache, PageFlags, Phase, Progress, Slot, Status, Step, Verdict, Way,
+    WriteMode, Writer,
+};
+use crate::Context;
+
+impl PageCache {
+    pub(super) fn step_write(&mut self, now: Instant, at: &mut Progress) -> Step {
+        let end = at.call.offset.saturating_add(at.call.bytes);
+        match at.phase {
+            Phase::Start if end > self.files[at.file.0 as usize].capacity => return Step::Done(Status::NoSpace),
+            Phase::Start => {
+                (at.pos, at.end) = (at.call.offset / PAGE_SIZE, end.div_ceil(PAGE_SIZE));
+                at.phase = Phase::Pages;
+            }
+            Phase::Pages => {}
+            Phase::Write | Phase::Wait | Phase::Flush => return self.step_sync(at),
+        }
+        if at.rebalance
+            && let Some(step) = self.balance(now, at)
+        {
+            return step;
+        }
+        while at.pos < at.end {
+            if let Some(step) = self.write_page(now, at, end) {
+                return step;
+            }
+        }
+        match self.config.write_mode {
+            WriteMode::Back => Step::Done(Status::Ok),
+            WriteMode::Through => {
+                self.begin_sync(at);
+                self.step_sync(at)
+            }
+        }
+    }
+
+    /// One page of a write. `Some`: it sleeps or ends here.
+    fn write_page(&mut self, now: Instant, at: &mut Progress, end: u64) -> Option<Step> {
+        let slot = match self.resident.find(at.file, at.pos) {
+            Some(slot) => slot,
+            None => {
+                match self.make_room(now).then(|| self.resident.insert(at.file, at.pos, Context::Write)).flatten() {
+                    Some(slot) => slot,
+                    None => return Some(self.starve(now, at)),
+                }
+            }
+        };
+        let pages = self.resident.pages();
+        if pages.has(slot, PageFlags::LOCKED) || self.must_be_stable(slot) {
+            return Some(Step::Page(slot));
+        }
+        if !pages.has(slot, PageFlags::UPTODATE) {
+            let (_, bytes, _) = Self::part(&at.call, at.pos, end);
+            let is_partial = u64::from(bytes) < PAGE_SIZE;
+            let is_new = at.pos * PAGE_SIZE >= self.files[at.file.0 as usize].size;
+            if is_partial && !is_new && !self.is_unwritten(at.file, at.pos) {
+                let step = self.wait_readable(at, slot);
+                return Some(step.unwrap_or(Step::Page(slot)));
+            }
+            if is_partial {
+                let booked = at.bytes;
+                self.copy(at, slot, end, Way::Zero);
+                at.bytes = booked;
+            }
+        }
+        self.resident.pages_mut().set(slot, PageFlags::UPTODATE);
+        self.resident.access(slot, Context::Write);
+        self.copy(at, slot, end, Way::ToFrame);
+        let file = &mut self.files[at.file.0 as usize];
+        file.size = file.size.max(end.min((at.pos + 1) * PAGE_SIZE));
+        self.dirty_page(now, &at.call, at.file, slot);
+        at.pos += 1;
+        (at.read_alone, at.starved) = (false, None);
+        self.balance(now, at)
+    }
+
+    /// The page is being written and may not change meanwhile.
+    #[inline]
+    pub(super) fn must_be_stable(&self, slot: Slot) -> bool {
+        self.config.copies && self.resident.pages().has(slot, PageFlags::WRITEBACK)
+    }
+
+    /// A page becomes dirty by a call, in the name of its task and tenant.
+    pub(super) fn dirty_page(&mut self, now: Instant, call: &Call, file: FileId, slot: Slot) {
+        let &Call { task, tenant, .. } = call;
+        if self.resident.pages_mut().set_dirty_by(slot, tenant) {
+            self.flusher.on_dirtied(file, now);
+            self.domains.on_dirtied(now, tenant);
+            self.stats.dirtied += 1;
+            if let Some(bits) = &mut self.files[file.0 as usize].written {
+                let (_, index) = self.resident.pages().key(slot);
+                bits[(index / 64) as usize] |= 1 << (index % 64);
+            }
+        }
+        if self.writers.len() <= task.index() {
+            self.writers.resize(task.index() + 1, Writer::default());
+        }
+        self.writers[task.index()].dirtied += 1;
+    }
+
+    /// Looks at the dirty limits when it is time for that. `Some`: the task is to sleep.
+    pub(super) fn balance(&mut self, now: Instant, at: &mut Progress) -> Option<Step> {
+        let &Call { task, tenant, .. } = &at.call;
+        let writer = &mut self.writers[task.index()];
+        if !at.rebalance && !self.domains.of(tenant).is_due(writer) {
+            return None;
+        }
+        let mut writer = *writer;
+        let counts = self.domains.counts(now, tenant, &self.counts(), self.resident.pages());
+        let domain = self.domains.of_mut(tenant);
+        if domain.wants_flusher(&counts) {
+            self.flusher.wake();
+        }
+        let verdict = domain.balance(now, &mut writer, &counts, at.call.submitter.rt_cpu);
+        self.writers[task.index()] = writer;
+        at.rebalance = false;
+        match verdict {
+            Verdict::Go => None,
+            Verdict::Pause { span, again } => {
+                at.rebalance = again;
+                // Whatever the threshold says: a writer waits for pages to be written.
+                self.flusher.wake();
+                Some(Step::Pause(span))
+            }
+        }
+    }
+}

@@ -1,0 +1,211 @@
+//! Worked examples of `mm/readahead.c`: `ondemand_readahead`, `try_context_readahead`, `get_init_ra_size`,
+//! `get_next_ra_size`; and a record of Linux 6.18 in `tests/data/kernel-truth/traces`.
+
+use super::*;
+use alloc::{vec, vec::Vec};
+use elevon_core::kernel::Kernel;
+
+const OLD: Rules = Kernel::V6_1.rules();
+const NEW: Rules = Kernel::V6_12.rules();
+const FOLIO: Rules = Kernel::V6_18.rules();
+
+/// A reader over a cache that forgets nothing: as the facade drives it, with pages and markers only.
+struct Reader {
+    ra: Readahead,
+    cached: Vec<bool>,
+    markers: Vec<bool>,
+    windows: Vec<(u64, u32, Option<u64>)>,
+}
+
+impl Reader {
+    fn new(ra_pages: u32, io_pages: u32, file: usize) -> Self {
+        let ra = Readahead::new(ra_pages, io_pages);
+        Self { ra, cached: vec_of(file), markers: vec_of(file), windows: Vec::new() }
+    }
+
+    fn ask(&mut self, index: u64, req: u64, marker: bool, rules: &Rules) {
+        let cached = &self.cached;
+        let is_cached = |page: u64| cached.get(page as usize).copied().unwrap_or(false);
+        let Some(window) = self.ra.decide(Ask { index, req, marker }, rules, is_cached) else { return };
+        self.windows.push((window.start, window.size, window.marker()));
+        for page in window.start..window.end().min(self.cached.len() as u64) {
+            self.cached[page as usize] = true;
+        }
+        if let Some(marker) = window.marker().filter(|&m| m < self.markers.len() as u64) {
+            self.markers[marker as usize] = true;
+        }
+    }
+
+    fn read(&mut self, first: u64, pages: u64, rules: &Rules) {
+        for page in first..first + pages {
+            let left = first + pages - page;
+            if !self.cached[page as usize] {
+                self.ask(page, left, false, rules);
+            }
+            if core::mem::take(&mut self.markers[page as usize]) {
+                self.ask(page, left, true, rules);
+            }
+        }
+        self.ra.read_ended(first + pages - 1);
+    }
+}
+
+fn vec_of(n: usize) -> Vec<bool> {
+    alloc::vec![false; n]
+}
+
+fn sequential(ra: u32, io: u32, pages: u64, reads: u64, rules: &Rules) -> Vec<(u64, u32, Option<u64>)> {
+    let mut reader = Reader::new(ra, io, 4096);
+    for n in 0..reads {
+        reader.read(n * pages, pages, rules);
+    }
+    reader.windows
+}
+
+#[test]
+fn sizes_of_windows() {
+    for (max, initial, next) in [
+        (32, [4, 4, 8, 16, 32, 32], [4, 4, 8, 16, 32, 32, 32]),
+        (64, [4, 8, 8, 16, 32, 64], [4, 8, 8, 16, 32, 64, 64]),
+        (128, [4, 8, 16, 16, 32, 64], [4, 8, 16, 16, 32, 64, 128]),
+        (256, [4, 8, 16, 32, 32, 64], [4, 8, 16, 32, 32, 64, 128]),
+    ] {
+        assert_eq!([1, 2, 3, 5, 9, 17].map(|req| initial_size(req, max)), initial, "max {max}");
+        assert_eq!([1, 2, 4, 8, 16, 32].map(|req| initial_size(req, max)), initial, "max {max}");
+        assert_eq!([1, 2, 4, 8, 16, 32, 64].map(|size| next_size(size, max)), next, "max {max}");
+    }
+}
+
+#[test]
+fn sequential_readers_get_growing_windows() {
+    let m = Some;
+    let four_kib = [(0, 4, m(1)), (4, 8, m(4)), (12, 16, m(12)), (28, 32, m(28)), (60, 32, m(60)), (92, 32, m(92))];
+    assert_eq!(sequential(32, 128, 1, 92, &OLD), four_kib);
+    assert_eq!(sequential(32, 128, 4, 14, &OLD), [(0, 8, m(4)), (8, 16, m(8)), (24, 32, m(24)), (56, 32, m(56))]);
+    assert_eq!(sequential(32, 128, 32, 3, &OLD)[..3], [(0, 32, m(16)), (32, 32, m(32)), (64, 32, m(64))]);
+    let wide = [(0, 4, m(1)), (4, 16, m(4)), (20, 32, m(20)), (52, 64, m(52)), (116, 128, m(116)), (244, 256, m(244))];
+    assert_eq!(sequential(256, 256, 1, 244, &OLD), wide);
+    assert_eq!(sequential(32, 128, 64, 1, &OLD)[0], (0, 64, m(32)));
+}
+
+#[test]
+fn later_kernels_ramp_from_the_marker_only() {
+    let m = Some;
+    // Small reads: the same windows.
+    assert_eq!(sequential(32, 128, 1, 92, &NEW), sequential(32, 128, 1, 92, &OLD));
+    // A request that fills its window has half of it behind the marker, and no window swallows the next.
+    assert_eq!(sequential(32, 128, 32, 2, &NEW)[..3], [(0, 32, m(16)), (32, 32, m(32)), (64, 32, m(64))]);
+    // The end of a window is no longer a ramp: the reader is sequential, and starts anew.
+    for (rules, window) in [(&OLD, (4, 24, m(12))), (&NEW, (4, 4, m(5)))] {
+        let mut reader = Reader::new(32, 128, 4096);
+        reader.read(0, 1, rules);
+        reader.markers[1] = false;
+        for page in 1..=4 {
+            reader.read(page, 1, rules);
+        }
+        assert_eq!(reader.windows[1], window);
+    }
+}
+
+/// The windows of the measured `buffered-seqread-ext4.ftrace` (reads of 128 KiB, windows of at most 2560 KiB), in pages; the bios
+/// themselves are compared in `crates/elevon/tests/kernel_parity.rs`.
+#[test]
+fn windows_of_6_18_end_where_folios_do() {
+    let m = Some;
+    let mut expected =
+        vec![(0, 64, m(32)), (64, 128, m(64)), (192, 256, m(192)), (448, 512, m(448)), (960, 576, m(960))];
+    expected.extend((0..3).map(|n| (1536 + n * 640, 640, m(1536 + n * 640))));
+    assert_eq!(sequential(640, 128, 32, 88, &FOLIO), expected);
+    // Before, the fifth was a whole one.
+    assert_eq!(sequential(640, 128, 32, 44, &NEW)[4], (960, 640, m(960)));
+    // 128 KiB windows come to lie on multiples of 128 KiB too, by way of smaller ones.
+    let small =
+        [(0, 4, m(1)), (4, 8, m(4)), (12, 4, m(12)), (16, 8, m(16)), (24, 8, m(24)), (32, 16, m(32)), (48, 16, m(48))];
+    let windows = sequential(32, 128, 1, 128, &FOLIO);
+    assert_eq!(windows[..7], small);
+    assert_eq!(windows[7..], [(64, 32, m(64)), (96, 32, m(96)), (128, 32, m(128))]);
+}
+
+#[test]
+fn windows_of_8_mib_grow_fourfold_first() {
+    for rules in [&OLD, &NEW] {
+        let sizes: Vec<u32> = sequential(2048, 128, 1, 1900, rules).iter().map(|&(_, size, _)| size).collect();
+        assert_eq!(sizes[..7], [4, 16, 64, 256, 512, 1024, 2048]);
+    }
+}
+
+#[test]
+fn a_lone_read_then_its_neighbour() {
+    for rules in [&OLD, &NEW, &FOLIO] {
+        let mut reader = Reader::new(32, 128, 4096);
+        reader.read(1000, 1, rules);
+        assert_eq!(reader.windows, [(1000, 1, None)]);
+        reader.read(1001, 1, rules);
+        assert_eq!(reader.windows[1], (1001, 4, Some(1002)));
+    }
+}
+
+#[test]
+fn a_cached_run_stands_for_the_lost_state() {
+    for rules in [&OLD, &NEW] {
+        let mut reader = Reader::new(32, 128, 4096);
+        reader.cached[490..500].fill(true);
+        reader.ra.read_ended(4000);
+        reader.read(500, 1, rules);
+        assert_eq!(reader.windows, [(500, 11, Some(510))]);
+
+        let mut reader = Reader::new(32, 128, 4096);
+        reader.cached[..10].fill(true);
+        reader.ra.read_ended(4000);
+        reader.read(10, 1, rules);
+        assert_eq!(reader.windows, [(10, 21, Some(30))]);
+    }
+}
+
+#[test]
+fn a_marker_of_another_stream() {
+    for rules in [&OLD, &NEW] {
+        let mut reader = Reader::new(32, 128, 4096);
+        reader.cached[40..48].fill(true);
+        reader.ask(40, 1, true, rules);
+        assert_eq!(reader.windows, [(48, 18, Some(48))]);
+        // No hole within the limit: given up.
+        reader.cached[40..200].fill(true);
+        reader.ask(60, 1, true, rules);
+        assert_eq!(reader.windows.len(), 1);
+    }
+}
+
+#[test]
+fn advice_changes_the_window() {
+    let mut reader = Reader::new(32, 128, 4096);
+    reader.ra.advise(Advice::Random, 32);
+    reader.read(0, 1, &OLD);
+    reader.read(1, 3, &OLD);
+    assert_eq!(reader.windows, [(0, 1, None), (1, 3, None)]);
+    reader.ra.advise(Advice::Sequential, 32);
+    assert_eq!(reader.ra.ra_pages(), 64);
+    reader.ra.advise(Advice::WillNeed, 32);
+    assert_eq!((reader.ra.ra_pages(), reader.ra.advice()), (64, Advice::Sequential));
+    reader.ra.advise(Advice::Normal, 32);
+    assert_eq!(reader.ra.ra_pages(), 32);
+    reader.ra.read_failed();
+    assert_eq!(reader.ra.ra_pages(), 8);
+}
+
+#[test]
+fn a_reader_in_order_never_waits_for_a_page_behind_a_window() {
+    // Any request size, any rule: windows follow one another without a hole, and never pass the limit.
+    for rules in [&OLD, &NEW, &FOLIO] {
+        for pages in 1..=40 {
+            let windows = sequential(32, 32, pages, 3000 / pages, rules);
+            let mut end = 0;
+            for &(start, size, _) in &windows {
+                assert!(start <= end, "a hole before {start} with reads of {pages}");
+                assert!(size <= 40);
+                end = end.max(start + u64::from(size));
+            }
+            assert!(end >= 3000 / pages * pages);
+        }
+    }
+}
