@@ -58,6 +58,8 @@ struct Cell {
     candidates: Vec<Candidate>,
     /// Since when nothing can be said.
     loose: Option<u64>,
+    /// Until when nothing could be said, the last time: who began to read before may have seen anything.
+    loose_until: u64,
     /// When a bio that was to write it failed last.
     failed: u64,
     /// What a cut of power must leave, or something newer.
@@ -77,7 +79,9 @@ impl Cell {
     /// Whether who began to read at `since` may see `version`.
     fn allows(&self, version: u64, since: u64) -> bool {
         let candidates = &mut self.candidates.iter();
-        self.loose.is_some() || candidates.any(|candidate| candidate.version == version && candidate.gone > since)
+        self.loose.is_some()
+            || since < self.loose_until
+            || candidates.any(|candidate| candidate.version == version && candidate.gone > since)
     }
 }
 
@@ -285,6 +289,9 @@ impl Shadow {
         let live = cell.candidates.iter_mut().filter(|candidate| candidate.ended != NEVER);
         live.for_each(|candidate| candidate.gone = candidate.gone.min(clock));
         cell.candidates.push(Candidate { version, ended: clock, gone: NEVER });
+        if cell.loose.is_some() {
+            cell.loose_until = clock;
+        }
         cell.loose = is_cut.then_some(clock);
     }
 
@@ -340,7 +347,11 @@ impl Shadow {
             self.versions += 1;
             version = self.versions;
             for sector in sectors(place) {
-                self.cell(sector).candidates.push(Candidate { version, ended: NEVER, gone: NEVER });
+                let cell = self.cell(sector);
+                cell.candidates.push(Candidate { version, ended: NEVER, gone: NEVER });
+                if op == Op::Discard {
+                    cell.floor = 0;
+                }
             }
         }
         let (moved, landed, begun, promises) = (0, Vec::new(), self.clock, Vec::new());
@@ -592,7 +603,8 @@ impl Shadow {
             }
         }
         let old = std::mem::replace(&mut self.device, device);
-        let known: Vec<u64> = old.keys().chain(self.device.keys()).copied().collect();
+        let known: BTreeSet<u64> = old.keys().chain(self.device.keys()).copied().collect();
+        let mut lost = BTreeSet::new();
         for sector in known {
             let (before, now) = (old.get(&sector).copied().unwrap_or(0), self.on_device(sector));
             let floor = self.cells.get(&sector).map_or(0, |cell| cell.floor);
@@ -602,7 +614,13 @@ impl Shadow {
             }
             if before != now {
                 self.loosen(sector);
+                lost.insert(sector);
             }
+        }
+        // A sync under way had found these written, and cannot know: it promises nothing of them, even if they are written again.
+        for doing in self.doing.values_mut() {
+            doing.promises.retain(|(sector, _)| !lost.contains(sector));
+            doing.landed.retain(|(sector, _)| !lost.contains(sector));
         }
     }
 
@@ -641,8 +659,8 @@ impl Shadow {
                     candidate.gone = candidate.gone.min(clock);
                 }
             }
-            if is_certain {
-                cell.loose = cell.loose.filter(|&since| since >= doing.begun);
+            if is_certain && cell.loose.is_some_and(|since| since < doing.begun) {
+                (cell.loose, cell.loose_until) = (None, clock);
             }
         }
     }

@@ -15,6 +15,11 @@ const FOUND_WHOLE: &[(u64, &str)] = &[
     (9_699, "conservation: mq-deadline kept a class back for one that the page cache had promoted"),
     (11_161, "progress: requests put back for another hardware queue kept the tags that one before them needed"),
     (100_808, "moved: bios before the place of an error end well"),
+    (5_921, "contents: a change of memory let a write go on, and a bio was submitted before its bytes had moved"),
+    (6_514, "contents: a direct read that began while a sector was uncertain may see anything"),
+    (2_758, "synced: what a sync under way had found written is lost by a cut of power"),
+    (17_253, "errors: the same, after a write that failed"),
+    (102_398, "synced: a discard of two ranges lies where its pieces say"),
 ];
 
 #[test]

@@ -111,6 +111,15 @@ fn a_read_whose_file_ends_before_it_when_it_wakes_has_read_nothing() {
 }
 
 #[test]
+#[should_panic(expected = "before the bytes of")]
+fn no_bio_is_given_while_bytes_are_to_be_moved() {
+    let (mut cache, open) = cache(64, 64, |config| config.copies = true);
+    assert!(matches!(cache.call(T0, call(open, CallKind::Write, 0, PAGE)), Called::Done(_)));
+    assert!(matches!(cache.call(T0, call(open, CallKind::SyncRange(RangeSync::ALL), 0, PAGE)), Called::Wait));
+    cache.poll_io(T0);
+}
+
+#[test]
 fn a_sleep_is_for_what_ended_it_and_for_nothing_else() {
     let (mut cache, open) = cache(64, 64, |_| {});
     // No memory for 4 ms, then a read of 5 ms, of which the device has it for 2.
