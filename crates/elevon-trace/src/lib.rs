@@ -1,0 +1,37 @@
+//! Traces of block events: one schema, and streaming readers and writers of every format.
+//!
+//! [`open`] finds a trace's format by its content, takes compression off, merges per-CPU files, and delivers
+//! [`TraceEvent`]s in order of time in bounded memory. What a format lacks is absent in the event, what is damaged is
+//! skipped and counted ([`ReadReport`]), and a gap of lost events is an event of its own ([`TraceKind::Lost`]).
+//!
+//! ```no_run
+//! let mut trace = elevon_trace::open("sda.blktrace.0".as_ref())?;
+//! while let Some(events) = trace.next_batch()? {
+//!     for event in events {
+//!         println!("{:?} {} {:?}", event.time, event.kind.name(), event.sector);
+//!     }
+//! }
+//! println!("{} lines were damaged", trace.report().skipped_count());
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+#![forbid(unsafe_code)]
+
+mod detect;
+mod event;
+mod input;
+pub mod names;
+mod op;
+mod open;
+pub mod read;
+mod reader;
+mod report;
+mod sink;
+#[cfg(test)]
+mod testing;
+
+pub use detect::TraceFormat;
+pub use event::{Device, DeviceError, Gaps, SECTOR_SIZE, TraceEvent, TraceKind};
+pub use op::{TraceOp, TraceRwbs, parse_rwbs};
+pub use open::{OpenError, from_bytes, from_read, open};
+pub use reader::Reader;
+pub use report::{Gap, Place, Position, ReadReport, Skipped};

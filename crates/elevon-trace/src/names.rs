@@ -1,0 +1,136 @@
+//! Names of threads and volumes, kept once each.
+//!
+//! Cost: one hash of the name and one comparison; a name that equals the last one costs the comparison only. Memory is
+//! bounded whatever the trace holds: [`MAX_NAMES`] names of at most [`MAX_NAME_LEN`] bytes.
+
+use std::collections::BTreeMap;
+use std::hash::{BuildHasher, BuildHasherDefault};
+use std::num::NonZeroU32;
+
+use hashbrown::{HashMap, HashTable};
+use rustc_hash::{FxBuildHasher, FxHasher};
+
+use crate::event::Device;
+
+/// Most names that are kept; further new names read as absent.
+pub const MAX_NAMES: usize = 1 << 20;
+/// Bytes of a name that are kept.
+pub const MAX_NAME_LEN: usize = 255;
+
+/// Key of an interned name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct NameId(NonZeroU32);
+
+impl NameId {
+    /// The key's dense index, from 0 in order of appearance.
+    pub const fn index(self) -> usize {
+        self.0.get() as usize - 1
+    }
+}
+
+/// Names by their keys.
+#[derive(Clone, Debug, Default)]
+pub struct Names {
+    names: Vec<Box<str>>,
+    index: HashTable<NameId>,
+    last: Option<NameId>,
+    devices: BTreeMap<Device, NameId>,
+    #[cfg_attr(not(test), expect(dead_code, reason = "as above"))]
+    volumes: HashMap<NameId, Device, FxBuildHasher>,
+}
+
+fn hash(name: &[u8]) -> u64 {
+    BuildHasherDefault::<FxHasher>::default().hash_one(name)
+}
+
+impl Names {
+    /// The key of a name, which is kept if it is new. Bytes that are not UTF-8 are replaced. `None` for an empty name,
+    /// and if there are [`MAX_NAMES`] others.
+    pub fn intern(&mut self, name: &[u8]) -> Option<NameId> {
+        if let Some(last) = self.last
+            && self.names[last.index()].as_bytes() == name
+        {
+            return Some(last);
+        }
+        let name = &name[..name.len().min(MAX_NAME_LEN)];
+        let text = String::from_utf8_lossy(name);
+        let found = self.index.find(hash(text.as_bytes()), |id| *self.names[id.index()] == *text).copied();
+        self.last = match found {
+            Some(id) => Some(id),
+            None if text.is_empty() || self.names.len() >= MAX_NAMES => None,
+            None => self.insert(text.into_owned()),
+        };
+        self.last
+    }
+
+    fn insert(&mut self, name: String) -> Option<NameId> {
+        let id = NameId(NonZeroU32::new(self.names.len() as u32 + 1)?);
+        let key = hash(name.as_bytes());
+        self.names.push(name.into_boxed_str());
+        self.index.insert_unique(key, id, |id| hash(self.names[id.index()].as_bytes()));
+        Some(id)
+    }
+
+    /// The name of a key of this table.
+    ///
+    /// # Panics
+    /// If the key is of another table, which has more names.
+    pub fn name(&self, id: NameId) -> &str {
+        &self.names[id.index()]
+    }
+
+    /// The key of a name that was interned before.
+    pub fn find(&self, name: &str) -> Option<NameId> {
+        self.index.find(hash(name.as_bytes()), |id| *self.names[id.index()] == *name).copied()
+    }
+
+    /// The name that the trace gives a device, such as `srv0.1` or `/dev/vda`; `None` for devices with numbers only.
+    pub fn device(&self, device: Device) -> Option<&str> {
+        self.devices.get(&device).map(|&id| self.name(id))
+    }
+
+    /// The device of a volume's name: major 0, minor in order of appearance.
+    #[cfg_attr(not(test), expect(dead_code, reason = "the readers of CSV traces, which come next, name volumes"))]
+    pub(crate) fn volume(&mut self, name: &[u8]) -> Option<Device> {
+        let id = self.intern(name)?;
+        let next = Device::new(0, self.volumes.len() as u32);
+        let device = *self.volumes.entry(id).or_insert(next);
+        if device == next {
+            self.devices.insert(device, id);
+        }
+        Some(device)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_name_is_kept_once() {
+        let mut names = Names::default();
+        let fio = names.intern(b"fio").unwrap();
+        let dd = names.intern(b"dd").unwrap();
+        assert_ne!(fio, dd);
+        assert_eq!((names.intern(b"fio"), names.intern(b"fio")), (Some(fio), Some(fio)));
+        assert_eq!((names.name(fio), names.name(dd)), ("fio", "dd"));
+        assert_eq!((names.find("dd"), names.find("cat"), names.intern(b"")), (Some(dd), None, None));
+        let odd = names.intern(b"a\xffb").unwrap();
+        assert_eq!(names.intern(b"a\xffb"), Some(odd));
+        assert_eq!(names.name(odd), "a\u{fffd}b");
+        let long = names.intern(&[b'x'; 1000]).unwrap();
+        assert_eq!(names.name(long).len(), MAX_NAME_LEN);
+        assert_eq!(names.intern(&[b'x'; 2000]), Some(long));
+    }
+
+    #[test]
+    fn volumes_are_numbered_in_order() {
+        let mut names = Names::default();
+        let first = names.volume(b"srv0.1").unwrap();
+        let second = names.volume(b"srv1.0").unwrap();
+        assert_eq!((first, second), (Device::new(0, 0), Device::new(0, 1)));
+        assert_eq!(names.volume(b"srv0.1"), Some(first));
+        assert_eq!(names.device(second), Some("srv1.0"));
+        assert_eq!(names.device(Device::new(8, 0)), None);
+    }
+}

@@ -1,0 +1,156 @@
+//! Opens traces: by a file, by the base name of per-CPU files, or from bytes.
+
+use std::fs::File;
+use std::io::{self, Cursor, Read};
+use std::path::{Path, PathBuf};
+
+use crate::detect::{LOOK_AT, TraceFormat, detect};
+use crate::input::Input;
+use crate::read::blktrace::BlktraceSource;
+use crate::read::ftrace::FtraceSource;
+use crate::reader::{Reader, Source};
+use crate::report::ReadReport;
+
+/// Why a trace could not be opened.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// A file could not be opened or read.
+    #[error("{}: {source}", path.display())]
+    Io {
+        /// The path.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// The content is of no known format.
+    #[error("{name}: {}", unknown(head))]
+    UnknownFormat {
+        /// What was read.
+        name: String,
+        /// How its content begins.
+        head: Vec<u8>,
+    },
+    /// The content is empty.
+    #[error("{name}: the trace is empty")]
+    Empty {
+        /// What was read.
+        name: String,
+    },
+}
+
+/// What to say of content of no known format.
+fn unknown(head: &[u8]) -> String {
+    let formats: Vec<&str> = TraceFormat::ALL.into_iter().map(TraceFormat::name).collect();
+    let first = head.split(|&byte| byte == b'\n').find(|line| !line.trim_ascii().is_empty()).unwrap_or_default();
+    let first: String = String::from_utf8_lossy(first).chars().take(60).flat_map(char::escape_debug).collect();
+    format!("no trace of a known format ({}): it begins with \"{first}\"", formats.join(", "))
+}
+
+/// Opens the trace that a path names: a file, or the base name of per-CPU files as `blkparse -i` takes it
+/// (`NAME` for `NAME.blktrace.0`, `NAME.blktrace.1`, ...). Any one of those files names all of them.
+///
+/// # Errors
+/// A file that cannot be read, or whose content is of no known format.
+pub fn open(path: &Path) -> Result<Reader, OpenError> {
+    let paths = files_of(path);
+    let mut inputs = Vec::new();
+    for path in &paths {
+        let at = |source| OpenError::Io { path: path.clone(), source };
+        let file = File::open(path).map_err(at)?;
+        if file.metadata().map_err(at)?.is_dir() {
+            return Err(at(io::ErrorKind::IsADirectory.into()));
+        }
+        inputs.push((path.display().to_string(), Input::new(Box::new(file)).map_err(at)?));
+    }
+    start(inputs)
+}
+
+/// Reads a trace from a stream, such as the standard input; the name is for messages.
+///
+/// # Errors
+/// As of [`open`].
+pub fn from_read(name: &str, source: Box<dyn Read + Send>) -> Result<Reader, OpenError> {
+    let input = Input::new(source).map_err(|source| OpenError::Io { path: name.into(), source })?;
+    start(vec![(name.to_owned(), input)])
+}
+
+/// Reads a trace from memory.
+///
+/// # Errors
+/// As of [`open`].
+pub fn from_bytes(bytes: Vec<u8>) -> Result<Reader, OpenError> {
+    from_read("(bytes)", Box::new(Cursor::new(bytes)))
+}
+
+fn start(mut inputs: Vec<(String, Input)>) -> Result<Reader, OpenError> {
+    let mut found = None;
+    let mut first = None;
+    for (name, input) in &mut inputs {
+        input.fill_to(LOOK_AT).map_err(|source| OpenError::Io { path: name.as_str().into(), source })?;
+        // Files of CPUs that saw nothing are empty.
+        if input.buffered().is_empty() {
+            continue;
+        }
+        let format = detect(input.buffered());
+        if found.is_none() {
+            found = format;
+        }
+        if format.is_none() || format != found {
+            let head = input.buffered()[..input.buffered().len().min(200)].to_vec();
+            return Err(OpenError::UnknownFormat { name: name.clone(), head });
+        }
+        first.get_or_insert_with(|| name.clone());
+    }
+    let Some(format) = found else {
+        return Err(OpenError::Empty { name: inputs.first().map(|(name, _)| name.clone()).unwrap_or_default() });
+    };
+    let mut report = ReadReport::new(format);
+    report.files = inputs.iter().map(|(name, _)| name.clone()).collect();
+    let mut inputs = inputs.into_iter().map(|(_, input)| input);
+    let source: Box<dyn Source> = match format {
+        TraceFormat::Blktrace => Box::new(BlktraceSource::new(inputs.collect())),
+        TraceFormat::Ftrace => Box::new(FtraceSource::new(inputs.next().unwrap_or_else(Input::empty), 0)),
+    };
+    Ok(Reader::new(source, report))
+}
+
+/// The part of a file's name that per-CPU files share.
+const PER_CPU: &str = ".blktrace.";
+/// Endings of compressed files.
+const COMPRESSED: [&str; 2] = [".gz", ".zst"];
+
+/// The files that a path stands for, in order of their CPUs.
+fn files_of(path: &Path) -> Vec<PathBuf> {
+    let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+    let folder = match path.parent() {
+        Some(parent) if parent != Path::new("") => parent,
+        _ => Path::new("."),
+    };
+    let base = match cpu_of(&name) {
+        Some((base, _)) => base.to_owned(),
+        None if path.exists() => return vec![path.to_owned()],
+        None => name.strip_suffix(".blktrace").unwrap_or(&name).to_owned(),
+    };
+    let mut found: Vec<(u32, PathBuf)> = Vec::new();
+    for entry in folder.read_dir().into_iter().flatten().flatten() {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        if let Some((other, cpu)) = cpu_of(&name)
+            && other == base
+        {
+            found.push((cpu, if path.parent() == Some(Path::new("")) { name.into() } else { entry.path() }));
+        }
+    }
+    found.sort();
+    // A file may lie there packed and unpacked.
+    found.dedup_by_key(|(cpu, _)| *cpu);
+    if found.is_empty() { vec![path.to_owned()] } else { found.into_iter().map(|(_, path)| path).collect() }
+}
+
+/// `NAME` and 3 of `NAME.blktrace.3`, also with the ending of a compressed file.
+fn cpu_of(name: &str) -> Option<(&str, u32)> {
+    let name = COMPRESSED.iter().find_map(|ending| name.strip_suffix(ending)).unwrap_or(name);
+    let at = name.rfind(PER_CPU)?;
+    let digits = &name[at + PER_CPU.len()..];
+    let is_number = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
+    if is_number { Some((&name[..at], digits.parse().ok()?)) } else { None }
+}

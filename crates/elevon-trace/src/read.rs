@@ -1,0 +1,5 @@
+//! Readers, one a format. [`crate::open`] picks one.
+
+pub mod blktrace;
+mod cursor;
+pub mod ftrace;

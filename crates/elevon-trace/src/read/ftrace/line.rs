@@ -1,0 +1,457 @@
+//! One line of a text of tracepoints.
+
+use elevon_core::ioprio::IoPrio;
+use elevon_core::op::Flags;
+use memchr::memmem;
+
+use super::super::cursor::{Cursor, Expected, seconds, whole_number, whole_signed};
+use crate::event::{Device, SECTOR_SIZE, TraceEvent, TraceKind};
+use crate::op::{TraceOp, parse_rwbs};
+
+/// An event with what must be looked up or kept elsewhere.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Record<'a> {
+    /// The event, without its thread's name.
+    pub event: TraceEvent,
+    /// The thread's name.
+    pub comm: Option<&'a [u8]>,
+    /// Resolution of the time, by its number of decimals.
+    pub resolution_ns: Option<u64>,
+}
+
+/// What a line of a trace is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Line<'a> {
+    /// A block event.
+    Event(Record<'a>),
+    /// A header or an empty line.
+    Comment,
+    /// Events were lost here: a gap.
+    Lost {
+        /// CPU whose events were lost.
+        cpu: Option<u32>,
+        /// How many.
+        events: Option<u64>,
+    },
+    /// Something else than an event of a request or bio.
+    Other,
+    /// A block event of a name or shape that is not known.
+    Malformed {
+        /// What was expected where reading stopped.
+        expected: &'static str,
+    },
+}
+
+/// Reads one line. Never panics, whatever the line.
+#[inline]
+pub fn parse_line(line: &[u8]) -> Line<'_> {
+    parse(line, false)
+}
+
+/// Reads a line that a mail wrapped: there the name of the task in brackets may be missing.
+pub(super) fn parse_wrapped(line: &[u8]) -> Line<'_> {
+    parse(line, true)
+}
+
+fn parse(line: &[u8], is_wrapped: bool) -> Line<'_> {
+    let line = without_quotes(line).trim_ascii_end();
+    if line.is_empty() || line[0] == b'#' {
+        return Line::Comment;
+    }
+    let (mut bare, mut failed) = (None, None);
+    let mut from = 0;
+    while let Some(at) = memmem::find(&line[from..], b"block_").map(|at| from + at) {
+        from = at + 1;
+        // A name stands alone, or after perf's "block:"; a task's own name may hold the word too, so try every place.
+        let before = &line[..at];
+        let before = before.strip_suffix(b"block:").unwrap_or(before);
+        if !matches!(before.last(), None | Some(b' ' | b'\t')) {
+            continue;
+        }
+        match event_at(before, &line[at..], is_wrapped) {
+            // A line without prefix may be one whose task is named like an event; any other reading comes first.
+            Ok(Found::Event(record)) if record.event.time.is_none() => bare = Some(record),
+            Ok(Found::Event(record)) => return Line::Event(record),
+            Ok(Found::NoName | Found::Ignored) => {}
+            Err(expected) => failed = Some(expected),
+        }
+    }
+    match (bare, failed) {
+        (Some(record), _) => Line::Event(record),
+        (None, Some(expected)) => Line::Malformed { expected },
+        (None, None) => lost(line).unwrap_or(Line::Other),
+    }
+}
+
+/// A line without the marks that mails put before quoted lines.
+#[inline]
+pub(super) fn without_quotes(line: &[u8]) -> &[u8] {
+    if line.first() != Some(&b'>') {
+        return line;
+    }
+    let end = line.iter().position(|byte| !matches!(byte, b'>' | b' ')).unwrap_or(line.len());
+    &line[end..]
+}
+
+/// Entries kept and entries written, from the header's `entries-in-buffer/entries-written: 685/685`.
+pub(super) fn entries(line: &[u8]) -> Option<(u64, u64)> {
+    let at = memmem::find(line, b"entries-written:")?;
+    let mut counts = Cursor::new(line[at..].split(|&byte| byte == b':').nth(1)?);
+    let counts = counts.word().ok()?;
+    let slash = memchr::memchr(b'/', counts)?;
+    Some((whole_number(&counts[..slash])?, whole_number(&counts[slash + 1..])?))
+}
+
+/// `CPU:1 [LOST 42 EVENTS]` of the kernel, `CPU:1 [42 EVENTS DROPPED]` of trace-cmd, and perf's record of lost events.
+fn lost(line: &[u8]) -> Option<Line<'static>> {
+    if let Some(rest) = line.trim_ascii_start().strip_prefix(b"CPU:") {
+        let mut cursor = Cursor::new(rest);
+        let cpu = u32::try_from(cursor.digits()?).ok();
+        let inside = cursor.bracketed_to_end().ok()?;
+        if memmem::find(inside, b"LOST").or_else(|| memmem::find(inside, b"DROPPED")).is_none() {
+            return None;
+        }
+        let events = inside.split(|&byte| byte == b' ').find_map(whole_number);
+        return Some(Line::Lost { cpu, events });
+    }
+    let at = memmem::find(line, b"PERF_RECORD_LOST")?;
+    let events = memmem::find(line, b" lost ").and_then(|at| Cursor::new(&line[at + 6..]).digits());
+    Some(Line::Lost { cpu: parse_prefix(&line[..at]).ok().and_then(|prefix| prefix.cpu), events })
+}
+
+/// Returns true if a line has the prefix of an event: a task, a CPU and a time, and then a name.
+pub(super) fn has_prefix(line: &[u8]) -> bool {
+    memmem::find_iter(line, b": ")
+        .take(4)
+        .any(|at| parse_prefix(&line[..=at]).is_ok_and(|prefix| prefix.cpu.is_some() && prefix.tid.is_some()))
+}
+
+enum Found<'a> {
+    Event(Record<'a>),
+    /// An event that is of no bio or request.
+    Ignored,
+    /// The word is no event's name but, say, a part of a task's name.
+    NoName,
+}
+
+fn event_at<'a>(prefix: &'a [u8], rest: &'a [u8], is_wrapped: bool) -> Result<Found<'a>, Expected> {
+    let Some(colon) = memchr::memchr(b':', rest) else { return Ok(Found::NoName) };
+    let (name, tail) = (&rest[..colon], Cursor::new(&rest[colon + 1..]));
+    if !name.iter().all(|byte| byte.is_ascii_lowercase() || *byte == b'_') {
+        return Ok(Found::NoName);
+    }
+    let prefix = parse_prefix(prefix)?;
+    let mut record = Record {
+        event: TraceEvent::new(TraceKind::Plug),
+        comm: prefix.comm,
+        resolution_ns: prefix.decimals.map(|decimals| 10u64.pow(9u32.saturating_sub(decimals))),
+    };
+    (record.event.time, record.event.cpu) = (prefix.time, prefix.cpu);
+    (record.event.tid, record.event.process) = (prefix.tid, prefix.process);
+    if !parse_tail(name, tail, &mut record, is_wrapped)? {
+        return Ok(Found::Ignored);
+    }
+    Ok(Found::Event(record))
+}
+
+#[derive(Default)]
+struct Prefix<'a> {
+    time: Option<u64>,
+    decimals: Option<u32>,
+    comm: Option<&'a [u8]>,
+    tid: Option<u32>,
+    process: Option<u32>,
+    cpu: Option<u32>,
+}
+
+/// `COMM-PID [(TGID)] [CPU] [FLAGS] TIME:`, read from the right because only the name on the left may hold anything.
+fn parse_prefix(prefix: &[u8]) -> Result<Prefix<'_>, Expected> {
+    let prefix = prefix.trim_ascii();
+    if prefix.is_empty() {
+        return Ok(Prefix::default());
+    }
+    let (mut left, mut word) = last_word(prefix);
+    if whole_number(word).is_some() {
+        // perf can show a sample's period after the time.
+        (left, word) = last_word(left);
+    }
+    let time = word.strip_suffix(b":").ok_or("a colon after the time")?;
+    let (time, decimals) = seconds(time).ok_or("a time in seconds")?;
+    let mut cpu = None;
+    // The flags are at most one word between the CPU and the time.
+    for _ in 0..2 {
+        let (rest, word) = last_word(left);
+        if word.last() == Some(&b']')
+            && let Some(open) = memchr::memrchr(b'[', left)
+        {
+            let number = whole_number(&left[open + 1..left.len() - 1]).and_then(|cpu| u32::try_from(cpu).ok());
+            cpu = Some(number.ok_or("the number of a CPU")?);
+            left = left[..open].trim_ascii_end();
+            break;
+        }
+        left = rest;
+    }
+    if cpu.is_none() {
+        return Err("a CPU in brackets");
+    }
+    let mut process = None;
+    if let Some(inside) = left.strip_suffix(b")")
+        && let Some(open) = memchr::memrchr(b'(', inside)
+        && let inside = inside[open + 1..].trim_ascii()
+        && inside.iter().all(|byte| byte.is_ascii_digit() || *byte == b'-')
+    {
+        process = whole_number(inside).and_then(|process| u32::try_from(process).ok());
+        left = left[..open].trim_ascii_end();
+    }
+    let (mut left, tid) = last_number(left).ok_or("the number of a task")?;
+    if let Some(before) = left.strip_suffix(b"/")
+        && let Some((before, number)) = last_number(before)
+    {
+        (left, process) = (before, Some(number));
+    }
+    let comm = left.strip_suffix(b"-").unwrap_or(left).trim_ascii();
+    // The kernel shows dots for a task whose name it no longer knows.
+    let comm = (!comm.is_empty() && comm != b"<...>").then_some(comm);
+    Ok(Prefix { time: Some(time), decimals: Some(decimals), comm, tid: Some(tid), process, cpu })
+}
+
+/// Splits the last word off; what is before it has no blanks at its end.
+#[inline]
+fn last_word(text: &[u8]) -> (&[u8], &[u8]) {
+    match memchr::memrchr2(b' ', b'\t', text) {
+        Some(at) => (text[..at].trim_ascii_end(), &text[at + 1..]),
+        None => (b"", text),
+    }
+}
+
+/// Splits the digits at the end off.
+fn last_number(text: &[u8]) -> Option<(&[u8], u32)> {
+    let digits = text.iter().rev().take_while(|byte| byte.is_ascii_digit()).count();
+    let (left, digits) = text.split_at(text.len() - digits);
+    Some((left, u32::try_from(whole_number(digits)?).ok()?))
+}
+
+/// Fills in what the event's own part of the line says. Returns false for an event that is of no bio or request.
+fn parse_tail<'a>(
+    name: &[u8],
+    mut at: Cursor<'a>,
+    record: &mut Record<'a>,
+    is_wrapped: bool,
+) -> Result<bool, Expected> {
+    let kind = match name {
+        b"block_bio_queue" => TraceKind::Queue,
+        b"block_getrq" => TraceKind::GetRequest,
+        b"block_sleeprq" => TraceKind::SleepRequest,
+        b"block_bio_backmerge" => TraceKind::BackMerge,
+        b"block_bio_frontmerge" => TraceKind::FrontMerge,
+        b"block_bio_bounce" => TraceKind::Bounce,
+        b"block_rq_issue" => return request(TraceKind::Issue, at, record, is_wrapped),
+        b"block_rq_insert" => return request(TraceKind::Insert, at, record, is_wrapped),
+        b"block_rq_merge" => return request(TraceKind::RequestMerge, at, record, is_wrapped),
+        b"block_io_start" => return request(TraceKind::IoStart, at, record, is_wrapped),
+        b"block_io_done" => return request(TraceKind::IoDone, at, record, is_wrapped),
+        b"block_rq_complete" => return request_end(TraceKind::Complete, at, record),
+        b"block_rq_requeue" => return request_end(TraceKind::Requeue, at, record),
+        b"block_rq_error" => return request_end(TraceKind::RequestError, at, record),
+        b"block_bio_complete" => {
+            record.event.kind = TraceKind::BioComplete;
+            place(&mut at, &mut record.event)?;
+            record.event.error = Some(error(at)?);
+            return Ok(true);
+        }
+        b"block_split" => return split(at, record),
+        b"block_bio_remap" => return remap(at, record, false),
+        b"block_rq_remap" => return remap(at, record, true),
+        b"block_plug" => {
+            task(record, at.bracketed_to_end()?);
+            return Ok(true);
+        }
+        b"block_unplug" => return unplug(at, record),
+        b"block_rq_tag_wait" => return tag_wait(at, record),
+        b"block_dirty_buffer" | b"block_touch_buffer" | b"block_rq_abort" => return Ok(false),
+        _ => return Err("the name of a known block event"),
+    };
+    record.event.kind = kind;
+    place(&mut at, &mut record.event)?;
+    task_at_end(at, record, is_wrapped)?;
+    Ok(true)
+}
+
+/// `8,0 WS 4096 () 2048 + 8 [be,0,4] [dd]`.
+fn request<'a>(
+    kind: TraceKind,
+    mut at: Cursor<'a>,
+    record: &mut Record<'a>,
+    is_wrapped: bool,
+) -> Result<bool, Expected> {
+    let event = &mut record.event;
+    event.kind = kind;
+    device_and_letters(&mut at, event)?;
+    let bytes = at.number("a number of bytes")?;
+    let command = at.parenthesised()?;
+    range(&mut at, event)?;
+    // Old kernels print 0 for all but passthrough.
+    if bytes > 0 {
+        if event.op == Some(TraceOp::Other) && (!command.is_empty() || event.bytes != Some(bytes)) {
+            event.op = Some(TraceOp::Passthrough);
+        }
+        event.bytes = Some(bytes);
+    }
+    priority(&mut at, event)?;
+    task_at_end(at, record, is_wrapped)?;
+    Ok(true)
+}
+
+/// `8,0 WS () 2048 + 8 [be,0,4] [0]`.
+fn request_end(kind: TraceKind, mut at: Cursor<'_>, record: &mut Record<'_>) -> Result<bool, Expected> {
+    let event = &mut record.event;
+    event.kind = kind;
+    device_and_letters(&mut at, event)?;
+    let command = at.parenthesised()?;
+    if event.op == Some(TraceOp::Other) && !command.is_empty() {
+        event.op = Some(TraceOp::Passthrough);
+    }
+    range(&mut at, event)?;
+    priority(&mut at, event)?;
+    event.error = Some(error(at)?);
+    Ok(true)
+}
+
+/// `8,0 R 0 / 1024 [dd]`.
+fn split<'a>(mut at: Cursor<'a>, record: &mut Record<'a>) -> Result<bool, Expected> {
+    let event = &mut record.event;
+    device_and_letters(&mut at, event)?;
+    let sector = at.number("a sector")?;
+    at.byte(b'/', "a slash between the sectors of the parts")?;
+    // Kernels carry the remainder's sector in 32 bits; the front part's length survives that.
+    let front = (at.number("a sector")? as u32).wrapping_sub(sector as u32);
+    event.kind = TraceKind::Split { new_sector: sector.wrapping_add(u64::from(front)) };
+    event.sector = Some(sector);
+    event.bytes = Some(u64::from(front) * SECTOR_SIZE);
+    task(record, at.bracketed_to_end()?);
+    Ok(true)
+}
+
+/// `8,0 R 2056 + 8 <- (8,1) 8`, and for a request the number of its bios.
+fn remap(mut at: Cursor<'_>, record: &mut Record<'_>, is_request: bool) -> Result<bool, Expected> {
+    place(&mut at, &mut record.event)?;
+    at.text("<-")?;
+    let mut inside = Cursor::new(at.parenthesised()?);
+    let (major, minor) = inside.device()?;
+    let (from, from_sector) = (Device::new(major, minor), at.number("a sector")?);
+    if !at.is_at_end() {
+        at.number("a number of bios")?;
+    }
+    record.event.kind =
+        if is_request { TraceKind::RequestRemap { from, from_sector } } else { TraceKind::Remap { from, from_sector } };
+    Ok(true)
+}
+
+/// `[dd] 4`.
+fn unplug<'a>(at: Cursor<'a>, record: &mut Record<'a>) -> Result<bool, Expected> {
+    let (comm, rest) = at.bracketed_last()?;
+    let requests = whole_number(rest).and_then(|count| u32::try_from(count).ok()).ok_or("a number of requests")?;
+    record.event.kind = TraceKind::Unplug { requests, timer: None };
+    task(record, comm);
+    Ok(true)
+}
+
+/// `8,0 hctx=1 starved on hardware tags (depth=32)`.
+fn tag_wait(mut at: Cursor<'_>, record: &mut Record<'_>) -> Result<bool, Expected> {
+    let event = &mut record.event;
+    let (major, minor) = at.device()?;
+    event.device = Some(Device::new(major, minor));
+    at.text("hctx=")?;
+    event.queue = at.digits().and_then(|queue| u16::try_from(queue).ok());
+    at.text("starved on")?;
+    let is_driver_tag = match at.word()? {
+        b"hardware" => true,
+        b"scheduler" => false,
+        _ => return Err("scheduler or hardware tags"),
+    };
+    at.text("tags")?;
+    let depth = at.parenthesised().ok().and_then(|inside| inside.strip_prefix(b"depth="));
+    let depth = depth.and_then(whole_number).and_then(|depth| u32::try_from(depth).ok());
+    event.kind = TraceKind::TagWait { depth, is_driver_tag };
+    Ok(true)
+}
+
+#[inline]
+fn device_and_letters(at: &mut Cursor<'_>, event: &mut TraceEvent) -> Result<(), Expected> {
+    let (major, minor) = at.device()?;
+    event.device = Some(Device::new(major, minor));
+    let (op, flags): (TraceOp, Flags) = parse_rwbs(at.word()?).ok_or("letters of an operation such as WS")?;
+    (event.op, event.flags) = (Some(op), Some(flags));
+    Ok(())
+}
+
+#[inline]
+fn range(at: &mut Cursor<'_>, event: &mut TraceEvent) -> Result<(), Expected> {
+    let (sector, sectors) = at.range()?;
+    // A flush has no place, which the kernel prints as -1.
+    event.sector = (sector != u64::MAX).then_some(sector);
+    event.bytes = Some(sectors * SECTOR_SIZE);
+    Ok(())
+}
+
+#[inline]
+fn place(at: &mut Cursor<'_>, event: &mut TraceEvent) -> Result<(), Expected> {
+    device_and_letters(at, event)?;
+    range(at, event)
+}
+
+fn error(at: Cursor<'_>) -> Result<i32, Expected> {
+    whole_signed(at.bracketed_to_end()?)
+        .and_then(|error| i32::try_from(error).ok())
+        .ok_or("an error number in brackets")
+}
+
+#[inline]
+fn task_at_end<'a>(at: Cursor<'a>, record: &mut Record<'a>, is_wrapped: bool) -> Result<(), Expected> {
+    if is_wrapped && at.is_at_end() {
+        return Ok(());
+    }
+    task(record, at.bracketed_to_end()?);
+    Ok(())
+}
+
+/// The name in the event's own part stands in for one that is missing in the prefix.
+#[inline]
+fn task<'a>(record: &mut Record<'a>, comm: &'a [u8]) {
+    if record.comm.is_none() && !comm.is_empty() {
+        record.comm = Some(comm);
+    }
+}
+
+/// `be,0,4`, `be,4` in an early form, and `0x2,0,4` where perf knows no names of classes; absent before 6.11.
+#[inline]
+fn priority(at: &mut Cursor<'_>, event: &mut TraceEvent) -> Result<(), Expected> {
+    if at.is_at(b'[') || at.is_at_end() {
+        return Ok(());
+    }
+    let word = at.word()?;
+    if word == b"be,0,4" {
+        event.ioprio = Some(IoPrio::DEFAULT);
+        return Ok(());
+    }
+    let malformed = "a priority such as be,0,4";
+    let mut parts = word.split(|&byte| byte == b',');
+    let (class, first, second) = (parts.next(), parts.next(), parts.next());
+    if parts.next().is_some() {
+        return Err(malformed);
+    }
+    let number = |text: Option<&[u8]>| text.and_then(whole_number).filter(|&number| number < 1024).ok_or(malformed);
+    let class = match class.unwrap_or_default() {
+        b"none" | b"0x0" | b"0" => 0,
+        b"rt" | b"0x1" | b"1" => 1,
+        b"be" | b"0x2" | b"2" => 2,
+        b"idle" | b"0x3" | b"3" => 3,
+        b"invalid" => 7,
+        other if other.starts_with(b"0x") => 7,
+        _ => return Err(malformed),
+    };
+    let (hint, level) = if second.is_some() { (number(first)?, number(second)?) } else { (0, number(first)?) };
+    // A priority of an invalid class is none that could be kept.
+    event.ioprio = IoPrio::from_bits(class << 13 | (hint as u16) << 3 | level as u16 & 7);
+    Ok(())
+}

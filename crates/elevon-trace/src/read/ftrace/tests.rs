@@ -1,0 +1,336 @@
+use elevon_core::ioprio::{IoPrio, PrioClass};
+use elevon_core::op::Flags;
+use proptest::prelude::*;
+
+use super::*;
+use crate::event::{Device, Gaps, TraceEvent, TraceKind};
+use crate::op::TraceOp;
+use crate::testing::{assert_ordered, counts, data, read_bytes, read_file};
+
+fn record(line: &str) -> Record<'_> {
+    match parse_line(line.as_bytes()) {
+        Line::Event(record) => record,
+        other => panic!("{line}: {other:?}"),
+    }
+}
+
+#[test]
+fn every_kind_of_prefix() {
+    let tail = "8,0 W 4096 () 2048 + 8 [dd]";
+    for (line, process) in [
+        (format!("              dd-1234    [002] d..1.  100.000123: block_rq_issue: {tail}"), None),
+        (format!("              dd-1234    [002] d..1   100.000123: block_rq_issue: {tail}"), None),
+        (format!("  dd-1234  [002]   100.000123: block_rq_issue:       {tail}"), None),
+        (format!("dd-1234[002] .....   100.000123: block_rq_issue: {tail}"), None),
+        (format!("> dd-1234[002] .....   100.000123: block_rq_issue: {tail}"), None),
+        (format!("dd 1234 [002]   100.000123: block:block_rq_issue: {tail}"), None),
+        (format!("dd 1234 [002]   100.000123:          1 block:block_rq_issue: {tail}"), None),
+        (format!("dd 77/1234 [002]   100.000123: block:block_rq_issue: {tail}"), Some(77)),
+        (format!("              dd-1234    (     77) [002] d..1.  100.000123: block_rq_issue: {tail}"), Some(77)),
+        (format!("              dd-1234    (-------) [002] .....  100.000123000: block_rq_issue: {tail}  "), None),
+    ] {
+        let Record { event, comm, resolution_ns } = record(&line);
+        assert_eq!(comm, Some(&b"dd"[..]), "{line}");
+        assert_eq!(resolution_ns, Some(if line.contains("123000") { 1 } else { 1000 }), "{line}");
+        let expected = TraceEvent {
+            time: Some(100_000_123_000),
+            device: Some(Device::new(8, 0)),
+            sector: Some(2048),
+            bytes: Some(4096),
+            op: Some(TraceOp::Write),
+            flags: Some(Flags::NONE),
+            tid: Some(1234),
+            process,
+            cpu: Some(2),
+            ..TraceEvent::new(TraceKind::Issue)
+        };
+        assert_eq!(event, expected, "{line}");
+    }
+    let bare = record("block_rq_issue: 8,32 R 524288 () 86925864 + 1024 [Thread-51]");
+    assert_eq!((bare.event.time, bare.event.tid, bare.event.cpu), (None, None, None));
+    assert_eq!(bare.comm, Some(&b"Thread-51"[..]));
+}
+
+#[test]
+fn names_may_hold_anything() {
+    for comm in [
+        "highpool[1]",
+        "a b",
+        "Web Content",
+        "kworker/u8:1+flush",
+        "x: y] z",
+        "block_plug: [a]",
+        "-1",
+        "memfd:sealed-91",
+    ] {
+        let line = format!("{comm:>16}-77      [000] .....     5.000001: block_bio_queue: 8,0 R 0 + 8 [{comm}]");
+        let found = record(&line);
+        assert_eq!((found.comm, found.event.tid), (Some(comm.trim().as_bytes()), Some(77)), "{line}");
+        assert_eq!((found.event.kind, found.event.sector), (TraceKind::Queue, Some(0)), "{line}");
+    }
+}
+
+/// Kind, op, sector, bytes, error and priority of a bare line.
+type Facts = (TraceKind, Option<TraceOp>, Option<u64>, Option<u64>, Option<i32>, Option<IoPrio>);
+
+#[test]
+fn every_shape_of_tail() {
+    let (read, other) = (Some(TraceOp::Read), Some(TraceOp::Other));
+    let from = Device::new(8, 1);
+    let be = Some(IoPrio::DEFAULT);
+    let expected: [(&str, Facts); 15] = [
+        (
+            "block_bio_remap: 8,1 R 2056 + 8 <- (8,1) 8",
+            (TraceKind::Remap { from, from_sector: 8 }, read, Some(2056), Some(4096), None, None),
+        ),
+        (
+            "block_rq_remap: 8,1 R 2056 + 8 <- (8,1) 8 3",
+            (TraceKind::RequestRemap { from, from_sector: 8 }, read, Some(2056), Some(4096), None, None),
+        ),
+        (
+            "block_split: 8,0 R 0 / 1024 [dd]",
+            (TraceKind::Split { new_sector: 1024 }, read, Some(0), Some(524288), None, None),
+        ),
+        // The remainder's sector comes in 32 bits.
+        (
+            "block_split: 8,0 R 8589934592 / 1024 [dd]",
+            (TraceKind::Split { new_sector: 8589935616 }, read, Some(8589934592), Some(524288), None, None),
+        ),
+        ("block_plug: [dd]", (TraceKind::Plug, None, None, None, None, None)),
+        (
+            "block_unplug: [highpool[1]] 4",
+            (TraceKind::Unplug { requests: 4, timer: None }, None, None, None, None, None),
+        ),
+        (
+            "block_rq_issue: 7,0 R 524288 () 0 + 1024 be,0,4 [dd]",
+            (TraceKind::Issue, read, Some(0), Some(524288), None, be),
+        ),
+        // Old kernels print no bytes.
+        ("block_rq_issue: 7,0 R 0 () 0 + 1024 [dd]", (TraceKind::Issue, read, Some(0), Some(524288), None, None)),
+        // perf prints the class as a number.
+        (
+            "block:block_rq_insert: 7,7 R 8192 () 63232 + 16 0x2,0,4 [fio]",
+            (TraceKind::Insert, read, Some(63232), Some(8192), None, be),
+        ),
+        (
+            "block_rq_issue: 8,48 N 36 (12 00 00 00) 0 + 0 rt,4 [sg]",
+            (
+                TraceKind::Issue,
+                Some(TraceOp::Passthrough),
+                Some(0),
+                Some(36),
+                None,
+                Some(IoPrio::new(PrioClass::Rt, 4)),
+            ),
+        ),
+        (
+            "block_rq_complete: 8,0 R () 0 + 1024 [-5]",
+            (TraceKind::Complete, read, Some(0), Some(524288), Some(-5), None),
+        ),
+        (
+            "block_rq_complete: 7,3 FF () 18446744073709551615 + 0 none,0,0 [0]",
+            (TraceKind::Complete, Some(TraceOp::Flush), None, Some(0), Some(0), Some(IoPrio::NONE)),
+        ),
+        (
+            "block_rq_complete: 7,3 N () 8 + 8 invalid,0,0 [0]",
+            (TraceKind::Complete, other, Some(8), Some(4096), Some(0), None),
+        ),
+        ("block_bio_complete: 253,0 R 0 + 8 [0]", (TraceKind::BioComplete, read, Some(0), Some(4096), Some(0), None)),
+        (
+            "block_rq_tag_wait: 8,0 hctx=1 starved on hardware tags (depth=32)",
+            (TraceKind::TagWait { depth: Some(32), is_driver_tag: true }, None, None, None, None, None),
+        ),
+    ];
+    for (line, facts) in expected {
+        let event = record(line).event;
+        let found = (event.kind, event.op, event.sector, event.bytes, event.error, event.ioprio);
+        assert_eq!(found, facts, "{line}");
+    }
+}
+
+#[test]
+fn what_is_no_event_says_what_it_is() {
+    assert_eq!(parse_line(b"# tracer: nop"), Line::Comment);
+    assert_eq!(parse_line(b"CPU:1 [LOST 42 EVENTS]"), Line::Lost { cpu: Some(1), events: Some(42) });
+    assert_eq!(parse_line(b"CPU:3 [EVENTS DROPPED]"), Line::Lost { cpu: Some(3), events: None });
+    assert_eq!(
+        parse_line(b"  dd 1234 [002]   100.000123: PERF_RECORD_LOST lost 12"),
+        Line::Lost { cpu: Some(2), events: Some(12) }
+    );
+    assert_eq!(parse_line(b"  a-1 [000] .....  1.000001: sched_switch: prev_comm=block_x"), Line::Other);
+    assert_eq!(parse_line(b"  a-1 [000] .....  1.000001: block_dirty_buffer: 8,0 sector=1 size=2"), Line::Other);
+    for (line, expected) in [
+        ("block_teleport: 8,0 R 0 + 8 [dd]", "the name of a known block event"),
+        ("block_bio_queue: 8,0 R 0 + eight [dd]", "a number of sectors"),
+        ("block_bio_queue: 8,0 R 0 + 8", "brackets up to the end of the line"),
+        ("block_bio_queue: 8,0 XX 0 + 8 [a]", "letters of an operation such as WS"),
+        ("dd-1 1.5: block_plug: [dd]", "a CPU in brackets"),
+    ] {
+        assert_eq!(parse_line(line.as_bytes()), Line::Malformed { expected }, "{line}");
+    }
+}
+
+#[test]
+fn the_bios_of_proposal_001_are_read_out_of_a_mail() {
+    let mail = "\
+Not a single bio with 64MB, but rather multiple various size of bios.\n\
+> > > > > block_bio_queue: 8,32 R 86925864 + 2144 [Thread-51]\n\
+> > > > > block_split: 8,32 R 86925864 / 86926888 [Thread-51]\n\
+> > > > > block_rq_issue: 8,32 R 524288 () 86925864 + 1024 [Thread-51]\n\
+> \n\
+> dd-5970[001] ..... 758.485446: block_bio_queue: 254,52 R 2933336 +\n\
+> 2136\n\
+> dd-5970[001] ..... 758.487145: block_bio_queue: 254,52 R 2935472 +\n\
+Best,\n";
+    let (events, reader) = read_bytes(mail);
+    assert_eq!(counts(&events), [("queue", 2), ("split", 1), ("issue", 1)]);
+    assert_eq!((events[0].time, events[0].bytes), (None, Some(2144 * 512)));
+    let last = events[3];
+    assert_eq!((last.time, last.sector, last.bytes), (Some(758_485_446_000), Some(2933336), Some(2136 * 512)));
+    assert_eq!((last.tid, last.cpu), (Some(5970), Some(1)));
+    assert_eq!(reader.report().skipped_count(), 1);
+    assert_eq!(reader.report().problems[0].0.at, Position::Line(8));
+}
+
+#[test]
+fn real_traces_are_read_whole() {
+    let folder = data("kernel-truth/traces");
+    let mut files = 0;
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.extension().is_none_or(|extension| extension != "ftrace") {
+            continue;
+        }
+        let text = std::fs::read_to_string(&path).unwrap();
+        let (events, reader) = read_file(&path);
+        assert_ordered(&events);
+        assert_eq!(events.len(), text.lines().filter(|line| line.contains(": block_")).count(), "{}", path.display());
+        let report = reader.report();
+        assert_eq!((report.skipped_count(), report.gap_count), (0, 0), "{}", path.display());
+        assert_eq!(report.devices.len(), 1);
+        for (name, count) in counts(&events) {
+            let name = match name {
+                "queue" | "backmerge" | "frontmerge" => format!(" block_bio_{name}:"),
+                "insert" | "issue" | "complete" => format!(" block_rq_{name}:"),
+                _ => format!(" block_{name}:"),
+            };
+            assert_eq!(count, text.lines().filter(|line| line.contains(&name)).count(), "{name}");
+        }
+        files += 1;
+    }
+    assert!(files >= 5);
+}
+
+#[test]
+fn lost_events_are_a_gap_that_no_latency_crosses() {
+    let text = "\
+a-1 [000] .....  1.000001: block_rq_issue: 8,0 R 4096 () 0 + 8 [a]\n\
+a-1 [001] .....  1.000002: block_rq_issue: 8,0 R 4096 () 8 + 8 [a]\n\
+CPU:0 [LOST 42 EVENTS]\n\
+a-1 [001] .....  1.000003: block_rq_complete: 8,0 R () 8 + 8 [0]\n\
+a-1 [000] .....  1.000009: block_rq_complete: 8,0 R () 0 + 8 [0]\n\
+a-1 [000] .....  1.000010: block_rq_issue: 8,0 R 4096 () 0 + 8 [a]\n\
+a-1 [000] .....  1.000011: block_rq_complete: 8,0 R () 0 + 8 [0]\n\
+CPU:1 [LOST 7 EVENTS]\n";
+    let (events, reader) = read_bytes(text);
+    assert_ordered(&events);
+    assert_eq!(events[1].kind, TraceKind::Lost { events: Some(42), until: Some(1_000_009_000) });
+    assert_eq!((events[1].time, events[1].cpu), (Some(1_000_001_000), Some(0)));
+    let report = reader.report();
+    assert_eq!((report.gap_count, report.lost, report.events), (2, 49, 8));
+    let mut gaps = Gaps::default();
+    let crossed: Vec<bool> = events
+        .iter()
+        .filter_map(|event| {
+            gaps.observe(event);
+            let is_complete = event.kind == TraceKind::Complete;
+            // Issued at 1.000002, 1.000001 and 1.000010.
+            is_complete.then(|| gaps.crossed_since(if event.sector == Some(8) { 1_000_002_000 } else { 1_000_001_000 }))
+        })
+        .collect();
+    assert_eq!(crossed[..2], [true, true]);
+    assert!(!gaps.crossed_since(1_000_010_000));
+}
+
+#[test]
+fn an_overwritten_buffer_is_told() {
+    let text = "# entries-in-buffer/entries-written: 1/20   #P:2\n\
+        a-1 [000] ..... 1.000001: block_plug: [a]\n";
+    assert_eq!(read_bytes(text).1.report().overwritten, Some(19));
+}
+
+#[test]
+fn events_that_come_too_late_are_counted() {
+    let mut text = String::new();
+    for n in 0..20_000 {
+        text.push_str(&format!("a-1 [000] ..... {}.000001: block_plug: [a]\n", n + 10));
+    }
+    text.push_str("a-1 [000] ..... 19000.000002: block_plug: [a]\n");
+    text.push_str("a-1 [000] ..... 5.000001: block_plug: [a]\n");
+    let (events, reader) = read_bytes(text);
+    assert_ordered(&events);
+    assert_eq!(events.len(), 20_001);
+    assert_eq!(reader.report().skipped[0].first.at, Position::Line(20_002));
+}
+
+#[test]
+fn only_one_device_is_delivered() {
+    let text = "a-1 [000] ..... 1.000001: block_plug: [a]\n\
+        a-1 [000] ..... 1.000002: block_bio_queue: 8,0 R 0 + 8 [a]\n\
+        a-1 [000] ..... 1.000003: block_bio_queue: 8,16 R 0 + 8 [a]\n";
+    let mut reader = crate::from_bytes(text.into()).unwrap();
+    reader.set_device(Some("8:16".parse().unwrap()));
+    let events = reader.read_all().unwrap();
+    assert_eq!(counts(&events), [("queue", 1), ("plug", 1)]);
+    assert_eq!(reader.report().devices, [(Device::new(8, 0), 1), (Device::new(8, 16), 1)]);
+}
+
+#[test]
+fn a_line_without_end_is_cut_and_memory_stays_bounded() {
+    let mut text = b"a-1 [000] ..... 1.000001: block_plug: [a]\n".to_vec();
+    text.resize(5 * MAX_PIECE, b'x');
+    text.extend_from_slice(b"\na-1 [000] ..... 2.000001: block_plug: [a]\n");
+    let (events, _) = read_bytes(text);
+    assert_eq!(events.len(), 2);
+}
+
+/// Real lines with bytes changed, doubled, cut and moved.
+#[test]
+fn mangled_real_lines_never_panic() {
+    let text = std::fs::read(data("kernel-truth/traces/dd-1028k-direct.ftrace")).unwrap();
+    let real: Vec<&[u8]> = text.split(|&byte| byte == b'\n').filter(|line| !line.is_empty()).collect();
+    let mut random = proptest::test_runner::TestRng::deterministic_rng(proptest::test_runner::RngAlgorithm::ChaCha);
+    let mut below = |n: usize| random.next_u64() as usize % n;
+    let mut understood = 0;
+    for _ in 0..20_000 {
+        let mut bytes = real[below(real.len())].to_vec();
+        for _ in 0..=below(3) {
+            let at = below(bytes.len());
+            match below(4) {
+                0 => bytes[at] = below(256) as u8,
+                1 => bytes.truncate(at + 1),
+                2 => bytes.insert(at, b"[]() :+-,/"[below(10)]),
+                _ => bytes.extend_from_within(at..),
+            }
+        }
+        understood += usize::from(matches!(parse_line(&bytes), Line::Event(_)));
+    }
+    assert!(understood > 1000 && understood < 19_000, "{understood}");
+}
+
+proptest! {
+    #[test]
+    fn no_text_makes_the_reader_panic(text in ".{0,200}") {
+        parse_line(text.as_bytes());
+    }
+
+    #[test]
+    fn no_tail_makes_the_reader_panic(
+        name in prop::sample::select(vec!["bio_queue", "rq_issue", "rq_complete", "split", "bio_remap", "unplug"]),
+        tail in r"[0-9,RWFS ()+\[\]<\-/a-z]{0,60}",
+    ) {
+        parse_line(format!("block_{name}: {tail}").as_bytes());
+        parse_line(format!("x-1 [000] 1.0: block_{name}:{tail}").as_bytes());
+        parse_line(format!("{tail}: block_{name}: 8,0 R 0 + 8 [a]").as_bytes());
+    }
+}

@@ -1,0 +1,105 @@
+//! The reader of a trace of any format.
+
+use std::io;
+
+use crate::detect::TraceFormat;
+use crate::event::{Device, TraceEvent};
+use crate::names::Names;
+use crate::report::ReadReport;
+use crate::sink::{BATCH, Sink};
+
+/// A format's part of reading: bytes to events.
+pub(crate) trait Source: Send {
+    /// Appends some events. Returns false at the end of the trace.
+    fn fill(&mut self, sink: &mut Sink) -> io::Result<bool>;
+
+    /// How many events are held back to put them in order.
+    fn window(&self) -> usize;
+}
+
+/// Reads a trace event by event in order of time, in bounded memory.
+///
+/// Damaged lines and records are skipped and counted in [`Self::report`]; only errors of the file system end a trace
+/// early.
+pub struct Reader {
+    source: Box<dyn Source>,
+    sink: Sink,
+    is_over: bool,
+    /// Place of [`Self::next_event`] in the batch, and the batch's length.
+    next: (usize, usize),
+}
+
+impl Reader {
+    pub(crate) fn new(source: Box<dyn Source>, report: ReadReport) -> Self {
+        Self { source, sink: Sink::new(report), is_over: false, next: (0, 0) }
+    }
+
+    /// Delivers only events of one device (or partition), and those that are of no device: gaps, and the plugs of
+    /// formats that do not name a device there. To be called before the first event is read.
+    pub fn set_device(&mut self, device: Option<Device>) {
+        self.sink.set_only(device);
+    }
+
+    /// The next events in order of time, never an empty slice; `None` at the end of the trace.
+    ///
+    /// # Errors
+    /// Of the file system; the trace is over then.
+    pub fn next_batch(&mut self) -> io::Result<Option<&[TraceEvent]>> {
+        self.sink.drop_delivered();
+        self.next = (0, 0);
+        let window = self.source.window();
+        while !self.is_over && self.sink.len() < window + BATCH {
+            match self.source.fill(&mut self.sink) {
+                Ok(more) => self.is_over = !more,
+                Err(error) => {
+                    self.is_over = true;
+                    self.sink.deliver(0);
+                    self.sink.drop_delivered();
+                    return Err(error);
+                }
+            }
+        }
+        let batch = self.sink.deliver(if self.is_over { 0 } else { window });
+        Ok((!batch.is_empty()).then_some(batch))
+    }
+
+    /// The next event in order of time; `None` at the end. [`Self::next_batch`] is the faster way.
+    ///
+    /// # Errors
+    /// As of [`Self::next_batch`].
+    pub fn next_event(&mut self) -> io::Result<Option<TraceEvent>> {
+        if self.next.0 == self.next.1 {
+            let Some(count) = self.next_batch()?.map(<[_]>::len) else { return Ok(None) };
+            self.next = (0, count);
+        }
+        self.next.0 += 1;
+        Ok(Some(self.sink.delivered()[self.next.0 - 1]))
+    }
+
+    /// Reads the whole trace into memory: for tests and small traces.
+    ///
+    /// # Errors
+    /// As of [`Self::next_batch`].
+    pub fn read_all(&mut self) -> io::Result<Vec<TraceEvent>> {
+        let mut all = Vec::new();
+        while let Some(batch) = self.next_batch()? {
+            all.extend_from_slice(batch);
+        }
+        Ok(all)
+    }
+
+    /// The names of threads and volumes read so far.
+    pub fn names(&self) -> &Names {
+        &self.sink.names
+    }
+
+    /// What was read so far: counts, devices, damaged lines, gaps. Complete at the end of the trace.
+    pub fn report(&self) -> &ReadReport {
+        &self.sink.report
+    }
+
+    /// The format that was found.
+    pub fn format(&self) -> TraceFormat {
+        self.sink.report.format
+    }
+}

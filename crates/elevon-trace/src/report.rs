@@ -1,0 +1,167 @@
+//! What a reader met: the format, what it could not read and where, gaps, devices and clocks.
+
+use std::fmt;
+
+use crate::detect::TraceFormat;
+use crate::event::Device;
+
+/// Problems that are kept with their place; of further ones only the number is kept.
+const MAX_PROBLEMS: usize = 32;
+/// Devices that are counted apart; hostile files may name any number.
+const MAX_DEVICES: usize = 1 << 16;
+
+/// A place in a trace.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// Index of the file in [`ReadReport::files`].
+    pub file: u32,
+    /// Where in the (decompressed) file.
+    pub at: Position,
+}
+
+/// A position in a file's decompressed content.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Position {
+    /// Line, from 1.
+    Line(u64),
+    /// Byte, from 0.
+    Byte(u64),
+}
+
+impl fmt::Display for Position {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Line(line) => write!(f, "line {line}"),
+            Self::Byte(byte) => write!(f, "byte {byte}"),
+        }
+    }
+}
+
+/// Lines or records that were skipped for one reason.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Skipped {
+    /// What is wrong with them: what was expected, or what was found.
+    pub reason: &'static str,
+    /// Number of them.
+    pub count: u64,
+    /// The first one.
+    pub first: Place,
+}
+
+/// A gap of lost events, as [`crate::event::TraceKind::Lost`] reported it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Gap {
+    /// CPU that lost the events.
+    pub cpu: Option<u32>,
+    /// Number of lost events, if the trace tells.
+    pub events: Option<u64>,
+    /// Time of the last event before the gap.
+    pub from: Option<u64>,
+    /// Time of the first event after the gap.
+    pub until: Option<u64>,
+}
+
+/// What was read, and what was not.
+#[derive(Clone, Debug)]
+pub struct ReadReport {
+    /// The format that was found.
+    pub format: TraceFormat,
+    /// Names of the files that were read.
+    pub files: Vec<String>,
+    /// Events delivered, of the chosen device if one was chosen.
+    pub events: u64,
+    /// Devices with the number of their events, in order of appearance; those of the whole trace, not only the chosen
+    /// one.
+    pub devices: Vec<(Device, u64)>,
+    /// Lines or records that hold no block event: comments, other tracepoints, summaries.
+    pub other: u64,
+    /// Lines or records that were damaged, by reason.
+    pub skipped: Vec<Skipped>,
+    /// The first places of damaged lines or records, with the reason.
+    pub problems: Vec<(Place, &'static str)>,
+    /// The first gaps.
+    pub gaps: Vec<Gap>,
+    /// Number of all gaps.
+    pub gap_count: u64,
+    /// Events that were lost in all gaps together, as far as the trace tells.
+    pub lost: u64,
+    /// Events that the ring buffer overwrote before the first one, as ftrace's header tells.
+    pub overwritten: Option<u64>,
+    /// Clock of the times, as the trace names it, such as `boot` or `mono_raw`.
+    pub clock: Option<String>,
+    /// A time of the trace's clock with the nanoseconds since 1970 at that moment.
+    pub wall_clock: Option<(u64, u64)>,
+    /// Set when the times have no finer resolution than this, in nanoseconds (ftrace: 1000, Tencent: 1e9).
+    pub resolution_ns: Option<u64>,
+    last_device: usize,
+}
+
+impl ReadReport {
+    pub(crate) const fn new(format: TraceFormat) -> Self {
+        Self {
+            format,
+            files: Vec::new(),
+            events: 0,
+            devices: Vec::new(),
+            other: 0,
+            skipped: Vec::new(),
+            problems: Vec::new(),
+            gaps: Vec::new(),
+            gap_count: 0,
+            lost: 0,
+            overwritten: None,
+            clock: None,
+            wall_clock: None,
+            resolution_ns: None,
+            last_device: 0,
+        }
+    }
+
+    /// Number of all damaged lines or records.
+    pub fn skipped_count(&self) -> u64 {
+        self.skipped.iter().map(|skipped| skipped.count).sum()
+    }
+
+    /// Counts a damaged line or record.
+    pub(crate) fn skip(&mut self, file: u32, at: Position, reason: &'static str) {
+        let place = Place { file, at };
+        match self.skipped.iter_mut().find(|skipped| skipped.reason == reason) {
+            Some(skipped) => skipped.count += 1,
+            None => self.skipped.push(Skipped { reason, count: 1, first: place }),
+        }
+        if self.problems.len() < MAX_PROBLEMS {
+            self.problems.push((place, reason));
+        }
+    }
+
+    pub(crate) fn gap(&mut self, gap: Gap) {
+        self.gap_count += 1;
+        self.lost += gap.events.unwrap_or(0);
+        if self.gaps.len() < MAX_PROBLEMS {
+            self.gaps.push(gap);
+        }
+    }
+
+    /// Counts an event of a device. Cost: one comparison if it is the device of the event before.
+    #[inline]
+    pub(crate) fn count_device(&mut self, device: Device) {
+        match self.devices.get_mut(self.last_device) {
+            Some((known, count)) if *known == device => *count += 1,
+            _ => self.count_other_device(device),
+        }
+    }
+
+    fn count_other_device(&mut self, device: Device) {
+        match self.devices.iter().position(|&(known, _)| known == device) {
+            Some(at) => {
+                self.last_device = at;
+                self.devices[at].1 += 1;
+            }
+            None if self.devices.len() < MAX_DEVICES => {
+                self.last_device = self.devices.len();
+                self.devices.push((device, 1));
+            }
+            None => {}
+        }
+    }
+}

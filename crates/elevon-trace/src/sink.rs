@@ -1,0 +1,123 @@
+//! Where readers put events: a window in which they are put in order of time.
+//!
+//! Cost: an event that is not older than the one before costs one comparison; otherwise the window is sorted once per
+//! batch (O(n log n) comparisons, fewer if the events come in ordered runs, as per-CPU data does).
+
+use crate::event::{Device, TraceEvent, TraceKind};
+use crate::names::Names;
+use crate::report::{Gap, Position, ReadReport};
+
+/// Events delivered at once, about.
+pub(crate) const BATCH: usize = 4096;
+
+/// Why an event that comes too late is skipped.
+const TOO_LATE: &str = "older than the events before it by more than the window in which events are ordered";
+
+/// Events on their way from a reader to whoever reads the trace.
+pub(crate) struct Sink {
+    pub(crate) names: Names,
+    pub(crate) report: ReadReport,
+    only: Option<Device>,
+    events: Vec<TraceEvent>,
+    /// Events at the front of `events` that were delivered.
+    delivered: usize,
+    /// Latest time of any event.
+    latest: u64,
+    /// Time of the last event that was delivered.
+    floor: u64,
+    is_sorted: bool,
+    /// An event without time was seen: the order of the file is all there is.
+    is_untimed: bool,
+}
+
+impl Sink {
+    pub(crate) fn new(report: ReadReport) -> Self {
+        Self {
+            names: Names::default(),
+            report,
+            only: None,
+            events: Vec::new(),
+            delivered: 0,
+            latest: 0,
+            floor: 0,
+            is_sorted: true,
+            is_untimed: false,
+        }
+    }
+
+    /// Delivers only events of this device, and those that are of no device.
+    pub(crate) const fn set_only(&mut self, device: Option<Device>) {
+        self.only = device;
+    }
+
+    /// Events that wait.
+    pub(crate) const fn len(&self) -> usize {
+        self.events.len() - self.delivered
+    }
+
+    /// Appends an event, which was read at a place.
+    #[inline]
+    pub(crate) fn push(&mut self, event: TraceEvent, file: u32, at: Position) {
+        if let Some(device) = event.device {
+            self.report.count_device(device);
+            if self.only.is_some_and(|only| only != device) {
+                return;
+            }
+        }
+        match event.time {
+            Some(time) if time >= self.latest => self.latest = time,
+            Some(time) if time < self.floor => {
+                self.report.skip(file, at, TOO_LATE);
+                return;
+            }
+            Some(_) => self.is_sorted = false,
+            None => self.is_untimed = true,
+        }
+        self.events.push(event);
+    }
+
+    /// Appends a gap of lost events. One that begins before what was delivered begins where that ends.
+    pub(crate) fn push_gap(&mut self, gap: Gap) {
+        self.report.gap(gap);
+        let mut event = TraceEvent::new(TraceKind::Lost { events: gap.events, until: gap.until });
+        event.cpu = gap.cpu;
+        event.time = gap.from.or(gap.until).map(|time| time.max(self.floor));
+        match event.time {
+            Some(time) if time >= self.latest => self.latest = time,
+            Some(_) => self.is_sorted = false,
+            None => {}
+        }
+        self.events.push(event);
+    }
+
+    /// Counts a damaged line or record.
+    pub(crate) fn skip(&mut self, file: u32, at: Position, reason: &'static str) {
+        self.report.skip(file, at, reason);
+    }
+
+    /// What was delivered last.
+    pub(crate) fn delivered(&self) -> &[TraceEvent] {
+        &self.events[..self.delivered]
+    }
+
+    /// Drops what was delivered last.
+    pub(crate) fn drop_delivered(&mut self) {
+        self.events.drain(..self.delivered);
+        self.delivered = 0;
+    }
+
+    /// Orders what waits and hands out all of it but the `keep` latest events.
+    pub(crate) fn deliver(&mut self, keep: usize) -> &[TraceEvent] {
+        if !self.is_sorted && !self.is_untimed {
+            self.events.sort_by_key(|event| event.time);
+        }
+        self.is_sorted = true;
+        self.delivered = self.events.len().saturating_sub(keep);
+        let batch = &self.events[..self.delivered];
+        if let Some(time) = batch.last().and_then(|event| event.time) {
+            self.floor = self.floor.max(time);
+        }
+        self.report.events += batch.len() as u64;
+        batch
+    }
+}
