@@ -35,7 +35,6 @@ pub struct Names {
     index: HashTable<NameId>,
     last: Option<NameId>,
     devices: BTreeMap<Device, NameId>,
-    #[cfg_attr(not(test), expect(dead_code, reason = "as above"))]
     volumes: HashMap<NameId, Device, FxBuildHasher>,
 }
 

@@ -32,6 +32,7 @@ fn every_arrow_points_towards_the_core() {
         ("core", &[][..]),
         ("cache", &["core"]),
         ("formats", &["core"]),
+        ("trace", &["core", "formats"]),
         ("workload", &["core", "cache", "formats"]),
         ("report", &["core", "cache"]),
         ("sim", &["core", "formats", "workload"]),
@@ -65,7 +66,7 @@ fn no_file_grows_past_1200_lines() {
 
 #[test]
 fn unsafe_code_lives_in_the_host_crate_only() {
-    for krate in ["core", "cache", "formats", "workload", "report", "sim", "swarm", "testkit"] {
+    for krate in ["core", "cache", "formats", "trace", "workload", "report", "sim", "swarm", "testkit"] {
         let lib = fs::read_to_string(root().join(format!("crates/elevon-{krate}/src/lib.rs"))).expect("a crate root");
         assert!(lib.contains("#![forbid(unsafe_code)]"), "elevon-{krate} must forbid unsafe code");
     }

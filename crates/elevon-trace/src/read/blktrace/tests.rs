@@ -226,15 +226,23 @@ fn check_against_blkparse(base: &Path, events: &[TraceEvent], names: &crate::nam
         .output()
         .unwrap();
     let text = String::from_utf8(output.stdout).unwrap();
-    let theirs: Vec<&str> = text.lines().filter(|line| line.contains('|')).collect();
+    let mut theirs: Vec<&str> = text.lines().filter(|line| line.contains('|')).collect();
+    // Events of two CPUs at the same nanosecond have no order of their own.
+    theirs.sort_by_key(|line| {
+        let mut words = line.split_whitespace();
+        let (cpu, time) = (words.next().unwrap().to_owned(), words.next().unwrap());
+        let (seconds, fraction) = time.split_once('.').unwrap();
+        (seconds.parse::<u64>().unwrap(), fraction.to_owned(), cpu)
+    });
     assert_eq!(theirs.len(), events.len());
     let start = events[0].time.unwrap();
     for (line, event) in theirs.iter().zip(events) {
         let time = event.time.unwrap() - start;
         let comm = event.comm.map_or("", |id| names.name(id));
         let rwbs = crate::op::TraceRwbs(event.op, event.flags);
+        let timer = if matches!(event.kind, TraceKind::Unplug { timer: Some(true), .. }) { "T" } else { "" };
         let ours = format!(
-            "{} {}.{:09} {} {} {} {} {} {}|",
+            "{} {}.{:09} {} {}{timer} {} {} {} {}|",
             event.cpu.unwrap(),
             time / 1_000_000_000,
             time % 1_000_000_000,

@@ -70,9 +70,9 @@ fn parse(line: &[u8], is_wrapped: bool) -> Line<'_> {
         }
         match event_at(before, &line[at..], is_wrapped) {
             // A line without prefix may be one whose task is named like an event; any other reading comes first.
-            Ok(Found::Event(record)) if record.event.time.is_none() => bare = Some(record),
-            Ok(Found::Event(record)) => return Line::Event(record),
-            Ok(Found::NoName | Found::Ignored) => {}
+            Ok(Some(record)) if record.event.time.is_none() => bare = Some(record),
+            Ok(Some(record)) => return Line::Event(record),
+            Ok(None) => {}
             Err(expected) => failed = Some(expected),
         }
     }
@@ -108,9 +108,7 @@ fn lost(line: &[u8]) -> Option<Line<'static>> {
         let mut cursor = Cursor::new(rest);
         let cpu = u32::try_from(cursor.digits()?).ok();
         let inside = cursor.bracketed_to_end().ok()?;
-        if memmem::find(inside, b"LOST").or_else(|| memmem::find(inside, b"DROPPED")).is_none() {
-            return None;
-        }
+        memmem::find(inside, b"LOST").or_else(|| memmem::find(inside, b"DROPPED"))?;
         let events = inside.split(|&byte| byte == b' ').find_map(whole_number);
         return Some(Line::Lost { cpu, events });
     }
@@ -126,19 +124,13 @@ pub(super) fn has_prefix(line: &[u8]) -> bool {
         .any(|at| parse_prefix(&line[..=at]).is_ok_and(|prefix| prefix.cpu.is_some() && prefix.tid.is_some()))
 }
 
-enum Found<'a> {
-    Event(Record<'a>),
-    /// An event that is of no bio or request.
-    Ignored,
-    /// The word is no event's name but, say, a part of a task's name.
-    NoName,
-}
-
-fn event_at<'a>(prefix: &'a [u8], rest: &'a [u8], is_wrapped: bool) -> Result<Found<'a>, Expected> {
-    let Some(colon) = memchr::memchr(b':', rest) else { return Ok(Found::NoName) };
+/// Reads the event whose name begins `rest`; `None` for an event that is of no bio or request, and if the word is no event's
+/// name but, say, a part of a task's name.
+fn event_at<'a>(prefix: &'a [u8], rest: &'a [u8], is_wrapped: bool) -> Result<Option<Record<'a>>, Expected> {
+    let Some(colon) = memchr::memchr(b':', rest) else { return Ok(None) };
     let (name, tail) = (&rest[..colon], Cursor::new(&rest[colon + 1..]));
     if !name.iter().all(|byte| byte.is_ascii_lowercase() || *byte == b'_') {
-        return Ok(Found::NoName);
+        return Ok(None);
     }
     let prefix = parse_prefix(prefix)?;
     let mut record = Record {
@@ -149,9 +141,9 @@ fn event_at<'a>(prefix: &'a [u8], rest: &'a [u8], is_wrapped: bool) -> Result<Fo
     (record.event.time, record.event.cpu) = (prefix.time, prefix.cpu);
     (record.event.tid, record.event.process) = (prefix.tid, prefix.process);
     if !parse_tail(name, tail, &mut record, is_wrapped)? {
-        return Ok(Found::Ignored);
+        return Ok(None);
     }
-    Ok(Found::Event(record))
+    Ok(Some(record))
 }
 
 #[derive(Default)]
