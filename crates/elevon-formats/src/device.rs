@@ -29,7 +29,7 @@ use elevon_core::nearest::did_you_mean;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use crate::fio::{Diagnostic, Span};
+use crate::diagnostic::{Diagnostic, IntoComplaint, Problem, Span};
 use crate::tenants::string;
 
 /// A key with its value as text, and where the value stands.
@@ -110,7 +110,8 @@ pub fn parse(file: &str, text: &str) -> Result<DeviceFile, Vec<Diagnostic>> {
         Ok(table) => table,
         Err(error) => {
             let at = error.span().map_or(0, |span| span.start);
-            reader.complain(at, "", error.message().replace(['\n', '\r'], " "));
+            let message = error.message().replace(['\n', '\r'], " ");
+            reader.complain(at, "", Problem::Syntax.because(message));
             return Err(reader.complaints);
         }
     };
@@ -120,11 +121,8 @@ pub fn parse(file: &str, text: &str) -> Result<DeviceFile, Vec<Diagnostic>> {
     }
     for (name, is_given) in [("name", found.name.is_some()), ("base", found.base.is_some())] {
         if !is_given {
-            reader.complain(
-                0,
-                name,
-                format!("is not given; a device has a name and a base, such as {name} = \"ufs-4.0\""),
-            );
+            let message = format!("is not given; a device has a name and a base, such as {name} = \"ufs-4.0\"");
+            reader.complain(0, name, Problem::Missing.because(message));
         }
     }
     match (found.name, found.base) {
@@ -200,15 +198,16 @@ impl Reader<'_> {
         Span { file: self.file.to_owned(), line, column }
     }
 
-    fn complain(&mut self, at: usize, key: &str, message: impl Into<String>) {
-        let complaint = self.place(at).diagnostic(key, message);
+    fn complain(&mut self, at: usize, key: &str, what: impl IntoComplaint) {
+        let complaint = self.place(at).diagnostic(key, what.into_complaint());
         self.complaints.push(complaint);
     }
 
     fn unknown(&mut self, key: Key<'_>, known: &[&'static str]) {
         let name: &str = key.get_ref();
         let meant = did_you_mean(name, known.iter().copied());
-        self.complain(key.span().start, name, format!("no such key{meant}; there are {}", known.join(", ")));
+        let message = format!("no such key{meant}; there are {}", known.join(", "));
+        self.complain(key.span().start, name, Problem::Unknown.because(message));
     }
 
     /// A string; a complaint for anything else.
@@ -226,7 +225,7 @@ impl Reader<'_> {
     fn given(&mut self, key: &str, value: Value<'_>) -> Option<Given> {
         let text = self.string(key, value)?;
         if text.trim().is_empty() {
-            self.complain(value.span().start, key, "must not be empty");
+            self.complain(value.span().start, key, Problem::Missing.because("must not be empty"));
             return None;
         }
         Some(Given { key: key.to_owned(), value: text, place: self.place(value.span().start) })
@@ -331,7 +330,10 @@ fn source(reader: &mut Reader<'_>, element: Value<'_>) -> Option<DeviceSource> {
                 let text = reader.string("source.basis", value).unwrap_or_default();
                 match BASES.iter().find(|(name, _)| *name == text) {
                     Some(&(_, basis)) => found.basis = basis,
-                    None => reader.complain(value.span().start, "source.basis", "expected stated, fitted or estimated"),
+                    None => {
+                        let complaint = Problem::NoChoice.because("expected stated, fitted or estimated");
+                        reader.complain(value.span().start, "source.basis", complaint);
+                    }
                 }
             }
             ("value", _) => found.value = reader.string("source.value", value).unwrap_or_default(),
@@ -343,11 +345,8 @@ fn source(reader: &mut Reader<'_>, element: Value<'_>) -> Option<DeviceSource> {
     }
     for (key, text) in [("value", &found.value), ("origin", &found.origin)] {
         if text.is_empty() && reader.complaints.len() == complaints {
-            reader.complain(
-                at,
-                "source",
-                format!("`{key}` is not given; a source says what it states and who says so"),
-            );
+            let message = format!("`{key}` is not given; a source says what it states and who says so");
+            reader.complain(at, "source", Problem::Missing.because(message));
         }
     }
     Some(found).filter(|_| reader.complaints.len() == complaints)

@@ -1,7 +1,6 @@
 //! fio's job file format and the options of a job.
 
 mod arithmetic;
-mod diagnostic;
 mod draft;
 mod engine;
 mod grammar;
@@ -13,9 +12,9 @@ mod render;
 mod source;
 pub mod spec;
 
-pub use diagnostic::{Diagnostic, Span};
-pub use engine::{Behaviour, ENGINES, EngineRow, WITHOUT_CACHE, find_engine};
+pub use crate::diagnostic::{Complaint, Diagnostic, Problem, Span};
+pub use engine::{Behaviour, ENGINES, EngineRow, find_engine};
 pub use parse::{MOST_ERRORS, MOST_JOBS, ParsedJobs, parse, parse_all};
 pub use render::render;
-pub use source::{HostSource, JobSource, Machine, MemorySource, read_text, read_text_file};
+pub use source::{HostSource, JobSource, Machine, MemorySource, SourceError, read_text, read_text_file};
 pub use spec::JobSpec;

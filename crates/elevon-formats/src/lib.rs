@@ -3,6 +3,7 @@
 
 pub mod cgroup;
 pub mod device;
+mod diagnostic;
 pub mod fio;
 pub mod tenants;
 pub mod trace;

@@ -26,7 +26,7 @@ use std::ops::Range;
 
 use crate::cgroup::number::span;
 use crate::cgroup::{Place, Setting};
-use crate::fio::{Diagnostic, Span};
+use crate::diagnostic::{Complaint, Diagnostic, Problem, Span};
 
 mod knob;
 mod reader;
@@ -81,7 +81,8 @@ pub fn parse(file: &str, text: &str, rules: &Rules) -> Result<TenantsFile, Vec<D
     match toml::de::DeTable::parse(text) {
         Err(error) => {
             let message = error.message().replace(['\n', '\r'], " ");
-            reader.complain(error.span().map_or(0, |span| span.start), "", message);
+            let at = error.span().map_or(0, |span| span.start);
+            reader.complain(at, "", Problem::Syntax.because(message));
         }
         Ok(table) => {
             for entry in reader::entries(table.get_ref()) {
@@ -127,7 +128,7 @@ impl TenantsFile {
             (name, _) => {
                 let meant = did_you_mean(name, TABLES);
                 let message = format!("no such table{meant}; there are [tenant.\"NAME\"], [[change]] and [device]");
-                reader.complain(entry.key.start, &reader::quoted(name), message);
+                reader.complain(entry.key.start, &reader::quoted(name), Problem::Unknown.because(message));
             }
         }
     }
@@ -149,7 +150,8 @@ impl TenantsFile {
             Err(message) => reader.complain(entry.key.start, &scope, message),
             Ok(path) => match known.insert(path.clone(), place.line) {
                 Some(line) => {
-                    reader.complain(entry.key.start, &scope, format!("{path} has a table already, in line {line}"));
+                    let message = format!("{path} has a table already, in line {line}");
+                    reader.complain(entry.key.start, &scope, Problem::Conflict.because(message));
                 }
                 None => {
                     let settings = settings(reader, rules, &scope, Some(Place::Tenant), reader::entries(table));
@@ -201,11 +203,14 @@ impl TenantsFile {
         let before = reader.complaints.len();
         let settings = settings(reader, rules, "change", Some(whose), rest);
         match time {
-            None => reader.complain(at.start, "change", "at is missing: when, such as at = \"5s\""),
+            None => {
+                let missing = Problem::Missing.because("at is missing: when, such as at = \"5s\"");
+                reader.complain(at.start, "change", missing);
+            }
             Some(_) if is_empty => reader.complain(
                 at.start,
                 "change",
-                "nothing changes: expected a setting, such as \"io.max\" = \"rbps=max\"",
+                Problem::Missing.because("nothing changes: expected a setting, such as \"io.max\" = \"rbps=max\""),
             ),
             Some(at) if before == reader.complaints.len() => self.changes.push(Change { at, tenant, place, settings }),
             Some(_) => {}
@@ -229,23 +234,27 @@ fn settings(
 }
 
 /// A tenant's path without slashes at its ends or twice in a row, or what is wrong with it.
-pub fn normal_path(text: &str) -> Result<String, String> {
+pub fn normal_path(text: &str) -> Result<String, Complaint> {
     let names = path_names(text)?;
     if names.is_empty() {
-        return Err("the root has no limits or weight; name a tenant below it, or write [device]".to_owned());
+        let message = "the root has no limits or weight; name a tenant below it, or write [device]";
+        return Err(Problem::Missing.because(message));
     }
     if names.len() > usize::from(MAX_DEPTH) {
-        return Err(format!("{} deep; tenants nest at most {MAX_DEPTH} deep", names.len()));
+        let message = format!("{} deep; tenants nest at most {MAX_DEPTH} deep", names.len());
+        return Err(Problem::OutOfRange.because(message));
     }
     Ok(names.join("/"))
 }
 
 /// The names of a path below the root; empty for the root itself. Empty names and `.` are left out, as a kernel does.
-pub fn path_names(text: &str) -> Result<Vec<&str>, String> {
+pub fn path_names(text: &str) -> Result<Vec<&str>, Complaint> {
     let names: Vec<&str> = text.split('/').filter(|name| !name.is_empty() && *name != ".").collect();
     match names.iter().find(|name| **name == ".." || name.len() > 255 || name.contains(char::is_control)) {
         Some(name) => {
-            Err(format!("{name:?} is no name of a tenant: at most 255 bytes, not `..`, no control characters"))
+            let message =
+                format!("{name:?} is no name of a tenant: at most 255 bytes, not `..`, no control characters");
+            Err(Problem::Malformed.because(message))
         }
         None => Ok(names),
     }

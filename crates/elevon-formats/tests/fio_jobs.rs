@@ -8,7 +8,7 @@ use elevon_core::units::Nanos;
 use elevon_formats::fio::spec::{
     Amount, BlockSizes, Distribution, Fadvise, FileService, SyncMode, Unified, VerifyMethod,
 };
-use elevon_formats::fio::{MemorySource, ParsedJobs, parse, parse_all};
+use elevon_formats::fio::{MemorySource, ParsedJobs, Problem, parse, parse_all};
 
 fn fixed(bytes: u64) -> BlockSizes {
     BlockSizes::Range(bytes, bytes)
@@ -546,4 +546,38 @@ fn every_error_is_reported() {
     );
     let missing = parse(&mut MemorySource::one("x", ""), "none.fio").unwrap_err();
     assert_eq!(missing[0].to_string(), "none.fio:1:1: cannot read the job file (No such file or directory)");
+}
+
+#[test]
+fn code_can_tell_complaints_apart_without_reading_them() {
+    let kinds = |options: &str| -> Vec<Problem> {
+        let text = format!("[a]\n{options}\n");
+        let mut source = MemorySource::one("a.fio", &text);
+        match parse(&mut source, "a.fio") {
+            Ok(parsed) => parsed.warnings.iter().map(|warning| warning.problem).collect(),
+            Err(errors) => errors.iter().map(|error| error.problem).collect(),
+        }
+    };
+    for (options, expected) in [
+        ("bss=4k", Problem::Unknown),
+        ("bs=x", Problem::NotANumber),
+        ("bs=4y", Problem::UnknownUnit),
+        ("bs=0", Problem::OutOfRange),
+        ("rw=sideways", Problem::NoChoice),
+        ("bsrange=4k", Problem::Malformed),
+        ("bs", Problem::Missing),
+        ("percentile_list=1:2:3:4:5:6:7:8:9:10:11:12:13:14:15:16:17:18:19:20:21", Problem::TooMany),
+        ("ioengine=net", Problem::Unsupported),
+        ("rate=1m\nrate_iops=10", Problem::Conflict),
+        ("include gone.fio", Problem::File),
+        ("direct=1\nruntime=5sec", Problem::Differs),
+        ("rw=read", Problem::WithoutCache),
+        ("ioengine=mmap", Problem::WithoutCache),
+    ] {
+        assert_eq!(kinds(options).first(), Some(&expected), "{options}");
+    }
+    // The kind, and not the words, decides what a page cache makes untrue.
+    let mut parsed = parse(&mut MemorySource::one("a.fio", "[a]\nrw=read\nbs=4k\nruntime=5sec\n"), "a.fio").unwrap();
+    assert!(parsed.with_cache());
+    assert!(parsed.warnings.iter().all(|warning| warning.problem == Problem::Differs), "{:?}", parsed.warnings);
 }

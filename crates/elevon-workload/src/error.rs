@@ -1,28 +1,24 @@
 //! What can be wrong with a job once the device is known.
 
-use std::fmt;
+use elevon_formats::fio::{Complaint, Problem};
 
 /// A job that cannot run here; prints as one line.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{origin}: {key}: {message}")]
 pub struct WorkloadError {
     /// `file:line` of the job's section.
     pub origin: String,
     /// The option.
     pub key: String,
+    /// The kind.
+    pub problem: Problem,
     /// What is wrong, and what would be right.
     pub message: String,
 }
 
 impl WorkloadError {
-    pub(crate) fn new(origin: &str, key: &str, message: String) -> Self {
-        Self { origin: origin.to_owned(), key: key.to_owned(), message }
+    pub(crate) fn new(origin: &str, key: &str, complaint: Complaint) -> Self {
+        let Complaint { problem, message } = complaint;
+        Self { origin: origin.to_owned(), key: key.to_owned(), problem, message }
     }
 }
-
-impl fmt::Display for WorkloadError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}: {}", self.origin, self.key, self.message)
-    }
-}
-
-impl std::error::Error for WorkloadError {}

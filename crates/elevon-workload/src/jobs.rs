@@ -2,6 +2,7 @@
 
 use elevon_core::stack::StackConfig;
 use elevon_core::units::{Instant, LayoutId, Nanos, TaskId};
+use elevon_formats::fio::Problem;
 use elevon_formats::fio::spec::{ExitWhat, JobSpec};
 
 use crate::WorkloadError;
@@ -253,12 +254,15 @@ fn delay(spec: &JobSpec, mut rng: Rng) -> Nanos {
 fn wait_for(specs: &[JobSpec], index: usize) -> Result<Option<usize>, WorkloadError> {
     let spec = &specs[index];
     let Some(name) = &spec.wait_for else { return Ok(None) };
-    let bad = |message| Err(WorkloadError::new(&spec.origin, "wait_for", message));
+    let bad =
+        |problem: Problem, message: String| Err(WorkloadError::new(&spec.origin, "wait_for", problem.because(message)));
     let mut named = specs.iter().enumerate().filter(|(_, s)| s.name == *name).map(|(i, _)| i);
     match (named.next(), named.next()) {
         (Some(i), None) if i < index => Ok(Some(i)),
-        (Some(_), Some(_)) => bad(format!("{name} is the name of several jobs; give it to one only")),
-        (Some(_), None) => bad(format!("{name} must be defined before the job that waits for it")),
-        (None, _) => bad(format!("no job is called {name}")),
+        (Some(_), Some(_)) => {
+            bad(Problem::Conflict, format!("{name} is the name of several jobs; give it to one only"))
+        }
+        (Some(_), None) => bad(Problem::Conflict, format!("{name} must be defined before the job that waits for it")),
+        (None, _) => bad(Problem::Unknown, format!("no job is called {name}")),
     }
 }

@@ -11,6 +11,7 @@
 //!   the device. A file larger than the device is an error.
 //! - Without any size a job has the whole device, or, with several files, equal parts of it.
 
+use elevon_formats::fio::Problem;
 use elevon_formats::fio::spec::{Amount, BlockSizes, JobSpec};
 
 use crate::WorkloadError;
@@ -135,7 +136,6 @@ impl Placement {
 
     /// The regions of one clone.
     pub fn place(&mut self, spec: &JobSpec, clone: u32, rng_base: u64) -> Result<Extent, WorkloadError> {
-        let bad = |key: &str, message: String| Err(WorkloadError::new(&spec.origin, key, message));
         let names: Vec<String> = match spec.filenames.is_empty() {
             false => spec.filenames.clone(),
             true => (0..spec.nrfiles.max(1)).map(|file| format!("{}.{clone}.{file}", spec.name)).collect(),
@@ -162,10 +162,9 @@ impl Placement {
                 let need = self.file_bytes(spec, clone, count, &mut sizes);
                 if need > self.device_bytes {
                     let key = if spec.file_size.is_some() { "filesize" } else { "size" };
-                    return bad(
-                        key,
-                        format!("a file of {need} bytes does not fit on a device of {} bytes", self.device_bytes),
-                    );
+                    let message =
+                        format!("a file of {need} bytes does not fit on a device of {} bytes", self.device_bytes);
+                    return Err(WorkloadError::new(&spec.origin, key, Problem::OutOfRange.because(message)));
                 }
                 self.file(name, need)
             };
@@ -219,7 +218,7 @@ impl Placement {
         let skip = part(spec.offset).saturating_add(part(spec.offset_increment).saturating_mul(u64::from(clone)));
         let Some(left) = file.len.checked_sub(skip).filter(|&left| left >= block) else {
             let message = format!("offset {skip} leaves no block of {block} bytes of {} bytes", file.len);
-            return Err(WorkloadError::new(&spec.origin, "offset", message));
+            return Err(WorkloadError::new(&spec.origin, "offset", Problem::OutOfRange.because(message)));
         };
         let size = match (spec.size, spec.file_size) {
             (Some(amount), None) => of(amount, file.len * count) / count,
@@ -228,7 +227,7 @@ impl Placement {
         let len = if size == 0 { left } else { size.min(left) };
         if len < block {
             let message = format!("{len} bytes are less than one block of {block} bytes");
-            return Err(WorkloadError::new(&spec.origin, "size", message));
+            return Err(WorkloadError::new(&spec.origin, "size", Problem::OutOfRange.because(message)));
         }
         let start = file.start + skip;
         for (key, value) in [("offset", start), ("bs", block), ("ba", align_used(spec))] {
@@ -236,7 +235,7 @@ impl Placement {
             if value % self.logical_block != 0 && !in_bytes {
                 let message =
                     format!("{value} is not a multiple of the device's logical block, {}", self.logical_block);
-                return Err(WorkloadError::new(&spec.origin, key, message));
+                return Err(WorkloadError::new(&spec.origin, key, Problem::Unaligned.because(message)));
             }
         }
         Ok(Region { start, len })

@@ -1,18 +1,86 @@
 //! What is set for tenants, done to a stack: before the run, and at the times of a plan during it.
 
 use std::collections::VecDeque;
+use std::fmt;
 
 use elevon_core::control::Control;
-use elevon_core::control::io_cost::QosError;
-use elevon_core::control::io_throttle::Kind;
+use elevon_core::control::io_cost::{QosError, WeightError};
+use elevon_core::control::io_throttle::{Kind, RuleError};
 use elevon_core::control::limits::{Limits, UNLIMITED};
 use elevon_core::stack::Stack;
+use elevon_core::tenant::TenantError;
 use elevon_core::units::{Instant, Nanos, TenantId};
 use elevon_formats::cgroup::{
     Cap, CostControl, CostModel, CostQos, IoMax, Limit, LimitKey, Setting, WeightFile, Weights,
 };
 
 use crate::tenants::{BFQ_WEIGHT_MAX, TenantChange, TenantPlan};
+
+/// Why a setting is not in force.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SettingRefusal {
+    /// The tenant was removed before.
+    #[error("the tenant was removed")]
+    Removed,
+    /// The tree of tenants has no room for it.
+    #[error(transparent)]
+    Tenant(#[from] TenantError),
+    /// io-throttle does not take the rule.
+    #[error(transparent)]
+    Rule(#[from] RuleError),
+    /// io.cost does not take the quality of service.
+    #[error(transparent)]
+    Qos(#[from] QosError),
+    /// io.cost does not take the weight.
+    #[error(transparent)]
+    Weight(#[from] WeightError),
+}
+
+/// Something that was not set, for whom, and why; one line.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TenantSettingError {
+    /// The path of the tenant; `None` for the device's settings, and for those that change during a run.
+    pub tenant: Option<String>,
+    /// The file or key that sets it; `None` for the tenant itself, and for the weight that several of them come to.
+    pub setting: Option<&'static str>,
+    /// Why.
+    pub refusal: SettingRefusal,
+}
+
+impl fmt::Display for TenantSettingError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(path) = &self.tenant {
+            write!(f, "tenant {path}: ")?;
+        }
+        if let Some(name) = self.setting {
+            write!(f, "{name}: ")?;
+        }
+        write!(f, "{}", self.refusal)
+    }
+}
+
+impl std::error::Error for TenantSettingError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        Some(&self.refusal)
+    }
+}
+
+impl<E: Into<SettingRefusal>> From<E> for TenantSettingError {
+    fn from(refusal: E) -> Self {
+        Self { tenant: None, setting: None, refusal: refusal.into() }
+    }
+}
+
+/// A change that was refused during a run; one line.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the change at {} s was refused: {error}", seconds(*.at))]
+pub struct RefusedChange {
+    /// When it was due, from the start of the run.
+    pub at: Nanos,
+    /// What was refused and why.
+    #[source]
+    pub error: TenantSettingError,
+}
 
 /// The settings of a run's tenants: what is in force, and what is still to come.
 #[derive(Clone, Debug, Default)]
@@ -22,7 +90,7 @@ pub struct Settings {
     /// Weights under BFQ and under io.cost, by tenant.
     weights: Vec<[Weights; 2]>,
     /// What a change was refused for.
-    refused: Vec<String>,
+    refused: Vec<RefusedChange>,
     /// Changes that were made.
     made: Vec<TenantChange>,
 }
@@ -32,8 +100,11 @@ const COST: usize = 1;
 
 impl Settings {
     /// Makes the tenants of a plan known to a stack and sets what is set before the run. With any tenant, or anything set for the
-    /// device, tenants are watched. Fails with a line that says what was refused and why.
-    pub fn new(stack: &mut Stack, plan: &TenantPlan, now: Instant) -> Result<Self, String> {
+    /// device, tenants are watched.
+    ///
+    /// # Errors
+    /// What was refused and why.
+    pub fn new(stack: &mut Stack, plan: &TenantPlan, now: Instant) -> Result<Self, TenantSettingError> {
         let changes = plan.changes.iter().cloned().collect();
         let mut settings = Self { changes, started: now, ..Self::default() };
         if plan.tenants.is_empty() && plan.device.is_empty() && plan.changes.is_empty() {
@@ -44,11 +115,11 @@ impl Settings {
             settings.apply(stack, now, TenantId(0), setting)?;
         }
         for tenant in &plan.tenants {
+            let named = |error: TenantSettingError| TenantSettingError { tenant: Some(tenant.path.clone()), ..error };
             let added = stack.control_mut().add_tenant(tenant.parent);
-            let id = added.map_err(|error| format!("tenant {}: {error}", tenant.path))?;
+            let id = added.map_err(|error| named(error.into()))?;
             stack.set_group(id, settings.weights(id)[BFQ].effective());
             for setting in &tenant.settings {
-                let named = |error| format!("tenant {}: {error}", tenant.path);
                 settings.apply(stack, now, id, setting).map_err(named)?;
             }
         }
@@ -66,13 +137,13 @@ impl Settings {
             let Some(TenantChange { at, tenant, setting }) = self.changes.pop_front() else { return };
             match self.apply(stack, now, tenant, &setting) {
                 Ok(()) => self.made.push(TenantChange { at, tenant, setting }),
-                Err(error) => self.refused.push(format!("the change at {} s was refused: {error}", seconds(at))),
+                Err(error) => self.refused.push(RefusedChange { at, error }),
             }
         }
     }
 
-    /// Changes that were refused during the run, a line each.
-    pub fn refused(&self) -> &[String] {
+    /// Changes that were refused during the run.
+    pub fn refused(&self) -> &[RefusedChange] {
         &self.refused
     }
 
@@ -98,10 +169,16 @@ impl Settings {
         &mut self.weights[tenant.index()]
     }
 
-    fn apply(&mut self, stack: &mut Stack, now: Instant, tenant: TenantId, setting: &Setting) -> Result<(), String> {
-        let refused = |error: &dyn std::fmt::Display| format!("{}: {error}", setting.name());
+    fn apply(
+        &mut self,
+        stack: &mut Stack,
+        now: Instant,
+        tenant: TenantId,
+        setting: &Setting,
+    ) -> Result<(), TenantSettingError> {
+        let refused = |refusal| TenantSettingError { tenant: None, setting: Some(setting.name()), refusal };
         if !stack.tenants().is_alive(tenant) {
-            return Err(refused(&"the tenant was removed"));
+            return Err(refused(SettingRefusal::Removed));
         }
         let control = stack.control_mut();
         match setting {
@@ -109,14 +186,14 @@ impl Settings {
             Setting::Flat(key, cap) => control.set_flat(now, tenant, |limits| set_cap(limits, *key, Some(*cap))),
             Setting::Limit(limit) => control.set_limit(now, tenant, |limits| limit_into(limit, limits)),
             Setting::Bandwidth(rule) => {
-                control.set_io_throttle(now, tenant, Kind::Bandwidth, *rule).map_err(|error| refused(&error))?;
+                control.set_io_throttle(now, tenant, Kind::Bandwidth, *rule).map_err(|error| refused(error.into()))?;
             }
             Setting::Iops(rule) => {
-                control.set_io_throttle(now, tenant, Kind::Iops, *rule).map_err(|error| refused(&error))?;
+                control.set_io_throttle(now, tenant, Kind::Iops, *rule).map_err(|error| refused(error.into()))?;
             }
             Setting::Class(policy) => control.set_prio_policy(tenant, *policy),
             Setting::Latency(target) => control.set_latency(now, tenant, *target),
-            Setting::CostQos(qos) => set_qos(control, now, qos).map_err(|error| refused(&error))?,
+            Setting::CostQos(qos) => set_qos(control, now, qos).map_err(|error| refused(error.into()))?,
             Setting::CostModel(model) => set_model(control, now, model),
             Setting::IoWeight(file) => {
                 self.weights(tenant)[COST].set(*file);
@@ -136,10 +213,10 @@ impl Settings {
         Ok(())
     }
 
-    fn weigh(&mut self, stack: &mut Stack, now: Instant, tenant: TenantId) -> Result<(), String> {
+    fn weigh(&mut self, stack: &mut Stack, now: Instant, tenant: TenantId) -> Result<(), WeightError> {
         let [bfq, cost] = self.weights(tenant).map(Weights::effective);
         stack.set_group(tenant, bfq);
-        stack.control_mut().set_weight(now, tenant, cost).map_err(|error| error.to_string())
+        stack.control_mut().set_weight(now, tenant, cost)
     }
 }
 

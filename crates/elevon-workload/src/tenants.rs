@@ -6,8 +6,8 @@ use elevon_core::nearest::did_you_mean;
 use elevon_core::tenant::MAX_DEPTH;
 use elevon_core::units::{Nanos, TenantId};
 use elevon_formats::cgroup::{self, Setting, WeightFile, Weights};
-use elevon_formats::fio::Diagnostic;
 use elevon_formats::fio::spec::JobSpec;
+use elevon_formats::fio::{Complaint, Diagnostic, Problem, Span};
 use elevon_formats::tenants::{TenantsFile, path_names};
 
 /// Weight of a cgroup for which nobody gives one, as in Linux.
@@ -117,10 +117,10 @@ fn names(spec: &JobSpec) -> impl Iterator<Item = &str> {
 }
 
 /// What is wrong with a job's `cgroup`, where its section begins.
-fn diagnostic(spec: &JobSpec, message: String) -> Diagnostic {
+fn diagnostic(spec: &JobSpec, complaint: Complaint) -> Diagnostic {
     let place = spec.origin.rsplit_once(':').map(|(file, line)| (file, line.parse().ok()));
     let (file, line) = place.map_or((String::new(), 1), |(file, line)| (file.to_owned(), line.unwrap_or(1)));
-    Diagnostic { file, line, column: 1, key: "cgroup".to_owned(), message }
+    Span { file, line, column: 1 }.diagnostic("cgroup", complaint)
 }
 
 /// Whether a setting is a weight of one kind or another.
@@ -166,7 +166,7 @@ impl TenantPlan {
         {
             let job = specs.iter().find(|spec| names(spec).count() > usize::from(MAX_DEPTH));
             let message = format!("{}: tenants nest at most {MAX_DEPTH} deep", tenant.path);
-            return Err(job.map(|job| diagnostic(job, message)).into_iter().collect());
+            return Err(job.map(|job| diagnostic(job, Problem::OutOfRange.because(message))).into_iter().collect());
         }
         let of_jobs = tree.tenants.len();
         let mut plan = Self::default();
@@ -229,7 +229,7 @@ fn changes(tree: &Tree, file: &TenantsFile) -> Result<Vec<TenantChange>, Vec<Dia
                 let path = path.as_deref().unwrap_or_default();
                 let meant = did_you_mean(path, tree.known.keys().map(String::as_str));
                 let message = format!("{path}: no such tenant{meant}; give it a table, or name it as cgroup= of a job");
-                errors.push(change.place.diagnostic("change.tenant", message));
+                errors.push(change.place.diagnostic("change.tenant", Problem::Unknown.because(message)));
             }
         }
     }

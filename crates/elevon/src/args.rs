@@ -232,6 +232,25 @@ impl OutputFormat {
     }
 }
 
+/// Why the text of a `--vs` makes no variant.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum VsError {
+    /// A shell would read on for the rest of it.
+    #[error("--vs '{0}': a quote is not closed, or nothing follows a backslash")]
+    Quote(String),
+    /// It has no words.
+    #[error("--vs '{0}': expected options that make another stack, such as '--kernel 6.1'")]
+    Empty(String),
+    /// An option or its value is wrong.
+    #[error("--vs '{text}': {line}")]
+    Option {
+        /// The text.
+        text: String,
+        /// What is wrong, from the parser of the command line.
+        line: String,
+    },
+}
+
 /// Options of a `--vs`, by themselves.
 #[derive(Debug, Parser)]
 #[command(no_binary_name = true)]
@@ -242,18 +261,18 @@ struct VsCli {
 
 impl StackArgs {
     /// The options of a text over the defaults.
-    pub(crate) fn of_text(text: &str) -> Result<Self, String> {
+    pub(crate) fn of_text(text: &str) -> Result<Self, VsError> {
         let parsed = VsCli::try_parse_from(split_words(text)?)
-            .map_err(|error| format!("--vs '{text}': {}", one_line(&error)))?;
+            .map_err(|error| VsError::Option { text: text.to_owned(), line: one_line(&error) })?;
         Ok(parsed.stack)
     }
 
     /// These options with those of a `--vs` text in place of or beside them. A scalar that the text gives replaces; `--set`
     /// and `--fault` are added.
-    pub(crate) fn with(&self, text: &str) -> Result<Self, String> {
+    pub(crate) fn with(&self, text: &str) -> Result<Self, VsError> {
         let words = split_words(text)?;
         if words.is_empty() {
-            return Err(format!("--vs '{text}': expected options that make another stack, such as '--kernel 6.1'"));
+            return Err(VsError::Empty(text.to_owned()));
         }
         let given = |name: &str| words.iter().any(|w| w == name || w.starts_with(&format!("{name}=")));
         let new = Self::of_text(text)?;
@@ -295,8 +314,8 @@ pub(crate) fn one_line(error: &clap::Error) -> String {
 }
 
 /// Words as a shell splits them.
-fn split_words(text: &str) -> Result<Vec<String>, String> {
-    shlex::split(text).ok_or_else(|| format!("--vs '{text}': a quote is not closed, or nothing follows a backslash"))
+fn split_words(text: &str) -> Result<Vec<String>, VsError> {
+    shlex::split(text).ok_or_else(|| VsError::Quote(text.to_owned()))
 }
 
 #[cfg(test)]
@@ -321,6 +340,8 @@ mod tests {
     #[test]
     fn a_bad_variant_is_one_line() {
         let error = base().with("--sheduler none").expect_err("a misspelt option");
+        assert!(matches!(error, VsError::Option { .. }));
+        let error = error.to_string();
         assert!(error.starts_with("--vs '--sheduler none': ") && !error.contains('\n'), "{error}");
         assert!(base().with("--scheduler 'none").is_err());
     }

@@ -145,8 +145,7 @@ fn stack_args(args: &CalibrateArgs) -> Result<StackArgs, Failure> {
 
 fn plan_of(probe: &Probe, job: &str, stack: &StackArgs) -> Result<Plan, Failure> {
     let mut source = MemorySource::one(probe.key, job);
-    let jobs = parse(&mut source, probe.key)
-        .map_err(|errors| Failure::Input(errors.iter().map(ToString::to_string).collect()))?;
+    let jobs = parse(&mut source, probe.key).map_err(Failure::text)?;
     let mut plan = Plan::of_jobs(jobs, probe.key, stack)?;
     // Of jobs that the user did not write.
     plan.warnings.clear();

@@ -9,7 +9,7 @@ use elevon_report::html;
 use crate::args::CompareArgs;
 use crate::console::Console;
 use crate::execute::execute;
-use crate::failure::{Failure, Outcome, all, emit_text};
+use crate::failure::{Failure, InputError, Outcome, all, emit_text};
 use crate::files::Files;
 use crate::output::NewFile;
 use crate::plan::Plan;
@@ -75,7 +75,10 @@ fn say(label: &str, warnings: &[String], said: &mut BTreeSet<String>) {
 
 fn in_variant(vs: &str, failure: Failure) -> Failure {
     match failure {
-        Failure::Input(lines) => Failure::Input(lines.into_iter().map(|l| format!("--vs '{vs}': {l}")).collect()),
+        Failure::Input(errors) => {
+            let named = |error| InputError::InVariant { vs: vs.to_owned(), error: Box::new(error) };
+            Failure::Input(errors.into_iter().map(named).collect())
+        }
         Failure::Output(_) | Failure::Machine(_) => failure,
     }
 }

@@ -143,10 +143,9 @@ fn bytes_needed(plan: &Plan) -> u64 {
 }
 
 fn refuse_unaligned(plan: &Plan, block: u64) -> Result<(), Failure> {
-    let mut lines: Vec<String> =
-        plan.jobs.unaligned(block, plan.cache.is_some()).iter().map(ToString::to_string).collect();
-    lines.dedup();
-    if lines.is_empty() { Ok(()) } else { Err(Failure::Input(lines)) }
+    let mut errors = plan.jobs.unaligned(block, plan.cache.is_some());
+    errors.dedup();
+    if errors.is_empty() { Ok(()) } else { Err(Failure::text(errors)) }
 }
 
 fn go<B: Backend>(
@@ -204,7 +203,7 @@ fn go<B: Backend>(
     stack.control_mut().settle(outcome.ended.max(outcome.disk_end.at));
     let mut warnings = plan.warnings.clone();
     warnings.extend(of_backend);
-    warnings.extend(jobs.settings.refused().iter().map(|line| format!("--tenants: {line}")));
+    warnings.extend(jobs.settings.refused().iter().map(|change| format!("--tenants: {change}")));
     let late = jobs.settings.too_late(outcome.ended.since(outcome.started));
     warnings.extend(late.map(|line| format!("--tenants: {line}")));
     warnings.extend(result::preset_is_off(plan, device, &stack, &outcome));
@@ -239,8 +238,8 @@ fn go<B: Backend>(
     match logs {
         Ok(()) => Ok((result, ended)),
         // The report is not lost with them.
-        Err(line) => {
-            result.warnings.push(line);
+        Err(error) => {
+            result.warnings.push(error.to_string());
             Ok((result, if ended == Outcome::Done { Outcome::Failed } else { ended }))
         }
     }

@@ -4,7 +4,13 @@ use std::borrow::Cow;
 use std::fmt;
 use std::io::Write;
 
-use elevon_formats::fio::MOST_ERRORS;
+use elevon_core::limits::LimitsError;
+use elevon_core::stack::BuildError;
+use elevon_formats::fio::{Diagnostic, MOST_ERRORS};
+use elevon_sim::profiles::DeviceError;
+use elevon_workload::WorkloadError;
+
+use crate::args::VsError;
 
 /// How a run that could be made ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,11 +34,58 @@ impl Outcome {
     }
 }
 
+/// One thing that is wrong with what the user gave; prints as one line.
+#[derive(Clone, Debug, thiserror::Error)]
+pub(crate) enum InputError {
+    /// At a place in a file.
+    #[error(transparent)]
+    Text(#[from] Diagnostic),
+    /// A job that cannot run on the device.
+    #[error(transparent)]
+    Job(#[from] WorkloadError),
+    /// A device that there is not, or a parameter that it does not take.
+    #[error(transparent)]
+    Device(#[from] DeviceError),
+    /// Limits of a queue that contradict one another.
+    #[error(transparent)]
+    Limits(#[from] LimitsError),
+    /// Settings of the stack that do not go together.
+    #[error(transparent)]
+    Stack(#[from] BuildError),
+    /// The text of a `--vs`.
+    #[error(transparent)]
+    Vs(#[from] VsError),
+    /// An option or a word of the command line, which the line names.
+    #[error("{0}")]
+    Argument(String),
+    /// Something of a variant.
+    #[error("--vs '{vs}': {error}")]
+    InVariant {
+        /// The text that makes the variant.
+        vs: String,
+        /// What is wrong there.
+        #[source]
+        error: Box<Self>,
+    },
+}
+
+impl From<String> for InputError {
+    fn from(line: String) -> Self {
+        Self::Argument(line)
+    }
+}
+
+impl From<&str> for InputError {
+    fn from(line: &str) -> Self {
+        Self::Argument(line.to_owned())
+    }
+}
+
 /// Why a run could not be made.
 #[derive(Debug)]
 pub(crate) enum Failure {
     /// Bad input: one clear line each; exit status 2.
-    Input(Vec<String>),
+    Input(Vec<InputError>),
     /// Output could not be written; exit status 1.
     Output(std::io::Error),
     /// Something of the machine failed; exit status 1.
@@ -41,8 +94,13 @@ pub(crate) enum Failure {
 
 impl Failure {
     /// One line of bad input.
-    pub(crate) fn input(line: impl fmt::Display) -> Self {
-        Self::Input(vec![line.to_string()])
+    pub(crate) fn input(error: impl Into<InputError>) -> Self {
+        Self::Input(vec![error.into()])
+    }
+
+    /// Everything that is wrong in a text.
+    pub(crate) fn text(errors: Vec<Diagnostic>) -> Self {
+        Self::Input(errors.into_iter().map(InputError::Text).collect())
     }
 
     /// Whether stdout was closed before all was read.
@@ -66,11 +124,13 @@ const LONGEST_LINE: usize = 1200;
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Input(lines) => {
-                lines.iter().take(MOST_LINES).try_for_each(|line| writeln!(f, "elevon: {}", shown(line)))?;
+            Self::Input(errors) => {
+                for error in errors.iter().take(MOST_LINES) {
+                    writeln!(f, "elevon: {}", shown(&error.to_string()))?;
+                }
                 // No parser looks for more than so many.
-                let others = if lines.len() >= MOST_ERRORS { "or more others" } else { "more" };
-                match lines.len().saturating_sub(MOST_LINES) {
+                let others = if errors.len() >= MOST_ERRORS { "or more others" } else { "more" };
+                match errors.len().saturating_sub(MOST_LINES) {
                     0 => Ok(()),
                     more => writeln!(f, "elevon: and {more} {others}"),
                 }
@@ -152,9 +212,9 @@ mod tests {
         let text = Failure::input(line).to_string();
         assert!(text.len() < 2_000 && text.lines().count() == 1, "{text}");
         assert!(text.starts_with("elevon: a.fio:1:1: bs: `ä") && text.ends_with("is no number; use 4k\n"), "{text}");
-        let many = Failure::Input((0..900).map(|i| format!("line {i}")).collect()).to_string();
+        let many = Failure::Input((0..900).map(|i| format!("line {i}").into()).collect()).to_string();
         assert_eq!((many.lines().count(), many.lines().last()), (21, Some("elevon: and 880 more")));
-        let twenty = Failure::Input(vec!["x".into(); 20]).to_string();
+        let twenty = Failure::Input(vec![InputError::from("x"); 20]).to_string();
         assert_eq!(twenty.lines().count(), 20);
     }
 

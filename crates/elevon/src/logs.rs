@@ -4,12 +4,26 @@
 use std::io;
 use std::path::{Component, Path, PathBuf};
 
-use elevon_formats::fio::ParsedJobs;
 use elevon_formats::fio::spec::Logs;
+use elevon_formats::fio::{Complaint, ParsedJobs, Problem};
 use elevon_workload::run;
 
 use crate::failure::Failure;
 use crate::output::NewFile;
+
+/// Why a log was not written; one line.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum LogError {
+    /// Its name is that of a symbolic link that leads elsewhere.
+    #[error("log {}: a symbolic link that leads out of the folder of the logs", .0.display())]
+    LeadsOut(PathBuf),
+    /// Its text could not be made.
+    #[error("log {0}")]
+    Text(#[source] io::Error),
+    /// Its file could not be made or written.
+    #[error("log {}", line_of(.0))]
+    File(Failure),
+}
 
 /// The folder below which all logs of a run are written: `--log-dir`, or the current one.
 #[derive(Clone, Debug)]
@@ -23,19 +37,19 @@ impl LogFolder {
     /// Checks every prefix of every job, before anything runs.
     pub(crate) fn new(given: Option<&Path>, jobs: &ParsedJobs) -> Result<Self, Failure> {
         let mut folder = Self { given: given.map(Path::to_owned), real: None };
-        let mut lines = Vec::new();
+        let mut errors = Vec::new();
         for (index, job) in jobs.jobs.iter().enumerate() {
             for (key, prefix) in prefixes(&job.logs) {
                 if folder.real.is_none() {
                     folder.real = Some(folder.open()?);
                 }
                 if let Err(why) = folder.check(prefix) {
-                    lines.push(jobs.diagnostic(index, key, why).to_string());
+                    errors.push(jobs.diagnostic(index, key, why));
                 }
             }
         }
-        lines.dedup();
-        if lines.is_empty() { Ok(folder) } else { Err(Failure::Input(lines)) }
+        errors.dedup();
+        if errors.is_empty() { Ok(folder) } else { Err(Failure::text(errors)) }
     }
 
     fn open(&self) -> Result<PathBuf, Failure> {
@@ -50,29 +64,27 @@ impl LogFolder {
     }
 
     /// Why a prefix cannot be used.
-    fn check(&self, prefix: &str) -> Result<(), String> {
+    fn check(&self, prefix: &str) -> Result<(), Complaint> {
+        let outside = || Problem::File.because(format!("`{prefix}` leads out of the folder of the logs; {RIGHT}"));
         let is_plain =
             Path::new(prefix).components().all(|part| matches!(part, Component::Normal(_) | Component::CurDir));
         if !is_plain {
-            return Err(format!("`{prefix}` leads out of the folder of the logs; {RIGHT}"));
+            return Err(outside());
         }
         let name = self.path().join(format!("{prefix}_"));
         let folder = name.parent().unwrap_or(Path::new("."));
         let folder = if folder == Path::new("") { Path::new(".") } else { folder };
-        let real = folder.canonicalize().map_err(|error| format!("{}: {error}", folder.display()))?;
-        if self.is_below(&real) {
-            Ok(())
-        } else {
-            Err(format!("`{prefix}` leads out of the folder of the logs; {RIGHT}"))
-        }
+        let unreachable = |error| Problem::File.because(format!("{}: {error}", folder.display()));
+        let real = folder.canonicalize().map_err(unreachable)?;
+        if self.is_below(&real) { Ok(()) } else { Err(outside()) }
     }
 
     fn is_below(&self, real: &Path) -> bool {
         self.real.as_ref().is_some_and(|folder| real.starts_with(folder))
     }
 
-    /// Writes the logs of all jobs under fio's names. The error is a line that names the file.
-    pub(crate) fn write(&self, outcome: &run::Outcome) -> Result<(), String> {
+    /// Writes the logs of all jobs under fio's names.
+    pub(crate) fn write(&self, outcome: &run::Outcome) -> Result<(), LogError> {
         for (index, job) in outcome.jobs.iter().enumerate() {
             let Some(logger) = &job.logs else { continue };
             for log in &logger.logs {
@@ -87,17 +99,16 @@ impl LogFolder {
         Ok(())
     }
 
-    fn file(&self, name: &str, write: impl FnOnce(&mut Vec<u8>) -> io::Result<()>) -> Result<(), String> {
+    fn file(&self, name: &str, write: impl FnOnce(&mut Vec<u8>) -> io::Result<()>) -> Result<(), LogError> {
         let path = self.path().join(name);
         // A symbolic link of that name is replaced only where it leads to a place in the folder.
         if path.is_symlink() && !path.canonicalize().is_ok_and(|real| self.is_below(&real)) {
-            return Err(format!("log {}: a symbolic link that leads out of the folder of the logs", path.display()));
+            return Err(LogError::LeadsOut(path));
         }
         let mut text = Vec::new();
-        let said = |error: &dyn std::fmt::Display| format!("log {error}");
-        write(&mut text).map_err(|error| said(&error))?;
-        let file = NewFile::create("", &path).map_err(|error| line_of(&error));
-        file.and_then(|file| file.commit(&text).map_err(|error| line_of(&error))).map_err(|line| said(&line))
+        write(&mut text).map_err(LogError::Text)?;
+        let file = NewFile::create("", &path).map_err(LogError::File)?;
+        file.commit(&text).map_err(LogError::File)
     }
 }
 

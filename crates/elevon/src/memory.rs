@@ -256,7 +256,7 @@ mod tests {
         }
         for text in ["", "64", "60KiB", "5TiB", "64MiB,through", "64MiB,", "huge", "size=1GiB"] {
             let Err(Failure::Input(lines)) = real(text) else { panic!("{text} passed") };
-            assert!(lines.len() == 1 && lines[0].starts_with(&format!("--cache {text}: ")), "{lines:?}");
+            assert!(lines.len() == 1 && lines[0].to_string().starts_with(&format!("--cache {text}: ")), "{lines:?}");
         }
     }
 
@@ -287,7 +287,7 @@ mod tests {
             "1GiB,zram=1MiB",
         ] {
             let Err(Failure::Input(lines)) = sizes(text) else { panic!("{text} passed") };
-            assert!(lines.len() == 1 && lines[0].starts_with(&format!("--memory {text}: ")), "{lines:?}");
+            assert!(lines.len() == 1 && lines[0].to_string().starts_with(&format!("--memory {text}: ")), "{lines:?}");
         }
     }
 }

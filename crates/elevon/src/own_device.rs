@@ -4,9 +4,10 @@ use elevon_core::kernel::Rules;
 use elevon_core::limits::QueueLimits;
 use elevon_core::nearest::did_you_mean;
 use elevon_formats::device::{self, DeviceFile, DeviceSource, Given};
+use elevon_formats::fio::{Diagnostic, Problem};
 use elevon_sim::profiles::{self, DeviceError, Profile};
 
-use crate::failure::Failure;
+use crate::failure::{Failure, InputError};
 
 /// A device file that can be opened.
 #[derive(Clone, Debug)]
@@ -23,15 +24,12 @@ impl OwnDevice {
         let text = std::fs::read(path).map_err(|error| Failure::input(format!("{option} @{path}: {error}")))?;
         let not_text = || Failure::input(format!("{option} @{path}: not a text in UTF-8"));
         let text = String::from_utf8(text).map_err(|_| not_text())?;
-        let refused = |errors: Vec<elevon_formats::fio::Diagnostic>| {
-            Failure::Input(errors.iter().map(ToString::to_string).collect())
-        };
-        let file = device::parse(path, &text).map_err(refused)?;
+        let file = device::parse(path, &text).map_err(Failure::text)?;
         let own = Self { spec: spec(&file), file };
         let mut errors = own.wrong_parameters();
         if errors.is_empty() {
             errors.extend(own.wrong_limits(rules));
-            errors.extend(own.file.sources.iter().filter_map(|source| own.wrong_source(source)));
+            errors.extend(own.file.sources.iter().filter_map(|source| own.wrong_source(source)).map(InputError::Text));
         }
         if errors.is_empty() { Ok(own) } else { Err(Failure::Input(errors)) }
     }
@@ -48,57 +46,63 @@ impl OwnDevice {
 
     /// Puts its limits over those of the base, as a driver that reports them.
     pub(crate) fn limit(&self, limits: &mut QueueLimits, rules: &Rules) -> Result<(), Failure> {
-        match self.limited(limits, rules) {
-            Ok(()) => Ok(()),
-            Err(line) => Err(Failure::input(line)),
-        }
+        self.limited(limits, rules).map_err(Failure::input)
     }
 
-    fn limited(&self, limits: &mut QueueLimits, rules: &Rules) -> Result<(), String> {
+    fn limited(&self, limits: &mut QueueLimits, rules: &Rules) -> Result<(), Diagnostic> {
         for given in &self.file.limits {
-            let at = |message: String| given.place.diagnostic("limits", message).to_string();
-            let value = given.value.parse::<u64>();
-            let value = value.map_err(|_| at(format!("{}={}: expected a whole number", given.key, given.value)))?;
-            limits.set_sysfs(&given.key, value, rules).map_err(|error| at(error.to_string()))?;
+            let at = |complaint| given.place.diagnostic("limits", complaint);
+            let value = given.value.parse::<u64>().map_err(|_| {
+                at(Problem::NotANumber.because(format!("{}={}: expected a whole number", given.key, given.value)))
+            })?;
+            let set = limits.set_sysfs(&given.key, value, rules);
+            set.map_err(|error| at(Problem::OutOfRange.because(error.to_string())))?;
         }
         Ok(())
     }
 
-    fn wrong_limits(&self, rules: &Rules) -> Option<String> {
+    fn wrong_limits(&self, rules: &Rules) -> Option<InputError> {
         let device = profiles::open(&self.spec, 0).ok()?;
         let mut limits = elevon_sim::device::Device::description(&device).limits.clone();
-        limits.validate(rules).err().map(|error| error.to_string()).or_else(|| self.limited(&mut limits, rules).err())
+        match limits.validate(rules) {
+            Err(error) => Some(error.into()),
+            Ok(()) => self.limited(&mut limits, rules).err().map(InputError::Text),
+        }
     }
 
     /// What the base does not take, each with its place.
-    fn wrong_parameters(&self) -> Vec<String> {
+    fn wrong_parameters(&self) -> Vec<InputError> {
         let base = &self.file.base;
         if !profiles::names().any(|name| name == base.value) {
             let (meant, all) = (did_you_mean(&base.value, profiles::names()), profiles::names().collect::<Vec<_>>());
             let message = format!("no profile or model `{}`{meant}; there are {}", base.value, all.join(", "));
-            return vec![base.place.diagnostic("base", message).to_string()];
+            return vec![base.place.diagnostic("base", Problem::Unknown.because(message)).into()];
         }
         let alone = |given: &Given| profiles::open(&format!("{}:{}={}", base.value, given.key, given.value), 0).err();
         let wrong = self.file.parameters.iter().filter_map(|given| match alone(given)? {
             // It may fit together with the others.
             DeviceError::Inconsistent { .. } => None,
-            error => Some(given.place.diagnostic("parameters", error.to_string()).to_string()),
+            error => {
+                let complaint = Problem::Malformed.because(error.to_string());
+                Some(given.place.diagnostic("parameters", complaint).into())
+            }
         });
-        let wrong: Vec<String> = wrong.collect();
+        let wrong: Vec<InputError> = wrong.collect();
         if !wrong.is_empty() {
             return wrong;
         }
         let whole = profiles::open(&self.spec, 0).err();
-        whole.map(|error| base.place.diagnostic("", error.to_string()).to_string()).into_iter().collect()
+        let conflict = |error: DeviceError| Problem::Conflict.because(error.to_string());
+        whole.map(|error| base.place.diagnostic("", conflict(error)).into()).into_iter().collect()
     }
 
     /// A source must be of something that the file sets.
-    fn wrong_source(&self, source: &DeviceSource) -> Option<String> {
+    fn wrong_source(&self, source: &DeviceSource) -> Option<Diagnostic> {
         let set = || self.file.parameters.iter().chain(&self.file.limits).map(|given| given.key.as_str());
         let name = source.parameters.iter().find(|name| set().all(|key| key != *name))?;
         let meant = did_you_mean(name, set());
         let message = format!("`{name}` is not set in [parameters] or [limits]{meant}");
-        Some(source.place.diagnostic("source", message).to_string())
+        Some(source.place.diagnostic("source", Problem::Unknown.because(message)))
     }
 }
 

@@ -10,7 +10,7 @@ use elevon_core::stack::StackConfig;
 use elevon_core::units::Nanos;
 use elevon_formats::cgroup::Setting;
 use elevon_formats::fio::spec::JobSpec;
-use elevon_formats::fio::{Diagnostic, ParsedJobs, parse_all};
+use elevon_formats::fio::{ParsedJobs, parse_all};
 use elevon_sim::device::{AnyDevice, Device, fault::Fault};
 use elevon_sim::memory::MemoryModel;
 use elevon_sim::profiles;
@@ -84,11 +84,10 @@ impl Plan {
     pub(crate) fn new(jobs: &[PathBuf], args: &StackArgs) -> Result<Self, Failure> {
         let mut sources = Sources::new(args.include_dir.as_deref());
         let names: Vec<&str> = jobs.iter().map(|path| text_of("the job file", path)).collect::<Result<_, _>>()?;
-        let parsed = parse_all(&mut sources, &names).map_err(|errors| {
-            let mut lines: Vec<String> = errors.iter().map(ToString::to_string).collect();
+        let parsed = parse_all(&mut sources, &names).map_err(|mut errors| {
             // What is included twice is wrong twice.
-            lines.dedup();
-            Failure::Input(lines)
+            errors.dedup();
+            Failure::text(errors)
         })?;
         Self::of_sources(parsed, &names, args, sources)
     }
@@ -352,15 +351,14 @@ fn tenants(
     kernel: Kernel,
     sources: &mut Sources,
 ) -> Result<TenantPlan, Failure> {
-    let refused = |errors: Vec<Diagnostic>| Failure::Input(errors.iter().map(ToString::to_string).collect());
     let file = path
         .map(|path| {
             let name = text_of("--tenants", path)?;
             let text = sources.text(name).map_err(|error| Failure::input(format!("--tenants {name}: {error}")))?;
-            elevon_formats::tenants::parse(name, &text, &kernel.rules()).map_err(refused)
+            elevon_formats::tenants::parse(name, &text, &kernel.rules()).map_err(Failure::text)
         })
         .transpose()?;
-    TenantPlan::new(jobs, file.as_ref()).map_err(refused)
+    TenantPlan::new(jobs, file.as_ref()).map_err(Failure::text)
 }
 
 /// Weights that nothing looks at under this plan.
@@ -555,6 +553,7 @@ mod tests {
         assert!(!is_real("hdd-7200") && !is_real("slots:slots=2,latency=1ms,bandwidth=1MB/s,size=1MiB"));
         assert!(is_real("./hdd-7200") && is_real("/dev/sda"));
         let Err(Failure::Input(lines)) = target("hdd-7201") else { panic!("an unknown name passed") };
-        assert!(lines[0].contains("hdd-7200") && lines[0].contains("./hdd-7201"), "{lines:?}");
+        let line = lines[0].to_string();
+        assert!(line.contains("hdd-7200") && line.contains("./hdd-7201"), "{line}");
     }
 }

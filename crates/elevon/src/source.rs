@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
-use elevon_formats::fio::{HostSource, JobSource, Machine, read_text, read_text_file};
+use elevon_formats::fio::{HostSource, JobSource, Machine, SourceError, read_text, read_text_file};
 
 /// The name of stdin among files.
 pub(crate) const STDIN: &str = "-";
@@ -31,10 +31,10 @@ impl Sources {
     }
 
     /// Reads a text by its name.
-    pub(crate) fn text(&mut self, name: &str) -> Result<String, String> {
+    pub(crate) fn text(&mut self, name: &str) -> Result<String, SourceError> {
         let is_new = self.read.insert(name.to_owned());
         match name {
-            STDIN if !is_new => Err("stdin can be read once only".to_owned()),
+            STDIN if !is_new => Err(SourceError::ReadTwice),
             STDIN => read_text(std::io::stdin().lock()),
             _ => read_text_file(Path::new(name)),
         }
@@ -42,10 +42,10 @@ impl Sources {
 }
 
 impl JobSource for Sources {
-    fn read(&mut self, name: &str) -> Result<String, String> {
+    fn read(&mut self, name: &str) -> Result<String, SourceError> {
         self.text(name)
     }
-    fn read_included(&mut self, path: &str, job_file: &str) -> Result<String, String> {
+    fn read_included(&mut self, path: &str, job_file: &str) -> Result<String, SourceError> {
         self.read.insert(path.to_owned());
         self.host.read_included(path, job_file)
     }

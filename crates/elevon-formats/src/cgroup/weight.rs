@@ -7,6 +7,7 @@ use elevon_core::nearest::did_you_mean;
 use super::number::{Counts, kernel_number};
 use super::tokens::{refused, tokens};
 use super::{FileError, Line, Refusal, Setting, device};
+use crate::diagnostic::{Complaint, Problem};
 
 /// The weight of a tenant to which nobody gave one, as in Linux.
 pub const DEFAULT_WEIGHT: u16 = 100;
@@ -103,17 +104,18 @@ pub(super) fn class<'a>(line: &'a str, rules: &Rules) -> Result<Line<'a>, FileEr
 }
 
 /// The policy of a word, under a kernel's rules.
-pub(crate) fn parse_class(word: &str, rules: &Rules) -> Result<PrioPolicy, String> {
+pub(crate) fn parse_class(word: &str, rules: &Rules) -> Result<PrioPolicy, Complaint> {
     let known = || PrioPolicy::ALL.into_iter().filter(|policy| policy.is_known(rules)).map(PrioPolicy::name);
     match PrioPolicy::from_name(word) {
         Some(policy) if policy.is_known(rules) => Ok(policy),
-        Some(_) => Err(format!(
+        Some(_) => Err(Problem::Unsupported.because(format!(
             "this kernel does not know it (6.5 and later do); there are {}",
             known().collect::<Vec<_>>().join(", ")
-        )),
+        ))),
         None => {
             let meant = did_you_mean(word, known());
-            Err(format!("no such policy{meant}; there are {}", known().collect::<Vec<_>>().join(", ")))
+            let known = known().collect::<Vec<_>>().join(", ");
+            Err(Problem::NoChoice.because(format!("no such policy{meant}; there are {known}")))
         }
     }
 }

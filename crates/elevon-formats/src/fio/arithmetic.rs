@@ -3,6 +3,8 @@
 //! Recursive descent by precedence (`^` binds tightest and to the right, then `* / %`, then `+ -`); every step is
 //! checked for overflow, and nesting is bounded, so that no input can panic.
 
+use crate::diagnostic::{Complaint, Problem};
+
 const NESTING: u32 = 64;
 
 struct Expression<'a, U> {
@@ -15,12 +17,12 @@ struct Expression<'a, U> {
 ///
 /// # Errors
 /// What is wrong, in a few words.
-pub(crate) fn evaluate(text: &str, unit: impl Fn(&str) -> Option<u64>) -> Result<i128, String> {
+pub(crate) fn evaluate(text: &str, unit: impl Fn(&str) -> Option<u64>) -> Result<i128, Complaint> {
     let mut expression = Expression { rest: text, unit, depth: 0 };
     let value = expression.sum()?;
     match expression.rest.trim_start() {
         "" => Ok(value),
-        rest => Err(format!("`{rest}` is left over after the expression")),
+        rest => Err(Problem::Malformed.because(format!("`{rest}` is left over after the expression"))),
     }
 }
 
@@ -32,7 +34,7 @@ impl<U: Fn(&str) -> Option<u64>> Expression<'_, U> {
         Some(first)
     }
 
-    fn sum(&mut self) -> Result<i128, String> {
+    fn sum(&mut self) -> Result<i128, Complaint> {
         let mut left = self.product()?;
         while let Some(operator) = self.take(&['+', '-']) {
             let right = self.product()?;
@@ -42,12 +44,12 @@ impl<U: Fn(&str) -> Option<u64>> Expression<'_, U> {
         Ok(left)
     }
 
-    fn product(&mut self) -> Result<i128, String> {
+    fn product(&mut self) -> Result<i128, Complaint> {
         let mut left = self.power()?;
         while let Some(operator) = self.take(&['*', '/', '%']) {
             let right = self.power()?;
             if operator != '*' && right == 0 {
-                return Err("division by zero".to_owned());
+                return Err(Problem::Malformed.because("division by zero"));
             }
             let value = match operator {
                 '*' => left.checked_mul(right),
@@ -59,9 +61,11 @@ impl<U: Fn(&str) -> Option<u64>> Expression<'_, U> {
         Ok(left)
     }
 
-    fn power(&mut self) -> Result<i128, String> {
+    fn power(&mut self) -> Result<i128, Complaint> {
         if self.depth >= NESTING {
-            return Err(format!("more than {NESTING} levels of parentheses, signs and powers"));
+            return Err(
+                Problem::TooMany.because(format!("more than {NESTING} levels of parentheses, signs and powers"))
+            );
         }
         self.depth += 1;
         let value = self.power_inside();
@@ -69,7 +73,7 @@ impl<U: Fn(&str) -> Option<u64>> Expression<'_, U> {
         value
     }
 
-    fn power_inside(&mut self) -> Result<i128, String> {
+    fn power_inside(&mut self) -> Result<i128, Complaint> {
         if self.take(&['-']).is_some() {
             return self.power()?.checked_neg().ok_or_else(too_large);
         }
@@ -81,14 +85,15 @@ impl<U: Fn(&str) -> Option<u64>> Expression<'_, U> {
             return Ok(base);
         }
         let exponent = self.power()?;
-        let exponent = u32::try_from(exponent).map_err(|_| "an exponent is 0 or more, and small".to_owned())?;
+        let exponent =
+            u32::try_from(exponent).map_err(|_| Problem::OutOfRange.because("an exponent is 0 or more, and small"))?;
         base.checked_pow(exponent).ok_or_else(too_large)
     }
 
-    fn atom(&mut self) -> Result<i128, String> {
+    fn atom(&mut self) -> Result<i128, Complaint> {
         if self.take(&['(']).is_some() {
             let value = self.sum()?;
-            return self.take(&[')']).map(|_| value).ok_or_else(|| "a `)` is missing".to_owned());
+            return self.take(&[')']).map(|_| value).ok_or_else(|| Problem::Malformed.because("a `)` is missing"));
         }
         self.rest = self.rest.trim_start();
         let (digits, radix) = match self.rest.strip_prefix("0x").or_else(|| self.rest.strip_prefix("0X")) {
@@ -98,22 +103,22 @@ impl<U: Fn(&str) -> Option<u64>> Expression<'_, U> {
         let end = digits.find(|c: char| !c.is_digit(radix)).unwrap_or(digits.len());
         let (number, tail) = digits.split_at(end);
         if number.is_empty() {
-            return Err(format!("a number is expected at `{}`", self.rest));
+            return Err(Problem::Malformed.because(format!("a number is expected at `{}`", self.rest)));
         }
         let number = i128::from_str_radix(number, radix).map_err(|_| too_large())?;
         let end = tail.find(|c: char| !c.is_alphabetic()).unwrap_or(tail.len());
         let (suffix, tail) = tail.split_at(end);
         let factor = match suffix {
             "" => (self.unit)("").unwrap_or(1),
-            _ => (self.unit)(suffix).ok_or_else(|| format!("unknown unit `{suffix}`"))?,
+            _ => (self.unit)(suffix).ok_or_else(|| Problem::UnknownUnit.because(format!("unknown unit `{suffix}`")))?,
         };
         self.rest = tail;
         number.checked_mul(i128::from(factor)).ok_or_else(too_large)
     }
 }
 
-fn too_large() -> String {
-    "the number is too large".to_owned()
+fn too_large() -> Complaint {
+    Problem::OutOfRange.because("the number is too large")
 }
 
 #[cfg(test)]

@@ -1,9 +1,9 @@
 //! A job while its options arrive: the spec, and what is settled only when the section is over.
 
-use super::diagnostic::Span;
 use super::number::PerDirection;
 use super::options::Row;
 use super::spec::{Amount, BlockSizes, JobSpec};
+use crate::diagnostic::Span;
 use elevon_core::ioprio::{IoPrio, PrioClass};
 use elevon_core::units::Nanos;
 

@@ -31,7 +31,7 @@ const fn engine(name: &'static str, behaviour: Behaviour, note: &'static str) ->
 }
 
 /// What a warning says that does not hold in a run with a page cache.
-pub const WITHOUT_CACHE: &str = "without a page cache (--memory)";
+pub(crate) const WITHOUT_CACHE: &str = "without a page cache (--memory)";
 const NO_MAPPING: &str = "runs as psync without a page cache (--memory)";
 
 const NETWORK: Behaviour = Behaviour::Refused("it does network I/O, no block I/O; use io_uring on a device");

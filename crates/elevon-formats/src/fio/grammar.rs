@@ -4,6 +4,7 @@ use super::draft::Draft;
 use super::engine::{Behaviour, find_engine};
 use super::number::{Scan, Unit, by_direction, decimal};
 use super::spec::{FileService, Rw, SyncFileRange, VerifyMethod};
+use crate::diagnostic::{Complaint, Problem};
 use elevon_core::nearest::nearest;
 use elevon_core::units::Nanos;
 
@@ -44,34 +45,36 @@ const DIRECTIONS: &[(&str, Rw)] = {
     ]
 };
 
-pub(super) fn rw(draft: &mut Draft, scan: &mut Scan, text: &str) -> Result<(), String> {
+pub(super) fn rw(draft: &mut Draft, scan: &mut Scan, text: &str) -> Result<(), Complaint> {
     let (word, modifier) = text.split_once(':').map_or((text, None), |(word, rest)| (word, Some(rest)));
     let Some((_, mode)) = DIRECTIONS.iter().find(|(name, _)| *name == word.trim()) else {
         let names: Vec<&str> = DIRECTIONS.iter().map(|(name, _)| *name).collect();
-        return Err(format!("`{word}` is no direction; must be one of {}", names.join(" ")));
+        return Err(Problem::NoChoice.because(format!("`{word}` is no direction; must be one of {}", names.join(" "))));
     };
     let mut mode =
         Rw { mix_read: draft.spec.rw.mix_read, sequencer_identical: draft.spec.rw.sequencer_identical, ..*mode };
     if let Some(modifier) = modifier.filter(|modifier| !modifier.trim().is_empty()) {
         let number = scan.signed(modifier, Unit::Plain)?;
         if mode.random {
-            mode.ios_per_offset = u32::try_from(number.max(1))
-                .ok()
-                .filter(|_| number >= 0)
-                .ok_or_else(|| format!("`{modifier}` I/Os per offset is out of range; must be 1 or more"))?;
+            mode.ios_per_offset = u32::try_from(number.max(1)).ok().filter(|_| number >= 0).ok_or_else(|| {
+                Problem::OutOfRange.because(format!("`{modifier}` I/Os per offset is out of range; must be 1 or more"))
+            })?;
         } else {
-            mode.sequential_skip = i64::try_from(number).map_err(|_| format!("`{modifier}` is too large"))?;
+            mode.sequential_skip =
+                i64::try_from(number).map_err(|_| Problem::OutOfRange.because(format!("`{modifier}` is too large")))?;
         }
     }
     draft.spec.rw = mode;
     Ok(())
 }
 
-pub(super) fn bsrange(draft: &mut Draft, scan: &mut Scan, text: &str) -> Result<(), String> {
+pub(super) fn bsrange(draft: &mut Draft, scan: &mut Scan, text: &str) -> Result<(), Complaint> {
     // fio takes `/` between the directions as well.
     let list = by_direction(&text.replace('/', ","), |part| match scan.range(part, Unit::Plain)? {
-        (0, _) => Err(format!("`{part}` starts at 0; must be 1 byte or more")),
-        (_, high) if high > u64::from(u32::MAX) => Err(format!("`{part}` is too large; must be below 4 GiB")),
+        (0, _) => Err(Problem::OutOfRange.because(format!("`{part}` starts at 0; must be 1 byte or more"))),
+        (_, high) if high > u64::from(u32::MAX) => {
+            Err(Problem::OutOfRange.because(format!("`{part}` is too large; must be below 4 GiB")))
+        }
         range => Ok(range),
     })?;
     for (slot, range) in draft.ranges.iter_mut().zip(list) {
@@ -80,7 +83,7 @@ pub(super) fn bsrange(draft: &mut Draft, scan: &mut Scan, text: &str) -> Result<
     Ok(())
 }
 
-pub(super) fn filename(draft: &mut Draft, _: &mut Scan, text: &str) -> Result<(), String> {
+pub(super) fn filename(draft: &mut Draft, _: &mut Scan, text: &str) -> Result<(), Complaint> {
     let mut names = vec![String::new()];
     let mut letters = text.chars().peekable();
     while let Some(letter) = letters.next() {
@@ -95,7 +98,9 @@ pub(super) fn filename(draft: &mut Draft, _: &mut Scan, text: &str) -> Result<()
     }
     let names: Vec<String> = names.iter().map(|name| name.trim().to_owned()).filter(|name| !name.is_empty()).collect();
     if names.is_empty() {
-        return Err("names no file; must be one such as /dev/sda, or several with colons between".to_owned());
+        return Err(
+            Problem::Missing.because("names no file; must be one such as /dev/sda, or several with colons between")
+        );
     }
     draft.spec.filenames = names;
     Ok(())
@@ -104,9 +109,9 @@ pub(super) fn filename(draft: &mut Draft, _: &mut Scan, text: &str) -> Result<()
 /// A text that is kept as it is, and must not be empty.
 macro_rules! kept {
     ($($name:ident => |$draft:ident, $text:ident| $set:expr;)*) => {$(
-        pub(super) fn $name($draft: &mut Draft, _: &mut Scan, $text: &str) -> Result<(), String> {
+        pub(super) fn $name($draft: &mut Draft, _: &mut Scan, $text: &str) -> Result<(), Complaint> {
             if $text.is_empty() {
-                return Err("is empty; must have a value".to_owned());
+                return Err(Problem::Missing.because("is empty; must have a value"));
             }
             $set;
             Ok(())
@@ -121,68 +126,73 @@ kept! {
     cgroup => |draft, text| draft.spec.cgroup = Some(text.to_owned());
 }
 
-pub(super) fn file_service(draft: &mut Draft, scan: &mut Scan, text: &str) -> Result<(), String> {
+pub(super) fn file_service(draft: &mut Draft, scan: &mut Scan, text: &str) -> Result<(), Complaint> {
     let (word, count) = text.split_once(':').map_or((text, None), |(word, count)| (word, Some(count)));
     let every = |scan: &mut Scan| match count {
         None => Ok(1),
         Some(count) => u32::try_from(scan.unsigned(count, Unit::Plain)?.max(1))
-            .map_err(|_| format!("`{count}` is out of range; must be below 2^32")),
+            .map_err(|_| Problem::OutOfRange.because(format!("`{count}` is out of range; must be below 2^32"))),
     };
     draft.spec.file_service = match word {
         "roundrobin" => FileService::RoundRobin(every(scan)?),
         "sequential" => FileService::Sequential,
         "random" => {
             if every(scan)? > 1 {
-                scan.notes.push("files are drawn anew for every I/O; the count has no effect".to_owned());
+                scan.note("files are drawn anew for every I/O; the count has no effect");
             }
             FileService::Random
         }
         "zipf" | "pareto" | "normal" | "gauss" => {
-            scan.notes.push("files are drawn evenly, as with `random`".to_owned());
+            scan.note("files are drawn evenly, as with `random`");
             FileService::Random
         }
         _ => {
             let choices = "random roundrobin sequential zipf pareto normal gauss";
-            return Err(format!("`{word}` is no choice; must be one of {choices}"));
+            return Err(Problem::NoChoice.because(format!("`{word}` is no choice; must be one of {choices}")));
         }
     };
     Ok(())
 }
 
-pub(super) fn filesize(draft: &mut Draft, scan: &mut Scan, text: &str) -> Result<(), String> {
+pub(super) fn filesize(draft: &mut Draft, scan: &mut Scan, text: &str) -> Result<(), Complaint> {
     let (low, high) = scan.range_or_one(text, Unit::Plain)?;
     if low == 0 {
-        return Err(format!("`{text}` is out of range; must be 1 byte or more"));
+        return Err(Problem::OutOfRange.because(format!("`{text}` is out of range; must be 1 byte or more")));
     }
     draft.spec.file_size = Some((low, high));
     Ok(())
 }
 
-pub(super) fn startdelay(draft: &mut Draft, scan: &mut Scan, text: &str) -> Result<(), String> {
+pub(super) fn startdelay(draft: &mut Draft, scan: &mut Scan, text: &str) -> Result<(), Complaint> {
     let (low, high) = scan.range_or_one(text, Unit::Time(1_000_000))?;
     draft.spec.start_delay = (nanos(low)?, nanos(high)?);
     Ok(())
 }
 
 /// `wait_before,write,wait_after:N`, some of the words; without a number after every write.
-pub(super) fn sync_file_range(draft: &mut Draft, scan: &mut Scan, text: &str) -> Result<(), String> {
+pub(super) fn sync_file_range(draft: &mut Draft, scan: &mut Scan, text: &str) -> Result<(), Complaint> {
     let (words, every) = text.rsplit_once(':').map_or((text, None), |(words, every)| (words, Some(every)));
     let every = every.map_or(Ok(1), |every| scan.unsigned(every, Unit::Plain))?;
-    let every = u32::try_from(every).ok().filter(|&every| every > 0).ok_or("must be after 1 to 4294967295 writes")?;
+    let every = u32::try_from(every)
+        .ok()
+        .filter(|&every| every > 0)
+        .ok_or(Problem::OutOfRange.because("must be after 1 to 4294967295 writes"))?;
     let mut sync = SyncFileRange { wait_before: false, write: false, wait_after: false, every };
     for word in words.split(',').map(str::trim) {
         match word {
             "wait_before" => sync.wait_before = true,
             "write" => sync.write = true,
             "wait_after" => sync.wait_after = true,
-            _ => return Err(format!("`{word}` is none of wait_before, write and wait_after")),
+            _ => {
+                return Err(Problem::NoChoice.because(format!("`{word}` is none of wait_before, write and wait_after")));
+            }
         }
     }
     draft.spec.sync_file_range = Some(sync);
     Ok(())
 }
 
-pub(super) fn max_latency(draft: &mut Draft, scan: &mut Scan, text: &str) -> Result<(), String> {
+pub(super) fn max_latency(draft: &mut Draft, scan: &mut Scan, text: &str) -> Result<(), Complaint> {
     let list = by_direction(text, |part| nanos(scan.unsigned(part, Unit::Time(1))?))?;
     for (slot, span) in draft.spec.max_latency.iter_mut().zip(list) {
         *slot = span.unwrap_or(*slot);
@@ -191,58 +201,63 @@ pub(super) fn max_latency(draft: &mut Draft, scan: &mut Scan, text: &str) -> Res
 }
 
 /// Microseconds as a span.
-pub(super) fn nanos(us: u64) -> Result<Nanos, String> {
-    us.checked_mul(1000).map(Nanos::new).ok_or_else(|| "is too long; must be below 584 years".to_owned())
+pub(super) fn nanos(us: u64) -> Result<Nanos, Complaint> {
+    us.checked_mul(1000)
+        .map(Nanos::new)
+        .ok_or_else(|| Problem::OutOfRange.because("is too long; must be below 584 years"))
 }
 
-pub(super) fn ioengine(draft: &mut Draft, scan: &mut Scan, text: &str) -> Result<(), String> {
+pub(super) fn ioengine(draft: &mut Draft, scan: &mut Scan, text: &str) -> Result<(), Complaint> {
     let Some(row) = find_engine(text) else {
         let names = super::engine::ENGINES.iter().map(|row| row.name);
         let hint = nearest(text, names).map(|name| format!("; did you mean `{name}`?")).unwrap_or_default();
-        return Err(format!("`{text}` is no engine of fio's{hint}; must be one such as psync, libaio or io_uring"));
+        return Err(Problem::NoChoice
+            .because(format!("`{text}` is no engine of fio's{hint}; must be one such as psync, libaio or io_uring")));
     };
     if let Behaviour::Refused(why) = row.behaviour {
-        return Err(format!("`{text}` is not supported: {why}"));
+        return Err(Problem::Unsupported.because(format!("`{text}` is not supported: {why}")));
     }
     if !row.note.is_empty() {
-        scan.notes.push(format!("`{text}` {}", row.note));
+        let holds = if row.engine().is_mapped() { Problem::WithoutCache } else { Problem::Differs };
+        scan.notes.push(holds.because(format!("`{text}` {}", row.note)));
     }
     draft.spec.engine = row.engine();
     Ok(())
 }
 
-pub(super) fn percentiles(draft: &mut Draft, _: &mut Scan, text: &str) -> Result<(), String> {
+pub(super) fn percentiles(draft: &mut Draft, _: &mut Scan, text: &str) -> Result<(), Complaint> {
     let mut list = Vec::new();
     for part in text.split(':') {
         let value = decimal(part, 4)?;
         if value > 1_000_000 {
-            return Err(format!("`{part}` is out of range; must be 0 to 100"));
+            return Err(Problem::OutOfRange.because(format!("`{part}` is out of range; must be 0 to 100")));
         }
         list.push(value);
     }
     if list.len() > 20 {
-        return Err(format!("{} percentiles are too many; must be at most 20", list.len()));
+        return Err(Problem::TooMany.because(format!("{} percentiles are too many; must be at most 20", list.len())));
     }
     list.sort_unstable();
     draft.spec.percentiles = list;
     Ok(())
 }
 
-pub(super) fn percent(_: &mut Draft, _: &mut Scan, text: &str) -> Result<(), String> {
+pub(super) fn percent(_: &mut Draft, _: &mut Scan, text: &str) -> Result<(), Complaint> {
     match decimal(text, 6)? {
         0..=100_000_000 => Ok(()),
-        _ => Err(format!("`{text}` is out of range; must be 0 to 100")),
+        _ => Err(Problem::OutOfRange.because(format!("`{text}` is out of range; must be 0 to 100"))),
     }
 }
 
-pub(super) fn floats(_: &mut Draft, _: &mut Scan, text: &str) -> Result<(), String> {
+pub(super) fn floats(_: &mut Draft, _: &mut Scan, text: &str) -> Result<(), Complaint> {
     text.split(':').try_for_each(|part| decimal(part, 6).map(|_| ()))
 }
 
-pub(super) fn steadystate(_: &mut Draft, _: &mut Scan, text: &str) -> Result<(), String> {
+pub(super) fn steadystate(_: &mut Draft, _: &mut Scan, text: &str) -> Result<(), Complaint> {
     match text.split(':').next() {
         Some("iops" | "iops_slope" | "bw" | "bw_slope" | "lat" | "lat_slope") => Ok(()),
-        _ => Err(format!("`{text}` is no criterion; must be iops, iops_slope, bw or bw_slope with a limit")),
+        _ => Err(Problem::NoChoice
+            .because(format!("`{text}` is no criterion; must be iops, iops_slope, bw or bw_slope with a limit"))),
     }
 }
 

@@ -4,9 +4,9 @@
 //! starts with `global` (in this case) sets defaults for the sections below it. `include FILE` stands in a section, is
 //! relative to the including file, holds options only and may include further files.
 
-use super::diagnostic::{Diagnostic, Span};
 use super::parse::MOST_ERRORS;
 use super::source::{JobSource, Machine};
+use crate::diagnostic::{Diagnostic, Problem, Span};
 
 /// Includes inside includes; more is a cycle.
 const INCLUDE_DEPTH: u32 = 16;
@@ -56,11 +56,13 @@ impl Reader<'_> {
         let at = Span { file: name.to_owned(), line: 1, column: 1 };
         match self.source.read(name) {
             Ok(text) => self.text(name, &text, &mut sections, 0),
-            Err(why) => self.errors.push(at.diagnostic("", format!("cannot read the job file ({why})"))),
+            Err(why) => {
+                self.errors.push(at.diagnostic("", Problem::File.because(format!("cannot read the job file ({why})"))))
+            }
         }
         if self.errors.is_empty() && sections.iter().all(Section::is_global) {
             let message = "no job; a job is a section such as `[reader]` with options below it";
-            self.errors.push(at.diagnostic("", message));
+            self.errors.push(at.diagnostic("", Problem::Missing.because(message)));
         }
         sections
     }
@@ -82,7 +84,7 @@ impl Reader<'_> {
             match trimmed.strip_prefix('[') {
                 Some(_) if depth > 0 => {
                     let message = "an included file holds options only; move this section to the including file";
-                    self.errors.push(at.diagnostic(trimmed, message));
+                    self.errors.push(at.diagnostic(trimmed, Problem::Syntax.because(message)));
                 }
                 Some(rest) => self.head(at, trimmed, rest, sections),
                 None => self.option(at, line, sections, depth),
@@ -94,16 +96,18 @@ impl Reader<'_> {
         let (name, tail) = match rest.split_once(']') {
             Some((name, tail)) => (name.trim(), tail.trim()),
             None => {
-                self.errors.push(at.diagnostic(whole, format!("the section's name has no end; write `{whole}]`")));
+                let message = format!("the section's name has no end; write `{whole}]`");
+                self.errors.push(at.diagnostic(whole, Problem::Syntax.because(message)));
                 (rest.trim(), "")
             }
         };
         if name.is_empty() {
-            self.errors.push(at.diagnostic(whole, "a section needs a name, such as `[reader]`"));
+            self.errors
+                .push(at.diagnostic(whole, Problem::Missing.because("a section needs a name, such as `[reader]`")));
         }
         if !tail.is_empty() {
             let message = format!("`{tail}` after the section's name is ignored; put it on a line of its own");
-            self.warnings.push(at.diagnostic(&format!("[{name}]"), message));
+            self.warnings.push(at.diagnostic(&format!("[{name}]"), Problem::NoEffect.because(message)));
         }
         sections.push(Section { name: name.to_owned(), at, entries: Vec::new() });
     }
@@ -115,7 +119,7 @@ impl Reader<'_> {
         }
         let Some(section) = sections.last_mut() else {
             let message = "an option before any section; put `[global]` or a job's name in brackets above it";
-            self.errors.push(at.diagnostic(trimmed, message));
+            self.errors.push(at.diagnostic(trimmed, Problem::Syntax.because(message)));
             return;
         };
         let (key, value, value_column) = match line.split_once('=') {
@@ -129,14 +133,15 @@ impl Reader<'_> {
                                            `{}={value}`",
                         key.trim()
                     );
-                    self.warnings.push(at.diagnostic(key.trim(), message));
+                    self.warnings.push(at.diagnostic(key.trim(), Problem::Differs.because(message)));
                 }
                 let start = key.len() + 1 + raw.len() - raw.trim_start().len();
                 (key.trim(), Some(value), column(line, start.min(line.len())))
             }
         };
         if key.is_empty() {
-            self.errors.push(at.diagnostic(trimmed, "an option needs a name before `=`, such as `bs=4k`"));
+            let message = "an option needs a name before `=`, such as `bs=4k`";
+            self.errors.push(at.diagnostic(trimmed, Problem::Missing.because(message)));
             return;
         }
         let mut unset = Vec::new();
@@ -147,15 +152,16 @@ impl Reader<'_> {
     fn include(&mut self, at: &Span, name: &str, sections: &mut Vec<Section>, depth: u32) {
         if sections.is_empty() {
             let message = "an include before any section; put it below `[global]` or a job's name in brackets";
-            return self.errors.push(at.diagnostic("include", message));
+            return self.errors.push(at.diagnostic("include", Problem::Syntax.because(message)));
         }
         if name.is_empty() {
-            return self.errors.push(at.diagnostic("include", "names no file; write `include common.fio`"));
+            let message = "names no file; write `include common.fio`";
+            return self.errors.push(at.diagnostic("include", Problem::Missing.because(message)));
         }
         if depth >= INCLUDE_DEPTH {
             let message =
                 format!("more than {INCLUDE_DEPTH} includes inside one another; a file may not include itself");
-            return self.errors.push(at.diagnostic("include", message));
+            return self.errors.push(at.diagnostic("include", Problem::TooMany.because(message)));
         }
         let path = match at.file.rsplit_once('/') {
             Some((directory, _)) if !name.starts_with('/') => format!("{directory}/{name}"),
@@ -166,7 +172,7 @@ impl Reader<'_> {
             Ok(text) => self.text(&path, &text, sections, depth + 1),
             Err(why) => {
                 let message = format!("cannot read `{path}` ({why}); the name is relative to the including file");
-                self.errors.push(at.diagnostic("include", message));
+                self.errors.push(at.diagnostic("include", Problem::File.because(message)));
             }
         }
     }

@@ -6,6 +6,7 @@
 
 use super::arithmetic;
 use super::spec::Amount;
+use crate::diagnostic::{Complaint, Problem};
 
 /// Values for reads, writes and trims; `None` leaves what was there.
 pub(crate) type PerDirection<T> = [Option<T>; 3];
@@ -27,7 +28,7 @@ pub struct Scan {
     /// `kb_base`: 1024 or 1000.
     pub kb_base: u64,
     /// Warnings of the value at hand.
-    pub notes: Vec<String>,
+    pub notes: Vec<Complaint>,
 }
 
 impl Scan {
@@ -37,7 +38,7 @@ impl Scan {
     }
 
     /// A number with an optional unit, or an expression in parentheses.
-    pub(crate) fn signed(&mut self, text: &str, unit: Unit) -> Result<i128, String> {
+    pub(crate) fn signed(&mut self, text: &str, unit: Unit) -> Result<i128, Complaint> {
         let text = text.trim();
         if text.starts_with('(') && text.ends_with(')') {
             // Within an expression a bare time counts microseconds whatever the option's own unit is.
@@ -57,13 +58,12 @@ impl Scan {
         let (number, suffix) = digits.split_at(end);
         if number.is_empty() {
             let example = if unit == Unit::Plain { "`4096` or `4k`" } else { "`10s` or `500ms`" };
-            return Err(format!("`{text}` is no number; must be one such as {example}"));
+            return Err(Problem::NotANumber.because(format!("`{text}` is no number; must be one such as {example}")));
         }
         let number = i128::from_str_radix(number, radix).unwrap_or(i128::MAX);
         let suffix = suffix.trim();
         if radix == 16 && !suffix.is_empty() {
-            self.notes
-                .push(format!("fio 3.33 drops the unit of a hexadecimal `{text}`, against its manual; it counts here"));
+            self.note(format!("fio 3.33 drops the unit of a hexadecimal `{text}`, against its manual; it counts here"));
         }
         let multiplier = factor(suffix, unit, self.kb_base).ok_or_else(|| unknown_unit(text, suffix, unit))?;
         self.note_oddities(text, suffix, unit);
@@ -71,19 +71,24 @@ impl Scan {
         in_range(if negative { -value } else { value }, text)
     }
 
+    /// Keeps a word about what fio makes of the value.
+    pub(crate) fn note(&mut self, message: impl Into<String>) {
+        self.notes.push(Problem::Differs.because(message));
+    }
+
     fn note_oddities(&mut self, text: &str, suffix: &str, unit: Unit) {
         let suffix = suffix.to_ascii_lowercase();
         match unit {
             Unit::Plain if matches!(suffix.as_str(), "ki" | "mi" | "gi" | "ti" | "pi") => {
                 let letter = &suffix[..1];
-                self.notes.push(format!(
+                self.note(format!(
                     "fio reads `{text}` like `{letter}` (powers of {}), though its manual says otherwise; write \
                      `{letter}` or `{letter}ib` to be clear",
                     self.kb_base
                 ));
             }
             Unit::Time(_) if suffix == "sec" => {
-                self.notes.push(format!(
+                self.note(format!(
                     "read as seconds, as documented; fio itself takes `{text}` for microseconds: write `{}`",
                     &text[..text.len() - 2]
                 ));
@@ -93,35 +98,36 @@ impl Scan {
     }
 
     /// A number that is not negative.
-    pub(crate) fn unsigned(&mut self, text: &str, unit: Unit) -> Result<u64, String> {
+    pub(crate) fn unsigned(&mut self, text: &str, unit: Unit) -> Result<u64, Complaint> {
         let value = self.signed(text, unit)?;
-        u64::try_from(value).map_err(|_| format!("`{text}` is negative; must be 0 or more"))
+        u64::try_from(value)
+            .map_err(|_| Problem::OutOfRange.because(format!("`{text}` is negative; must be 0 or more")))
     }
 
     /// Bytes, or `N%`.
-    pub(crate) fn amount(&mut self, text: &str) -> Result<Amount, String> {
+    pub(crate) fn amount(&mut self, text: &str) -> Result<Amount, Complaint> {
         let Some(number) = text.trim().strip_suffix('%') else {
             return self.unsigned(text, Unit::Plain).map(Amount::Bytes);
         };
         match number.trim().parse() {
             Ok(percent @ 0..=100) => Ok(Amount::Percent(percent)),
-            _ => Err(format!("`{text}` is no share; must be 0% to 100%")),
+            _ => Err(Problem::Malformed.because(format!("`{text}` is no share; must be 0% to 100%"))),
         }
     }
 
     /// `LOW-HIGH` or `LOW:HIGH`, swapped where the first is larger.
-    pub(crate) fn range(&mut self, text: &str, unit: Unit) -> Result<(u64, u64), String> {
+    pub(crate) fn range(&mut self, text: &str, unit: Unit) -> Result<(u64, u64), Complaint> {
         let text = text.trim();
         let separator = text.char_indices().skip(1).find(|&(_, c)| c == '-' || c == ':');
         let Some((at, _)) = separator else {
-            return Err(format!("`{text}` is no range; must be two sizes such as `4k-64k`"));
+            return Err(Problem::Malformed.because(format!("`{text}` is no range; must be two sizes such as `4k-64k`")));
         };
         let (low, high) = (self.unsigned(&text[..at], unit)?, self.unsigned(&text[at + 1..], unit)?);
         Ok((low.min(high), low.max(high)))
     }
 
     /// One number, or a range.
-    pub(crate) fn range_or_one(&mut self, text: &str, unit: Unit) -> Result<(u64, u64), String> {
+    pub(crate) fn range_or_one(&mut self, text: &str, unit: Unit) -> Result<(u64, u64), Complaint> {
         if text.trim().chars().skip(1).any(|c| c == '-' || c == ':') && !text.trim().starts_with('(') {
             return self.range(text, unit);
         }
@@ -139,18 +145,21 @@ impl Default for Scan {
 /// its direction as it was.
 pub(crate) fn by_direction<T: Clone>(
     text: &str,
-    mut one: impl FnMut(&str) -> Result<T, String>,
-) -> Result<PerDirection<T>, String> {
+    mut one: impl FnMut(&str) -> Result<T, Complaint>,
+) -> Result<PerDirection<T>, Complaint> {
     let parts: Vec<&str> = text.split(',').collect();
     if parts.len() > 4 || parts.len() == 4 && !parts[3].trim().is_empty() {
-        return Err(format!("`{text}` has too many values; must be at most three: reads, writes, trims"));
+        return Err(Problem::TooMany
+            .because(format!("`{text}` has too many values; must be at most three: reads, writes, trims")));
     }
     let mut values = [None, None, None];
     for (slot, part) in values.iter_mut().zip(&parts) {
         *slot = if part.trim().is_empty() { None } else { Some(one(part)?) };
     }
     if values.iter().all(Option::is_none) {
-        return Err(format!("`{text}` gives no value; must be one, or up to three with commas"));
+        return Err(
+            Problem::Missing.because(format!("`{text}` gives no value; must be one, or up to three with commas"))
+        );
     }
     let last = parts.len().min(3) - 1;
     if !parts[last].trim().is_empty() && parts.len() <= 3 {
@@ -192,40 +201,46 @@ fn factor(suffix: &str, unit: Unit, kb_base: u64) -> Option<u64> {
     }
 }
 
-fn unknown_unit(text: &str, suffix: &str, unit: Unit) -> String {
+fn unknown_unit(text: &str, suffix: &str, unit: Unit) -> Complaint {
     if suffix == "z" {
-        return format!("`{text}` counts zones, and zoned devices are not supported; must be bytes, such as `256m`");
+        let message =
+            format!("`{text}` counts zones, and zoned devices are not supported; must be bytes, such as `256m`");
+        return Problem::Unsupported.because(message);
     }
-    match unit {
-        _ if suffix.starts_with('.') => format!("`{text}` is no whole number; use a smaller unit"),
-        Unit::Plain => format!(
-            "unknown unit `{suffix}` in `{text}`; must be one of k m g t p (kib mib ... for the other base), or none"
-        ),
-        Unit::Time(_) => format!("unknown unit `{suffix}` in `{text}`; must be one of us ms s m h d, or none"),
+    if suffix.starts_with('.') {
+        return Problem::Malformed.because(format!("`{text}` is no whole number; use a smaller unit"));
     }
+    let known = match unit {
+        Unit::Plain => "k m g t p (kib mib ... for the other base)",
+        Unit::Time(_) => "us ms s m h d",
+    };
+    Problem::UnknownUnit.because(format!("unknown unit `{suffix}` in `{text}`; must be one of {known}, or none"))
 }
 
-fn in_range(value: i128, text: &str) -> Result<i128, String> {
+fn in_range(value: i128, text: &str) -> Result<i128, Complaint> {
     // fio keeps numbers in signed 64 bits.
     let limit = i128::from(i64::MAX);
     if (-limit..=limit).contains(&value) {
         Ok(value)
     } else {
-        Err(format!("`{text}` is too large; must be below 2^63"))
+        Err(Problem::OutOfRange.because(format!("`{text}` is too large; must be below 2^63")))
     }
 }
 
 /// A decimal number as a count of `1 / 10^places`, exactly.
-pub(crate) fn decimal(text: &str, places: usize) -> Result<u64, String> {
+pub(crate) fn decimal(text: &str, places: usize) -> Result<u64, Complaint> {
     let text = text.trim();
     let (whole, part) = text.split_once('.').unwrap_or((text, ""));
     let digits = |part: &str| part.bytes().all(|byte| byte.is_ascii_digit());
     if whole.is_empty() && part.is_empty() || !digits(whole) || !digits(part) || whole.len() > 12 {
-        return Err(format!("`{text}` is no decimal number; must be one such as `99.9`"));
+        return Err(Problem::Malformed.because(format!("`{text}` is no decimal number; must be one such as `99.9`")));
     }
     let part = part.trim_end_matches('0');
     if part.len() > places {
-        return Err(format!("`{text}` is too fine; must have at most {places} digits after the point"));
+        return Err(Problem::OutOfRange
+            .because(format!("`{text}` is too fine; must have at most {places} digits after the point")));
     }
-    format!("{whole}{part:0<places$}").parse().map_err(|_| format!("`{text}` is too large"))
+    format!("{whole}{part:0<places$}")
+        .parse()
+        .map_err(|_| Problem::OutOfRange.because(format!("`{text}` is too large")))
 }

@@ -23,6 +23,7 @@ mod verify;
 use super::draft::Draft;
 use super::number::{PerDirection, Scan};
 use super::spec::Amount;
+use crate::diagnostic::Complaint;
 use elevon_core::units::Nanos;
 
 /// Where an option belongs in the manual.
@@ -75,9 +76,9 @@ pub enum Kind {
     /// One of these words.
     Choice(&'static [&'static str], fn(&mut Draft, &str)),
     /// Words with a grammar of their own.
-    Text(fn(&mut Draft, &mut Scan, &str) -> Result<(), String>),
+    Text(fn(&mut Draft, &mut Scan, &str) -> Result<(), Complaint>),
     /// Likewise, and the bare key is the empty text.
-    OptionalText(fn(&mut Draft, &mut Scan, &str) -> Result<(), String>),
+    OptionalText(fn(&mut Draft, &mut Scan, &str) -> Result<(), Complaint>),
 }
 
 /// One option.

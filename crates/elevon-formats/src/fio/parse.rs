@@ -2,7 +2,6 @@
 //!
 //! All errors are gathered, not only the first. O(options x rows) with some 400 rows: a job file is read once.
 
-use super::diagnostic::{Diagnostic, Span};
 use super::draft::{Draft, Given};
 use super::engine::WITHOUT_CACHE;
 use super::grammar;
@@ -11,6 +10,7 @@ use super::number::{Scan, Unit, by_direction};
 use super::options::{Kind, Row, Status, find, nearest};
 use super::source::JobSource;
 use super::spec::{Amount, JobSpec};
+use crate::diagnostic::{Complaint, Diagnostic, Problem, Span};
 use elevon_core::units::Nanos;
 
 /// What a set of job files says.
@@ -26,16 +26,16 @@ pub struct ParsedJobs {
 impl ParsedJobs {
     /// Drops what holds only in a run without a page cache, and says whether any job goes through it.
     pub fn with_cache(&mut self) -> bool {
-        self.warnings.retain(|warning| !warning.message.contains(WITHOUT_CACHE));
+        self.warnings.retain(|warning| warning.problem != Problem::WithoutCache);
         self.jobs.iter().any(JobSpec::is_buffered)
     }
 
     /// A complaint about an option of a job, for checks that need the device: at the option's last use, else at the
     /// head of the job's section.
-    pub fn diagnostic(&self, job: usize, key: &str, message: impl Into<String>) -> Diagnostic {
+    pub fn diagnostic(&self, job: usize, key: &str, complaint: Complaint) -> Diagnostic {
         let places = self.places.get(job).map_or(&[][..], Vec::as_slice);
         let found = places.iter().rev().find(|(name, _)| *name == key).or_else(|| places.first());
-        found.map(|(_, at)| at.clone()).unwrap_or_default().diagnostic(key, message)
+        found.map(|(_, at)| at.clone()).unwrap_or_default().diagnostic(key, complaint)
     }
 
     /// Complaints about sizes and offsets of direct I/O that a device with such logical blocks (bytes) cannot do. Empty
@@ -58,7 +58,7 @@ impl ParsedJobs {
             };
             let message =
                 format!("{bytes} bytes is no multiple of the device's logical block of {logical_block}; {right}");
-            found.push(self.diagnostic(index, key.unwrap_or("bs"), message));
+            found.push(self.diagnostic(index, key.unwrap_or("bs"), Problem::Unaligned.because(message)));
         }
         found
     }
@@ -111,7 +111,7 @@ pub fn parse_all(source: &mut dyn JobSource, names: &[&str]) -> Result<ParsedJob
             if jobs > MOST_JOBS {
                 let message =
                     format!("with this section there are {jobs} jobs, counting numjobs=; must be {MOST_JOBS} or fewer");
-                parser.error(section.at.diagnostic(&format!("[{}]", section.name), message));
+                parser.error(section.at.diagnostic(&format!("[{}]", section.name), Problem::TooMany.because(message)));
             }
             if jobs > MOST_JOBS || parser.errors.len() >= MOST_ERRORS {
                 return Err(parser.errors);
@@ -173,13 +173,14 @@ impl Parser {
         let Some(row) = find(&entry.key) else {
             let hint = nearest(&entry.key).map(|name| format!("did you mean `{name}`?"));
             let right = hint.unwrap_or_else(|| "must be an option of fio's".to_owned());
-            return self.error(entry.at.diagnostic(&entry.key, format!("unknown option; {right}")));
+            return self
+                .error(entry.at.diagnostic(&entry.key, Problem::Unknown.because(format!("unknown option; {right}"))));
         };
         let at = Span { column: entry.value_column, ..entry.at.clone() };
         let mut scan = Scan { kb_base: draft.kb_base, notes: Vec::new() };
         let value = entry.value.as_deref();
         match apply(row, draft, &mut scan, value) {
-            Err(why) => return self.error(at.diagnostic(&entry.key, why + &unset(entry))),
+            Err(why) => return self.error(at.diagnostic(&entry.key, why.reworded(|words| words + &unset(entry)))),
             Ok(()) if row.name == "kb_base" => draft.kb_base = if value == Some("1000") { 1000 } else { 1024 },
             Ok(()) => {}
         }
@@ -187,15 +188,18 @@ impl Parser {
             Status::Honoured => {}
             Status::NoEffect(why) => {
                 // Once for an option, whatever its name or place.
-                self.warn(entry.at.diagnostic(row.name, format!("accepted without effect: {why}")));
+                let complaint = Problem::NoEffect.because(format!("accepted without effect: {why}"));
+                self.warn(entry.at.diagnostic(row.name, complaint));
             }
             Status::Refused(_) if is_neutral(row, value) => {}
             Status::Refused(why) => {
-                return self.error(entry.at.diagnostic(&entry.key, format!("not supported: {why}")));
+                let complaint = Problem::Unsupported.because(format!("not supported: {why}"));
+                return self.error(entry.at.diagnostic(&entry.key, complaint));
             }
         }
         if !entry.unset.is_empty() {
-            self.warn(at.diagnostic(&entry.key, unset(entry).trim_start_matches("; ")));
+            let complaint = Problem::Missing.because(unset(entry).trim_start_matches("; "));
+            self.warn(at.diagnostic(&entry.key, complaint));
         }
         for note in scan.notes {
             self.warn(at.diagnostic(&entry.key, note));
@@ -209,16 +213,16 @@ impl Parser {
         draft.settle(&mut |key, message| notes.push((key.to_owned(), message)));
         let place = |draft: &Draft, key: &str| draft.place(key).unwrap_or(&section.at).clone();
         for (key, message) in notes {
-            self.warn(place(&draft, &key).diagnostic(&key, message));
+            self.warn(place(&draft, &key).diagnostic(&key, Problem::Differs.because(message)));
         }
         for (key, message) in self.conflicts(&draft) {
-            self.error(place(&draft, key).diagnostic(key, message));
+            self.error(place(&draft, key).diagnostic(key, Problem::Conflict.because(message)));
         }
         self.engine_options(&draft);
         if !draft.spec.direct && !draft.spec.engine.is_mapped() {
             let message = format!("runs as direct=1 {WITHOUT_CACHE}; write direct=1 to say so");
-            let warning = place(&draft, "direct")
-                .diagnostic("direct", format!("buffered I/O (direct=0, fio's default) {message}"));
+            let complaint = Problem::WithoutCache.because(format!("buffered I/O (direct=0, fio's default) {message}"));
+            let warning = place(&draft, "direct").diagnostic("direct", complaint);
             if !self.warnings.iter().any(|known| known.key == "direct") {
                 self.warn(warning);
             }
@@ -234,7 +238,7 @@ impl Parser {
             if !row.engines.is_empty() && !row.engines.contains(&engine.as_str()) {
                 let owners = row.engines.join(", ");
                 let message = format!("ioengine={engine} has no such option; it belongs to ioengine={owners}");
-                self.error(at.diagnostic(row.name, message));
+                self.error(at.diagnostic(row.name, Problem::Unknown.because(message)));
             }
         }
     }
@@ -293,28 +297,31 @@ fn unset(entry: &Entry) -> String {
 }
 
 /// Checks a value and hands it to its setter.
-fn apply(row: &Row, draft: &mut Draft, scan: &mut Scan, value: Option<&str>) -> Result<(), String> {
+fn apply(row: &Row, draft: &mut Draft, scan: &mut Scan, value: Option<&str>) -> Result<(), Complaint> {
     match (row.kind, value) {
         (Kind::Flag(set), None) => set(draft, true),
         (Kind::OptionalText(set), None) => set(draft, scan, "")?,
         (_, None) => {
             let example =
                 if row.default.is_empty() { String::new() } else { format!(", such as {}={}", row.name, row.default) };
-            return Err(format!("needs a value{example}"));
+            return Err(Problem::Missing.because(format!("needs a value{example}")));
         }
         (Kind::Flag(set), Some(text)) => set(draft, scan.unsigned(text, Unit::Plain)? != 0),
         (Kind::Bool(set), Some(text)) => match scan.unsigned(text, Unit::Plain) {
             Ok(value @ 0..=1) => set(draft, value == 1),
-            _ => return Err(format!("`{text}` is no switch; must be 0 or 1")),
+            _ => return Err(Problem::NoChoice.because(format!("`{text}` is no switch; must be 0 or 1"))),
         },
         (Kind::Int(low, high, set), Some(text)) => {
-            let value = scan.signed(text, Unit::Plain).map_err(|why| match why.contains("is no number") {
+            let value = scan.signed(text, Unit::Plain).map_err(|why| match why.problem {
                 // A small range says more than an example of a size.
-                true if high < 100_000 => format!("`{text}` is no number; must be {low} to {high}{}", unit(row)),
+                Problem::NotANumber if high < 100_000 => {
+                    why.reworded(|_| format!("`{text}` is no number; must be {low} to {high}{}", unit(row)))
+                }
                 _ => with_unit(row, why),
             })?;
             if value < i128::from(low) || value > i128::from(high) {
-                return Err(format!("`{text}` is out of range; must be {low} to {high}{}", unit(row)));
+                return Err(Problem::OutOfRange
+                    .because(format!("`{text}` is out of range; must be {low} to {high}{}", unit(row))));
             }
             // Options with negative values are not honoured, so their setter takes no notice of it.
             set(draft, u64::try_from(value).unwrap_or(0));
@@ -322,7 +329,8 @@ fn apply(row: &Row, draft: &mut Draft, scan: &mut Scan, value: Option<&str>) -> 
         (Kind::Directions(low, high, set), Some(text)) => {
             let list = by_direction(text, |part| match scan.unsigned(part, Unit::Plain)? {
                 value if (low..=high).contains(&value) => Ok(value),
-                _ => Err(format!("`{part}` is out of range; must be {low} to {high}{}", unit(row))),
+                _ => Err(Problem::OutOfRange
+                    .because(format!("`{part}` is out of range; must be {low} to {high}{}", unit(row)))),
             });
             set(draft, list.map_err(|why| with_unit(row, why))?);
         }
@@ -330,7 +338,11 @@ fn apply(row: &Row, draft: &mut Draft, scan: &mut Scan, value: Option<&str>) -> 
         (Kind::Time(bare, set), Some(text)) => set(draft, grammar::nanos(scan.unsigned(text, Unit::Time(bare))?)?),
         (Kind::Choice(words, set), Some(text)) => match words.iter().find(|word| **word == text) {
             Some(word) => set(draft, word),
-            None => return Err(format!("`{text}` is no choice; must be one of {}", words.join(" "))),
+            None => {
+                return Err(
+                    Problem::NoChoice.because(format!("`{text}` is no choice; must be one of {}", words.join(" ")))
+                );
+            }
         },
         (Kind::Text(set) | Kind::OptionalText(set), Some(text)) => set(draft, scan, text)?,
     }
@@ -342,9 +354,9 @@ fn unit(row: &Row) -> String {
 }
 
 /// Counts of milliseconds take no time suffix (fio drops it and reads `5s` as 5 ms).
-fn with_unit(row: &Row, why: String) -> String {
-    if row.unit == "ms" && why.starts_with("unknown unit") {
-        return "is a bare number of milliseconds; must have no unit".to_owned();
+fn with_unit(row: &Row, why: Complaint) -> Complaint {
+    if row.unit == "ms" && why.problem == Problem::UnknownUnit {
+        return why.reworded(|_| "is a bare number of milliseconds; must have no unit".to_owned());
     }
     why
 }

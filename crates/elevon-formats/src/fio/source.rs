@@ -16,19 +16,54 @@ pub struct Machine {
     pub cpus: u64,
 }
 
+/// Why a text cannot be read, in a few words without its name.
+#[derive(Debug, thiserror::Error)]
+pub enum SourceError {
+    /// There is no file of that name.
+    #[error("No such file or directory")]
+    NotFound,
+    /// Opening or reading it failed.
+    #[error("{0}")]
+    Io(#[source] std::io::Error),
+    /// It is larger than a text that a person wrote, or has no end.
+    #[error("larger than {} MiB", LARGEST_TEXT >> 20)]
+    TooLarge,
+    /// It is not UTF-8.
+    #[error("not UTF-8 text")]
+    NotText,
+    /// Stdin was named a second time.
+    #[error("stdin can be read once only")]
+    ReadTwice,
+    /// It lies outside of the folders from which a job file may include.
+    #[error("not below {}, the job file's folder; --include-dir names another", .folder.display())]
+    Outside {
+        /// The job file's folder.
+        folder: PathBuf,
+    },
+}
+
+impl From<std::io::Error> for SourceError {
+    fn from(error: std::io::Error) -> Self {
+        match error.kind() {
+            std::io::ErrorKind::NotFound => Self::NotFound,
+            _ => Self::Io(error),
+        }
+    }
+}
+
 /// Files and environment of a job file.
 pub trait JobSource {
     /// The text of a job file or of one that it includes.
     ///
     /// # Errors
     /// Why it cannot be read, in a few words ("No such file or directory").
-    fn read(&mut self, name: &str) -> Result<String, String>;
+    fn read(&mut self, name: &str) -> Result<String, SourceError>;
     /// The text of a file that `include` names; `job_file` is the one that the command line names.
     ///
     /// # Errors
     /// Why it cannot be read, in a few words. What lies outside of the folders that may be included
     /// from is not opened.
-    fn read_included(&mut self, path: &str, job_file: &str) -> Result<String, String>;
+    fn read_included(&mut self, path: &str, job_file: &str) -> Result<String, SourceError>;
     /// The environment variable `name`, for `${name}`; unset ones expand to nothing.
     fn variable(&self, name: &str) -> Option<String>;
     /// The machine, for `$pagesize` and its kin.
@@ -58,10 +93,10 @@ impl MemorySource {
 }
 
 impl JobSource for MemorySource {
-    fn read(&mut self, name: &str) -> Result<String, String> {
-        self.files.get(name).cloned().ok_or_else(|| "No such file or directory".to_owned())
+    fn read(&mut self, name: &str) -> Result<String, SourceError> {
+        self.files.get(name).cloned().ok_or(SourceError::NotFound)
     }
-    fn read_included(&mut self, path: &str, job_file: &str) -> Result<String, String> {
+    fn read_included(&mut self, path: &str, job_file: &str) -> Result<String, SourceError> {
         if !is_below(Path::new(path), folder_of(job_file), Path::new("/")) {
             return Err(outside(folder_of(job_file)));
         }
@@ -82,21 +117,21 @@ const LARGEST_TEXT: u64 = 16 << 20;
 ///
 /// # Errors
 /// Why it cannot be read, in a few words.
-pub fn read_text(from: impl Read) -> Result<String, String> {
+pub fn read_text(from: impl Read) -> Result<String, SourceError> {
     let mut bytes = Vec::new();
-    from.take(LARGEST_TEXT + 1).read_to_end(&mut bytes).map_err(|error| error.to_string())?;
+    from.take(LARGEST_TEXT + 1).read_to_end(&mut bytes).map_err(SourceError::Io)?;
     if bytes.len() as u64 > LARGEST_TEXT {
-        return Err(format!("larger than {} MiB", LARGEST_TEXT >> 20));
+        return Err(SourceError::TooLarge);
     }
-    String::from_utf8(bytes).map_err(|_| "not UTF-8 text".to_owned())
+    String::from_utf8(bytes).map_err(|_| SourceError::NotText)
 }
 
 /// The same from a file.
 ///
 /// # Errors
 /// Why it cannot be read, in a few words ("No such file or directory").
-pub fn read_text_file(path: &Path) -> Result<String, String> {
-    read_text(std::fs::File::open(path).map_err(|error| words(&error))?)
+pub fn read_text_file(path: &Path) -> Result<String, SourceError> {
+    read_text(std::fs::File::open(path)?)
 }
 
 /// The real world: files of the host and the environment of the process.
@@ -135,30 +170,23 @@ fn plain(path: &Path) -> PathBuf {
     out
 }
 
-fn outside(folder: &Path) -> String {
-    format!("not below {}, the job file's folder; --include-dir names another", folder.display())
-}
-
-fn words(error: &std::io::Error) -> String {
-    match error.kind() {
-        std::io::ErrorKind::NotFound => "No such file or directory".to_owned(),
-        _ => error.to_string(),
-    }
+fn outside(folder: &Path) -> SourceError {
+    SourceError::Outside { folder: folder.to_owned() }
 }
 
 impl JobSource for HostSource {
-    fn read(&mut self, name: &str) -> Result<String, String> {
+    fn read(&mut self, name: &str) -> Result<String, SourceError> {
         read_text_file(Path::new(name))
     }
-    fn read_included(&mut self, path: &str, job_file: &str) -> Result<String, String> {
+    fn read_included(&mut self, path: &str, job_file: &str) -> Result<String, SourceError> {
         let own = folder_of(job_file);
         let folders: Vec<&Path> = [Some(own), self.include_folder.as_deref()].into_iter().flatten().collect();
-        let base = std::env::current_dir().map_err(|error| words(&error))?;
+        let base = std::env::current_dir()?;
         if !folders.iter().any(|folder| is_below(Path::new(path), folder, &base)) {
             return Err(outside(own));
         }
         // Where a symbolic link leads decides, not its name.
-        let real = std::fs::canonicalize(path).map_err(|error| words(&error))?;
+        let real = std::fs::canonicalize(path)?;
         let real_folders = folders.iter().filter_map(|folder| std::fs::canonicalize(folder).ok());
         if !real_folders.into_iter().any(|folder| real.starts_with(folder)) {
             return Err(outside(own));

@@ -7,6 +7,7 @@ use toml::de::DeInteger;
 
 use super::reader::{Entry, Reader, Value, entries, quoted};
 use crate::cgroup::{self, Cap, FILES, File, Limit, Place, Setting, number, parse_class};
+use crate::diagnostic::Problem;
 
 /// A knob of our own.
 #[derive(Clone, Copy, Debug)]
@@ -147,7 +148,7 @@ pub(super) fn take(
         }
         ("limit", Value::String(word)) if word == "max" => Ok(Setting::Limit(NO_LIMIT)),
         ("limit", _) => Err("expected a table, such as { rbps = \"10M\", riops = 500 }, or \"max\"".to_owned()),
-        _ => return reader.complain(entry.key.start, &key, unknown(entry, whose)),
+        _ => return reader.complain(entry.key.start, &key, Problem::Unknown.because(unknown(entry, whose))),
     };
     match knob {
         Ok(_) if whose == Some(Place::Device) => reader.complain(entry.key.start, &key, ROOT),
@@ -290,7 +291,8 @@ fn limit(reader: &mut Reader<'_>, scope: &str, entries: Vec<Entry<'_>>) -> Optio
                     did_you_mean(name, known.clone()),
                     known.collect::<Vec<_>>().join(", ")
                 );
-                reader.complain(entry.key.start, &format!("{scope}.{}", quoted(name)), message);
+                let unknown = Problem::Unknown.because(message);
+                reader.complain(entry.key.start, &format!("{scope}.{}", quoted(name)), unknown);
                 continue;
             }
         };

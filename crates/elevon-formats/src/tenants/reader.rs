@@ -6,7 +6,7 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use crate::cgroup::FILES;
-use crate::fio::{Diagnostic, Span};
+use crate::diagnostic::{Diagnostic, IntoComplaint, Problem, Span};
 
 pub(super) use toml::de::DeValue as Value;
 
@@ -35,8 +35,8 @@ impl<'a> Reader<'a> {
         Span { file: self.file.to_owned(), line: line as u32, column: column as u32 }
     }
 
-    pub(super) fn complain(&mut self, at: usize, key: &str, message: impl Into<String>) {
-        let complaint = self.place(at).diagnostic(key, message);
+    pub(super) fn complain(&mut self, at: usize, key: &str, what: impl IntoComplaint) {
+        let complaint = self.place(at).diagnostic(key, what.into_complaint());
         self.complaints.push(complaint);
     }
 
@@ -63,7 +63,7 @@ impl<'a> Reader<'a> {
             .map(|(other, at)| (*at, format!("{other}: a run has one device, and line {line} calls it {first}; leave devices out, or name one")))
             .collect();
         for (at, message) in messages {
-            self.complain(at, "", message);
+            self.complain(at, "", Problem::Conflict.because(message));
         }
     }
 }

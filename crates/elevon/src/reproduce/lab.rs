@@ -135,8 +135,7 @@ impl Lab {
     ) -> Result<RunResult, Failure> {
         let mut source = MemorySource::one(job.path, job.text);
         source.variables = variables.iter().map(|&(name, value)| (name.to_owned(), value.to_owned())).collect();
-        let jobs = parse(&mut source, job.path)
-            .map_err(|errors| Failure::Input(errors.iter().map(ToString::to_string).collect()))?;
+        let jobs = parse(&mut source, job.path).map_err(Failure::text)?;
         let stack = StackArgs::of_text(options).map_err(Failure::input)?;
         let plan = Plan::of_jobs(jobs, job.path, &stack)?;
         let (mut result, outcome) = execute(&plan, watch, &self.interrupt)?;

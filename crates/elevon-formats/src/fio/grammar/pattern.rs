@@ -3,29 +3,32 @@
 
 use super::super::draft::Draft;
 use super::super::number::Scan;
+use crate::diagnostic::{Complaint, Problem};
 
 /// fio's limit.
 const LONGEST: usize = 512;
 
-pub(in super::super) fn buffer_pattern(draft: &mut Draft, _: &mut Scan, text: &str) -> Result<(), String> {
+pub(in super::super) fn buffer_pattern(draft: &mut Draft, _: &mut Scan, text: &str) -> Result<(), Complaint> {
     draft.spec.buffer_pattern = Some(bytes(text)?);
     Ok(())
 }
 
-pub(in super::super) fn verify_pattern(draft: &mut Draft, _: &mut Scan, text: &str) -> Result<(), String> {
+pub(in super::super) fn verify_pattern(draft: &mut Draft, _: &mut Scan, text: &str) -> Result<(), Complaint> {
     draft.spec.verify.pattern = bytes(text)?;
     Ok(())
 }
 
-fn bytes(text: &str) -> Result<Vec<u8>, String> {
+fn bytes(text: &str) -> Result<Vec<u8>, Complaint> {
     let mut out = Vec::new();
     let mut rest = text.trim();
     if rest.is_empty() {
-        return Err("is empty; must be bytes such as 0xdeadbeef or \"text\"".to_owned());
+        return Err(Problem::Missing.because("is empty; must be bytes such as 0xdeadbeef or \"text\""));
     }
     while !rest.is_empty() {
         if let Some(tail) = rest.strip_prefix('"') {
-            let (inside, after) = tail.split_once('"').ok_or_else(|| format!("`{rest}` lacks its closing quote"))?;
+            let (inside, after) = tail
+                .split_once('"')
+                .ok_or_else(|| Problem::Missing.because(format!("`{rest}` lacks its closing quote")))?;
             out.extend_from_slice(inside.as_bytes());
             rest = after;
         } else if let Some(tail) = rest.strip_prefix("0x").or_else(|| rest.strip_prefix("0X")) {
@@ -33,25 +36,28 @@ fn bytes(text: &str) -> Result<Vec<u8>, String> {
         } else if rest.starts_with(|c: char| c.is_ascii_digit() || c == '-') {
             rest = number(rest, &mut out)?;
         } else if rest.starts_with('%') {
-            return Err(format!("`{rest}`: formats such as %o are not supported; must be bytes such as 0xdeadbeef"));
+            return Err(Problem::Unsupported
+                .because(format!("`{rest}`: formats such as %o are not supported; must be bytes such as 0xdeadbeef")));
         } else if rest.starts_with('\'') {
-            return Err(format!("{rest}: a file's content is not read; must be bytes such as 0xdeadbeef"));
+            return Err(Problem::Unsupported
+                .because(format!("{rest}: a file's content is not read; must be bytes such as 0xdeadbeef")));
         } else {
-            return Err(format!("`{rest}` is no pattern; must be bytes such as 0xdeadbeef, 123 or \"text\""));
+            return Err(Problem::Malformed
+                .because(format!("`{rest}` is no pattern; must be bytes such as 0xdeadbeef, 123 or \"text\"")));
         }
     }
     match out.len() {
         1..=LONGEST => Ok(out),
-        length => Err(format!("is {length} bytes long; must be 1 to {LONGEST}")),
+        length => Err(Problem::OutOfRange.because(format!("is {length} bytes long; must be 1 to {LONGEST}"))),
     }
 }
 
 /// Pairs of digits from the left; an odd one stands alone in front.
-fn hex<'a>(text: &'a str, out: &mut Vec<u8>) -> Result<&'a str, String> {
+fn hex<'a>(text: &'a str, out: &mut Vec<u8>) -> Result<&'a str, Complaint> {
     let end = text.find(|c: char| !c.is_ascii_hexdigit()).unwrap_or(text.len());
     let (digits, rest) = text.split_at(end);
     if digits.is_empty() {
-        return Err("`0x` lacks its digits; must be such as 0xff".to_owned());
+        return Err(Problem::Missing.because("`0x` lacks its digits; must be such as 0xff"));
     }
     let (odd, pairs) = digits.split_at(digits.len() % 2);
     let pairs = pairs.as_bytes().chunks(2).filter_map(|pair| std::str::from_utf8(pair).ok());
@@ -60,12 +66,14 @@ fn hex<'a>(text: &'a str, out: &mut Vec<u8>) -> Result<&'a str, String> {
     Ok(rest)
 }
 
-fn number<'a>(text: &'a str, out: &mut Vec<u8>) -> Result<&'a str, String> {
+fn number<'a>(text: &'a str, out: &mut Vec<u8>) -> Result<&'a str, Complaint> {
     let end = text.char_indices().skip(1).find(|(_, c)| !c.is_ascii_digit()).map_or(text.len(), |(at, _)| at);
     let (digits, rest) = text.split_at(end);
-    let value: i64 = digits.parse().map_err(|_| format!("`{digits}` is no number; must be below 2^32, or hex"))?;
+    let value: i64 = digits
+        .parse()
+        .map_err(|_| Problem::OutOfRange.because(format!("`{digits}` is no number; must be below 2^32, or hex")))?;
     if !(i64::from(i32::MIN)..=i64::from(u32::MAX)).contains(&value) {
-        return Err(format!("`{digits}` is too large; must be below 2^32, or hex"));
+        return Err(Problem::OutOfRange.because(format!("`{digits}` is too large; must be below 2^32, or hex")));
     }
     let bytes = (value as u32).to_le_bytes();
     let used = bytes.iter().rposition(|&byte| byte != 0).map_or(1, |last| last + 1);

@@ -3,6 +3,7 @@
 use super::super::draft::Draft;
 use super::super::number::{Scan, Unit, by_direction};
 use super::super::spec::Distribution;
+use crate::diagnostic::{Complaint, Problem};
 
 /// Entries of one `bssplit` direction.
 const SIZES: usize = 64;
@@ -12,21 +13,21 @@ const ZONES: usize = 256;
 const ZIPF_THETA: f64 = 1.1;
 const PARETO_POWER: f64 = 0.2;
 
-fn percent(text: &str) -> Result<Option<u32>, String> {
+fn percent(text: &str) -> Result<Option<u32>, Complaint> {
     match text.trim() {
         "" => Ok(None),
         text => match text.parse() {
             Ok(value @ 0..=100) => Ok(Some(value)),
-            _ => Err(format!("`{text}` is no share; must be a whole percentage, 0 to 100")),
+            _ => Err(Problem::Malformed.because(format!("`{text}` is no share; must be a whole percentage, 0 to 100"))),
         },
     }
 }
 
 /// Fills blank shares evenly with what is left of 100; what does not divide goes to the last of them.
-fn fill_blanks<T: Copy>(list: &[(T, Option<u32>)], scan: &mut Scan) -> Result<Vec<(T, u32)>, String> {
+fn fill_blanks<T: Copy>(list: &[(T, Option<u32>)], scan: &mut Scan) -> Result<Vec<(T, u32)>, Complaint> {
     let sum: u32 = list.iter().filter_map(|&(_, share)| share).sum();
     if sum > 100 {
-        return Err(format!("the shares add up to {sum} %; must be 100 % at most"));
+        return Err(Problem::OutOfRange.because(format!("the shares add up to {sum} %; must be 100 % at most")));
     }
     let blanks = list.iter().filter(|(_, share)| share.is_none()).count() as u32;
     let mut left = 100 - sum;
@@ -43,25 +44,28 @@ fn fill_blanks<T: Copy>(list: &[(T, Option<u32>)], scan: &mut Scan) -> Result<Ve
         filled.push((value, share));
     }
     if blanks == 0 && left > 0 {
-        scan.notes.push(format!("the shares add up to {sum} %; the last entry gets the other {left} %"));
+        scan.note(format!("the shares add up to {sum} %; the last entry gets the other {left} %"));
         filled.last_mut().expect("a list has an entry").1 += left;
     }
     Ok(filled)
 }
 
-pub(in super::super) fn bssplit(draft: &mut Draft, scan: &mut Scan, text: &str) -> Result<(), String> {
+pub(in super::super) fn bssplit(draft: &mut Draft, scan: &mut Scan, text: &str) -> Result<(), Complaint> {
     let list = by_direction(text, |part| {
         let mut sizes = Vec::new();
         for entry in part.split(':').filter(|entry| !entry.trim().is_empty()) {
             let (bytes, share) = entry.split_once('/').unwrap_or((entry, ""));
             let bytes = scan.unsigned(bytes, Unit::Plain)?;
             if !(1..=u64::from(u32::MAX)).contains(&bytes) {
-                return Err(format!("`{entry}` is out of range; a size must be 1 byte to 4 GiB"));
+                return Err(
+                    Problem::OutOfRange.because(format!("`{entry}` is out of range; a size must be 1 byte to 4 GiB"))
+                );
             }
             sizes.push((bytes, percent(share)?));
         }
         if sizes.is_empty() || sizes.len() > SIZES {
-            return Err(format!("`{part}` has {} sizes; must be 1 to {SIZES}, such as 4k/60:64k/40", sizes.len()));
+            return Err(Problem::TooMany
+                .because(format!("`{part}` has {} sizes; must be 1 to {SIZES}, such as 4k/60:64k/40", sizes.len())));
         }
         fill_blanks(&sizes, scan)
     })?;
@@ -74,12 +78,13 @@ pub(in super::super) fn bssplit(draft: &mut Draft, scan: &mut Scan, text: &str) 
 }
 
 /// Checked only: `SIZE/PERCENT` or `SIZE/PERCENT/CLASS/LEVEL[/HINT]`, with colons between.
-pub(in super::super) fn command_prio_split(_: &mut Draft, scan: &mut Scan, text: &str) -> Result<(), String> {
+pub(in super::super) fn command_prio_split(_: &mut Draft, scan: &mut Scan, text: &str) -> Result<(), Complaint> {
     by_direction(text, |part| {
         part.split(':').try_for_each(|entry| {
             let fields: Vec<&str> = entry.split('/').collect();
             if !matches!(fields.len(), 2 | 4 | 5) {
-                return Err(format!("`{entry}` has {} fields; must be SIZE/PERCENT[/CLASS/LEVEL]", fields.len()));
+                return Err(Problem::Malformed
+                    .because(format!("`{entry}` has {} fields; must be SIZE/PERCENT[/CLASS/LEVEL]", fields.len())));
             }
             scan.unsigned(fields[0], Unit::Plain)?;
             percent(fields[1]).map(|_| ())
@@ -88,12 +93,14 @@ pub(in super::super) fn command_prio_split(_: &mut Draft, scan: &mut Scan, text:
     .map(|_| ())
 }
 
-pub(in super::super) fn distribution(draft: &mut Draft, scan: &mut Scan, text: &str) -> Result<(), String> {
+pub(in super::super) fn distribution(draft: &mut Draft, scan: &mut Scan, text: &str) -> Result<(), Complaint> {
     let (name, arguments) = text.split_once(':').map_or((text, None), |(name, rest)| (name, Some(rest)));
     let list = match name {
         "zoned" | "zoned_abs" => {
-            let arguments = arguments
-                .ok_or_else(|| format!("`{text}` lacks its zones; must be {name}:ACCESS%/RANGE with colons between"))?;
+            let arguments = arguments.ok_or_else(|| {
+                Problem::Missing
+                    .because(format!("`{text}` lacks its zones; must be {name}:ACCESS%/RANGE with colons between"))
+            })?;
             by_direction(arguments, |part| zones(part, name == "zoned", scan))?
         }
         "random" => [const { Some(Distribution::Random) }; 3],
@@ -103,7 +110,7 @@ pub(in super::super) fn distribution(draft: &mut Draft, scan: &mut Scan, text: &
         }
         _ => {
             let choices = "random zipf pareto normal zoned zoned_abs";
-            return Err(format!("`{name}` is no distribution; must be one of {choices}"));
+            return Err(Problem::NoChoice.because(format!("`{name}` is no distribution; must be one of {choices}")));
         }
     };
     // One form for the whole job: a direction that it leaves out is uniform.
@@ -111,59 +118,64 @@ pub(in super::super) fn distribution(draft: &mut Draft, scan: &mut Scan, text: &
     Ok(())
 }
 
-fn real(text: &str) -> Result<f64, String> {
+fn real(text: &str) -> Result<f64, Complaint> {
     match text.trim().parse::<f64>() {
         Ok(value) if value.is_finite() => Ok(value),
-        _ => Err(format!("`{text}` is no decimal number; must be one such as 1.2")),
+        _ => Err(Problem::Malformed.because(format!("`{text}` is no decimal number; must be one such as 1.2"))),
     }
 }
 
-fn skewed(name: &str, arguments: &str) -> Result<Distribution, String> {
+fn skewed(name: &str, arguments: &str) -> Result<Distribution, Complaint> {
     let (first, second) = arguments.split_once(':').map_or((arguments, None), |(a, b)| (a, Some(b)));
     let parameter = |default| if first.trim().is_empty() { Ok(default) } else { real(first) };
     let centre = second.filter(|text| !text.trim().is_empty()).map(real).transpose()?;
     if centre.is_some_and(|centre| !(0.0..=1.0).contains(&centre)) {
-        return Err(format!("the centre in `{name}:{arguments}` is out of range; must be 0 to 1"));
+        return Err(
+            Problem::OutOfRange.because(format!("the centre in `{name}:{arguments}` is out of range; must be 0 to 1"))
+        );
     }
     match name {
         "zipf" => match parameter(ZIPF_THETA)? {
             theta if theta < 0.0 || theta == 1.0 => {
-                Err(format!("theta {theta} is out of range; must be 0 or more, and not 1"))
+                Err(Problem::OutOfRange.because(format!("theta {theta} is out of range; must be 0 or more, and not 1")))
             }
             theta => Ok(Distribution::Zipf(theta, centre)),
         },
         "pareto" => match parameter(PARETO_POWER)? {
             power if power <= 0.0 || power >= 1.0 => {
-                Err(format!("power {power} is out of range; must be between 0 and 1"))
+                Err(Problem::OutOfRange.because(format!("power {power} is out of range; must be between 0 and 1")))
             }
             power => Ok(Distribution::Pareto(power, centre)),
         },
         _ => match parameter(0.0)? {
             deviation if !(0.0..100.0).contains(&deviation) => {
-                Err(format!("deviation {deviation} is out of range; must be 0 up to 100"))
+                Err(Problem::OutOfRange.because(format!("deviation {deviation} is out of range; must be 0 up to 100")))
             }
             deviation => Ok(Distribution::Normal(deviation, centre)),
         },
     }
 }
 
-fn zones(text: &str, relative: bool, scan: &mut Scan) -> Result<Distribution, String> {
+fn zones(text: &str, relative: bool, scan: &mut Scan) -> Result<Distribution, Complaint> {
     let mut zones = Vec::new();
     for entry in text.split(':').filter(|entry| !entry.trim().is_empty()) {
         let Some((access, range)) = entry.split_once('/') else {
-            return Err(format!("`{entry}` is no zone; must be ACCESS%/RANGE, such as 60/10"));
+            return Err(
+                Problem::Malformed.because(format!("`{entry}` is no zone; must be ACCESS%/RANGE, such as 60/10"))
+            );
         };
-        let access = percent(access)?.ok_or_else(|| format!("`{entry}` lacks its share of accesses"))?;
+        let access = percent(access)?
+            .ok_or_else(|| Problem::Missing.because(format!("`{entry}` lacks its share of accesses")))?;
         let range =
             if relative { u64::from(percent(range)?.unwrap_or(u32::MAX)) } else { scan.unsigned(range, Unit::Plain)? };
         zones.push((access, range));
     }
     if zones.is_empty() || zones.len() > ZONES {
-        return Err(format!("`{text}` has {} zones; must be 1 to {ZONES}", zones.len()));
+        return Err(Problem::TooMany.because(format!("`{text}` has {} zones; must be 1 to {ZONES}", zones.len())));
     }
     let sum: u32 = zones.iter().map(|&(access, _)| access).sum();
     if sum != 100 {
-        return Err(format!("the shares of accesses add up to {sum} %; must be 100 %"));
+        return Err(Problem::OutOfRange.because(format!("the shares of accesses add up to {sum} %; must be 100 %")));
     }
     if !relative {
         return Ok(Distribution::ZonedAbsolute(zones));
@@ -172,6 +184,6 @@ fn zones(text: &str, relative: bool, scan: &mut Scan) -> Result<Distribution, St
         .iter()
         .map(|&(access, range)| (access, u32::try_from(range).ok().filter(|&range| range <= 100)))
         .collect();
-    let filled = fill_blanks(&ranges, scan).map_err(|why| format!("ranges: {why}"))?;
+    let filled = fill_blanks(&ranges, scan).map_err(|why| why.reworded(|words| format!("ranges: {words}")))?;
     Ok(Distribution::Zoned(filled))
 }
