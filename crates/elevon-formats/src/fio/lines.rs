@@ -57,7 +57,7 @@ impl Reader<'_> {
         match self.source.read(name) {
             Ok(text) => self.text(name, &text, &mut sections, 0),
             Err(why) => {
-                self.errors.push(at.diagnostic("", Problem::File.because(format!("cannot read the job file ({why})"))))
+                self.errors.push(at.diagnostic("", Problem::File.because(format!("cannot read the job file ({why})"))));
             }
         }
         if self.errors.is_empty() && sections.iter().all(Section::is_global) {
