@@ -68,6 +68,9 @@ pub enum WriteMode {
 }
 
 impl WriteMode {
+    /// Every mode.
+    pub const ALL: [Self; 2] = [Self::Back, Self::Through];
+
     /// Its name.
     pub const fn name(self) -> &'static str {
         match self {
@@ -78,7 +81,7 @@ impl WriteMode {
 
     /// The mode of a name.
     pub fn from_name(name: &str) -> Option<Self> {
-        [Self::Back, Self::Through].into_iter().find(|mode| mode.name() == name)
+        Self::ALL.into_iter().find(|mode| mode.name() == name)
     }
 }
 

@@ -1,78 +1,173 @@
 //! The text names that reach every part of a cache's configuration.
 
-use alloc::string::ToString;
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
 
 use super::page_cache::{CacheConfig, WriteMode};
-use super::replace::{ReplacementConfig, Version};
+use super::replace::{POLICIES, ReplacementConfig, Version};
 use crate::activity::Activity;
 use elevon_core::kernel::Kernel;
-use elevon_core::stack::config::{Setting, SettingError};
-use elevon_core::units::Nanos;
+use elevon_core::setting::{self, Reported, SettingError, SettingLine, SettingRow, SettingValue};
+use elevon_core::setting_names;
+use elevon_core::units::{Bytes, Nanos, TaskId};
+
+type Row = SettingRow<CacheConfig>;
+
+const fn row(key: &'static str, help: &'static str, value: SettingValue<CacheConfig>) -> Row {
+    Row { key, help, follows: None, reported: Reported::Always, value }
+}
+
+const fn number(
+    unit: &'static str,
+    range: (u64, u64),
+    get: fn(&CacheConfig) -> u64,
+    set: fn(&mut CacheConfig, u64) -> Result<(), &'static str>,
+) -> SettingValue<CacheConfig> {
+    SettingValue::Number { unit, range, multiple_of: 1, get, set }
+}
+
+/// A number that any configuration takes: its value is `$get`, and is set by the statement `$set`.
+macro_rules! number {
+    ($unit:literal, $range:expr, |$c:ident| $get:expr, |$n:ident| $set:expr) => {
+        number(
+            $unit,
+            $range,
+            |$c| $get,
+            |$c, $n| {
+                $set;
+                Ok(())
+            },
+        )
+    };
+}
+
+/// Hundredths of a second.
+const CENTISECS: (u64, u64) = (0, 100_000_000);
+
+const fn of_centisecs(n: u64) -> Nanos {
+    Nanos::from_millis(n * 10)
+}
+
+const fn is_mglru(config: &CacheConfig) -> bool {
+    matches!(config.policy, ReplacementConfig::Mglru { .. })
+}
 
 /// What `--set` takes for the page cache.
-pub const SETTINGS: &[Setting] = &[
-    Setting {
-        key: "activity",
-        unit: "off|iter-bio|add-page|page-exact",
-        default: "off",
-        help: "content-activity priority of the cache's bios: proposal 000 in its two forms; ours",
+pub const SETTINGS: &[SettingRow<CacheConfig>] = &[
+    Row {
+        follows: Some("by --kernel: mglru-6.1; 6.18: mglru-6.14"),
+        ..row(
+            "cache",
+            "which page goes next; mglru also with :min_ttl_ms=N",
+            SettingValue::Choice {
+                names: &POLICIES,
+                get: |c| c.policy.name(),
+                set: |c, text| ReplacementConfig::parse(text).ok().map(|policy| c.set_policy(policy)),
+            },
+        )
     },
-    Setting {
-        key: "cache",
-        unit: "classic|mglru-6.1|mglru-6.14|s3-fifo|sieve",
-        default: "by --kernel: mglru-6.1; 6.18: mglru-6.14",
-        help: "which page goes next",
+    row(
+        "cache_mode",
+        "when a write is over: its pages are dirty, or the device has them; ours",
+        SettingValue::Choice {
+            names: setting_names!(WriteMode),
+            get: |c| c.write_mode.name(),
+            set: |c, text| WriteMode::from_name(text).map(|mode| c.write_mode = mode),
+        },
+    ),
+    row(
+        "activity",
+        "content-activity priority of the cache's bios: proposal 000 in its two forms; ours",
+        SettingValue::Choice {
+            names: setting_names!(Activity),
+            get: |c| c.activity.name(),
+            set: |c, text| Activity::from_name(text).map(|form| c.activity = form),
+        },
+    ),
+    row(
+        "read_ahead_kb",
+        "readahead window of an open file",
+        SettingValue::Number {
+            unit: "KiB",
+            range: (0, 1 << 20),
+            multiple_of: 4,
+            get: |c| u64::from(c.ra_pages) * 4,
+            set: |c, kb| {
+                c.ra_pages = (kb / 4) as u32;
+                Ok(())
+            },
+        },
+    ),
+    row(
+        "dirty_ratio",
+        "dirty share of memory where writers stop",
+        number!("%", (0, 100), |c| c.dirty.dirty.into(), |n| c.dirty.dirty = n as u8),
+    ),
+    row(
+        "dirty_background_ratio",
+        "dirty share where the flusher begins",
+        number!("%", (0, 100), |c| c.dirty.background.into(), |n| c.dirty.background = n as u8),
+    ),
+    row(
+        "dirty_expire_centisecs",
+        "age of a dirty file that is written",
+        number!("1/100 s", CENTISECS, |c| c.flusher_times.expire.as_millis() / 10, |n| {
+            c.flusher_times.expire = of_centisecs(n);
+        }),
+    ),
+    row(
+        "dirty_writeback_centisecs",
+        "time between the flusher's looks for old files; 0: never",
+        number!("1/100 s", CENTISECS, |c| c.flusher_times.period.as_millis() / 10, |n| {
+            c.flusher_times.period = of_centisecs(n);
+        }),
+    ),
+    row(
+        "extra_free_kbytes",
+        "memory kept free beyond the kernel's (Android), in whole pages of 4 KiB",
+        number!("KiB", (0, 1 << 32), |c| c.extra_free * 4, |kb| c.extra_free = kb / 4),
+    ),
+    Row {
+        reported: Reported::If(|c| !c.idle.is_zero()),
+        ..row(
+            "swappiness",
+            "programs' idle memory against files', where --memory has idle= and zram=; s3-fifo, sieve: no effect",
+            number!("", (0, 200), |c| c.swappiness.into(), |n| c.swappiness = n as u8),
+        )
     },
-    Setting {
-        key: "cache_mode",
-        unit: "write-back|write-through",
-        default: "write-back",
-        help: "when a write is over: its pages are dirty, or the device has them; ours",
+    Row {
+        reported: Reported::If(is_mglru),
+        ..row(
+            "min_ttl_ms",
+            "mglru: a generation younger than this is not evicted",
+            number("ms", (0, u32::MAX as u64), CacheConfig::min_ttl_ms, CacheConfig::set_min_ttl_ms),
+        )
     },
-    Setting {
-        key: "min_ttl_ms",
-        unit: "ms",
-        default: "0",
-        help: "mglru: a generation younger than this is not evicted",
-    },
-    Setting {
-        key: "swappiness",
-        unit: "0..200",
-        default: "60",
-        help: "programs' idle memory against files', where --memory has idle= and zram=; s3-fifo, sieve: no effect",
-    },
-    Setting { key: "read_ahead_kb", unit: "KiB", default: "128", help: "readahead window of an open file" },
-    Setting { key: "dirty_ratio", unit: "%", default: "20", help: "dirty share of memory where writers stop" },
-    Setting { key: "dirty_background_ratio", unit: "%", default: "10", help: "dirty share where the flusher begins" },
-    Setting {
-        key: "dirty_expire_centisecs",
-        unit: "1/100 s",
-        default: "3000",
-        help: "age of a dirty file that is written",
-    },
-    Setting {
-        key: "dirty_writeback_centisecs",
-        unit: "1/100 s",
-        default: "500",
-        help: "time between the flusher's looks for old files; 0: never",
-    },
-    Setting {
-        key: "extra_free_kbytes",
-        unit: "KiB",
-        default: "0",
-        help: "memory kept free beyond the kernel's (Android)",
-    },
-    Setting {
-        key: "wait_window_ms",
-        unit: "ms",
-        default: "1000",
-        help: "length of the windows that waits are counted in, doubled where a run has more than 256",
+    Row {
+        reported: Reported::IfChanged,
+        ..row(
+            "wait_window_ms",
+            "length of the windows that waits are counted in, doubled where a run has more than 256",
+            number!("ms", (1, 1_000_000_000), |c| c.wait_window.as_millis(), |ms| {
+                c.wait_window = Nanos::from_millis(ms);
+            }),
+        )
     },
 ];
 
+/// Every row of [`SETTINGS`] as text.
+pub fn lines() -> Vec<SettingLine> {
+    SETTINGS.iter().map(|row| row.line(&unset())).collect()
+}
+
+/// A configuration in which nothing was set.
+fn unset() -> CacheConfig {
+    CacheConfig::new(Bytes::new(1 << 30), TaskId(0))
+}
+
 /// Whether `--set` of this key is about the page cache.
 pub fn is_setting(key: &str) -> bool {
-    SETTINGS.iter().any(|setting| setting.key == key)
+    setting::find(SETTINGS, key).is_some()
 }
 
 impl CacheConfig {
@@ -89,102 +184,57 @@ impl CacheConfig {
     /// Sets one setting of [`SETTINGS`] by its name and text.
     ///
     /// # Errors
-    /// What would be right.
+    /// What would be right; nothing has changed then.
     pub fn set(&mut self, key: &str, value: &str) -> Result<(), SettingError> {
-        let bad = |want: &'static str| SettingError::Value { key: key.to_string(), value: value.to_string(), want };
-        let number = |max: u64, want| value.parse::<u64>().ok().filter(|n| *n <= max).ok_or_else(|| bad(want));
-        let centisecs = || Ok(Nanos::from_millis(number(100_000_000, "hundredths of a second up to 100000000")? * 10));
-        match key {
-            "activity" => {
-                let form = Activity::from_name(value);
-                self.activity = form.ok_or_else(|| bad("off, iter-bio, add-page or page-exact"))?;
+        let unknown = || SettingError::Key { key: key.to_string() };
+        setting::find(SETTINGS, key).ok_or_else(unknown)?.set(self, value)
+    }
+
+    /// Rows of [`SETTINGS`] that a report has, with their values in force: those that it always has or that the
+    /// configuration has a use for, then those whose values are not the default.
+    pub fn reported(&self) -> impl Iterator<Item = (&'static str, String)> {
+        setting::reported(SETTINGS, self).chain(setting::changed(SETTINGS, self, &unset()))
+    }
+
+    /// Takes a policy. What was set of generations stays if the new one has generations and says nothing else of them.
+    fn set_policy(&mut self, mut policy: ReplacementConfig) {
+        if let (ReplacementConfig::Mglru { min_ttl, .. }, ReplacementConfig::Mglru { min_ttl: old, .. }) =
+            (&mut policy, self.policy)
+            && min_ttl.is_zero()
+        {
+            *min_ttl = old;
+        }
+        self.policy = policy;
+    }
+
+    fn min_ttl_ms(&self) -> u64 {
+        match self.policy {
+            ReplacementConfig::Mglru { min_ttl, .. } => min_ttl.as_millis(),
+            ReplacementConfig::Classic | ReplacementConfig::S3Fifo | ReplacementConfig::Sieve => 0,
+        }
+    }
+
+    fn set_min_ttl_ms(&mut self, ms: u64) -> Result<(), &'static str> {
+        match &mut self.policy {
+            ReplacementConfig::Mglru { min_ttl, .. } => *min_ttl = Nanos::from_millis(ms),
+            ReplacementConfig::Classic | ReplacementConfig::S3Fifo | ReplacementConfig::Sieve => {
+                return Err("cache=mglru-6.1 or mglru-6.14: other policies have no generations");
             }
-            "cache" => {
-                let mut policy = ReplacementConfig::parse(value)
-                    .map_err(|_| bad("classic, mglru-6.1, mglru-6.14, s3-fifo or sieve"))?;
-                // What was set of generations stays with generations.
-                if let (ReplacementConfig::Mglru { min_ttl, .. }, ReplacementConfig::Mglru { min_ttl: old, .. }) =
-                    (&mut policy, self.policy)
-                    && min_ttl.is_zero()
-                {
-                    *min_ttl = old;
-                }
-                self.policy = policy;
-            }
-            "cache_mode" => {
-                self.write_mode = WriteMode::from_name(value).ok_or_else(|| bad("write-back or write-through"))?;
-            }
-            "min_ttl_ms" => {
-                let span = Nanos::from_millis(number(u32::MAX.into(), "milliseconds up to 4294967295")?);
-                match &mut self.policy {
-                    ReplacementConfig::Mglru { min_ttl, .. } => *min_ttl = span,
-                    ReplacementConfig::Classic | ReplacementConfig::S3Fifo | ReplacementConfig::Sieve => {
-                        return Err(bad("cache=mglru-6.1 or mglru-6.14: other policies have no generations"));
-                    }
-                }
-            }
-            "swappiness" => self.swappiness = number(200, "a number up to 200")? as u8,
-            "read_ahead_kb" => {
-                let kb = number(1 << 20, "KiB up to 1048576, a multiple of 4")?;
-                if !kb.is_multiple_of(4) {
-                    return Err(bad("KiB up to 1048576, a multiple of 4"));
-                }
-                self.ra_pages = (kb / 4) as u32;
-            }
-            "dirty_ratio" => self.dirty.dirty = number(100, "percent up to 100")? as u8,
-            "dirty_background_ratio" => self.dirty.background = number(100, "percent up to 100")? as u8,
-            "dirty_expire_centisecs" => self.flusher_times.expire = centisecs()?,
-            "dirty_writeback_centisecs" => self.flusher_times.period = centisecs()?,
-            "wait_window_ms" => {
-                let want = "milliseconds from 1 to 1000000000";
-                self.wait_window = Nanos::from_millis(match number(1_000_000_000, want)? {
-                    0 => return Err(bad(want)),
-                    ms => ms,
-                });
-            }
-            "extra_free_kbytes" => self.extra_free = number(1 << 32, "KiB up to 4294967296")? / 4,
-            _ => return Err(SettingError::unknown(key, SETTINGS.iter().map(|setting| setting.key))),
         }
         Ok(())
-    }
-}
-
-impl ReplacementConfig {
-    /// The name that `cache=` takes.
-    pub const fn name(&self) -> &'static str {
-        match self {
-            Self::Classic => "classic",
-            Self::Mglru { version: Version::V6_1, .. } => "mglru-6.1",
-            Self::Mglru { version: Version::V6_14, .. } => "mglru-6.14",
-            Self::S3Fifo => "s3-fifo",
-            Self::Sieve => "sieve",
-        }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::replace::POLICIES;
-    use alloc::string::String;
-    use elevon_core::units::{Bytes, TaskId};
 
     fn config() -> CacheConfig {
         CacheConfig::new(Bytes::new(1 << 30), TaskId(0))
     }
 
     #[test]
-    fn every_setting_is_taken_and_none_takes_nonsense() {
-        for setting in SETTINGS {
-            let value = match setting.key {
-                "activity" => "page-exact",
-                "cache" => "sieve",
-                "cache_mode" => "write-through",
-                _ => "40",
-            };
-            assert_eq!(config().set(setting.key, value), Ok(()), "{}", setting.key);
-            assert!(matches!(config().set(setting.key, "x"), Err(SettingError::Value { .. })), "{}", setting.key);
-        }
+    fn what_does_not_fit_is_refused() {
         assert!(matches!(config().set("dirty", "1"), Err(SettingError::Key { .. })));
         assert!(matches!(config().set("wait_window_ms", "0"), Err(SettingError::Value { .. })));
         let mut set = config();
@@ -193,7 +243,7 @@ mod tests {
         }
         assert_eq!((set.ra_pages, set.dirty.dirty, set.flusher_times.expire), (128, 40, Nanos::from_secs(2)));
         let error = config().set("read_ahead_kb", "5").expect_err("no whole page");
-        assert_eq!(error.to_string(), "read_ahead_kb=5: expected KiB up to 1048576, a multiple of 4");
+        assert_eq!(error.to_string(), "read_ahead_kb=5: expected a multiple of 4 from 0 to 1048576 (KiB)");
     }
 
     #[test]

@@ -15,6 +15,7 @@ pub mod kernel;
 pub mod monotonic;
 pub mod nearest;
 pub mod op;
+pub mod setting;
 pub mod status;
 pub mod units;
 

@@ -418,7 +418,7 @@ impl Stack {
 
     /// The form of io_ticks behind field 10.
     pub fn io_ticks_form(&self) -> IoTicksForm {
-        self.config.io_ticks.unwrap_or(self.rules.io_ticks)
+        self.config.io_ticks_form()
     }
 
     /// Gives a tenant a weight from 1 to 1000 in its parent, for schedulers that share by groups (see [`AnyScheduler::set_group`]).

@@ -6,7 +6,8 @@ use elevon_core::kernel::Kernel;
 use elevon_core::limits::{QueueLimits, SYSFS};
 use elevon_core::nearest::did_you_mean;
 use elevon_core::sched::{SCHEDULERS, SchedulerInfo};
-use elevon_core::stack::config::SETTINGS;
+use elevon_core::setting::SettingLine;
+use elevon_core::stack::config;
 use elevon_formats::device::DeviceSource;
 use elevon_report::text::{Figure, figures};
 use elevon_sim::device::fault::kinds::{self, KINDS, Kind};
@@ -317,6 +318,15 @@ fn show_scheduler(info: &SchedulerInfo) -> String {
     text
 }
 
+/// A line for each setting, in columns.
+fn list_settings(text: &mut String, lines: &[SettingLine]) {
+    let width = |of: fn(&SettingLine) -> usize| lines.iter().map(of).max().unwrap_or(0);
+    let (keys, takes) = (width(|line| line.key.len()), width(|line| line.takes.len()));
+    for SettingLine { key, takes: value, default, help } in lines {
+        let _ = writeln!(text, "  {key:<keys$} {value:<takes$} {help} [default {default}]");
+    }
+}
+
 fn list_schedulers() -> String {
     let mut text = String::from("Schedulers (--scheduler NAME[:tunable=value,...]):\n\n");
     for info in SCHEDULERS {
@@ -324,13 +334,9 @@ fn list_schedulers() -> String {
         text.push('\n');
     }
     text.push_str("Queue settings (--set KEY=VALUE):\n\n");
-    for s in SETTINGS {
-        let _ = writeln!(text, "  {:<18} {:<32} {} [default {}]", s.key, s.unit, s.help, s.default);
-    }
+    list_settings(&mut text, &config::lines());
     text.push_str("\nPage cache settings (--set KEY=VALUE, in a run with --memory or --cache):\n\n");
-    for s in elevon_cache::settings::SETTINGS {
-        let _ = writeln!(text, "  {:<25} {:<42} {} [default {}]", s.key, s.unit, s.help, s.default);
-    }
+    list_settings(&mut text, &elevon_cache::settings::lines());
     text.push_str("\nQueue limits (--set KEY=VALUE; defaults are the device's):\n\n");
     for limit in SYSFS {
         let note = limit.why_fixed().map_or_else(String::new, |why| format!(" (cannot be set: {why})"));

@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 
 use elevon_core::limits::{QueueLimits, SYSFS};
+use elevon_core::setting::{self, SettingRow, SettingValue};
 use elevon_core::stack::StackConfig;
+use elevon_core::stack::config::SETTINGS;
 use elevon_core::units::Sectors;
 
 /// A line for each `--set KEY=VALUE` whose value is not the one in force. Of a key that is given twice the last
@@ -14,9 +16,10 @@ pub(crate) fn differing(settings: &[(String, String)], config: &StackConfig) -> 
 }
 
 fn line(key: &str, asked: i64, config: &StackConfig) -> Option<String> {
-    let (unit, got) = match key {
-        "nr_requests" => ("requests", i64::from(config.nr_requests())),
-        _ => {
+    let (unit, got) = match setting::find(SETTINGS, key) {
+        Some(SettingRow { value: SettingValue::Number { unit, get, .. }, .. }) => (*unit, get(config) as i64),
+        Some(_) => return None,
+        None => {
             let row = SYSFS.iter().find(|row| row.name == key)?;
             (if row.unit == "0 or 1" { "" } else { row.unit }, config.limits.read(key)?)
         }

@@ -19,6 +19,7 @@ mod plan;
 mod reproduce;
 mod result;
 mod run;
+mod setting;
 mod source;
 mod tenant_lines;
 mod trace;

@@ -12,6 +12,7 @@ use elevon_sim::device::text::Fields;
 use elevon_workload::cached::{CacheCost, Control};
 
 use crate::failure::Failure;
+use crate::setting;
 
 #[cfg(test)]
 #[path = "../../../fuzz/checks/memory.rs"]
@@ -87,7 +88,7 @@ impl CachePlan {
                     continue;
                 }
             }
-            config.set(key, value).map_err(|error| Failure::input(format!("--set {error}")))?;
+            config.set(key, value).map_err(|error| setting::refused(&error))?;
         }
         // On a real clock the time really passes.
         let cost = if config.copies { CacheCost::default() } else { cost };
@@ -137,28 +138,15 @@ impl CachePlan {
 
     /// Its settings, for the list of what a run was.
     pub(crate) fn rows(&self) -> Vec<(&'static str, String)> {
-        let CacheConfig { memory, reserved, policy, ra_pages, dirty, flusher_times, extra_free, write_mode, .. } =
-            &self.config;
-        let centisecs = |span: elevon_core::units::Nanos| (span.as_millis() / 10).to_string();
-        let mut rows = vec![
-            ("memory", text_of(*memory)),
-            ("others", text_of(*reserved)),
-            ("cache", policy.name().to_owned()),
-            ("cache_mode", write_mode.name().to_owned()),
-            ("activity", self.names().1.to_owned()),
-            ("read_ahead_kb", (ra_pages * 4).to_string()),
-            ("dirty_ratio", dirty.dirty.to_string()),
-            ("dirty_background_ratio", dirty.background.to_string()),
-            ("dirty_expire_centisecs", centisecs(flusher_times.expire)),
-            ("dirty_writeback_centisecs", centisecs(flusher_times.period)),
-            ("extra_free_kbytes", (extra_free * 4).to_string()),
-        ];
-        let CacheConfig { idle, zram, swappiness, .. } = &self.config;
-        if !idle.is_zero() {
-            rows.extend([("idle", text_of(*idle)), ("zram", text_of(*zram)), ("swappiness", swappiness.to_string())]);
-        }
-        if let elevon_cache::replace::ReplacementConfig::Mglru { min_ttl, .. } = policy {
-            rows.push(("min_ttl_ms", min_ttl.as_millis().to_string()));
+        let CacheConfig { memory, reserved, idle, zram, .. } = &self.config;
+        let mut rows = vec![("memory", text_of(*memory)), ("others", text_of(*reserved))];
+        for (key, value) in self.config.reported() {
+            match key {
+                "activity" => rows.push((key, self.names().1.to_owned())),
+                // It decides between these two and files' pages.
+                "swappiness" => rows.extend([("idle", text_of(*idle)), ("zram", text_of(*zram)), (key, value)]),
+                _ => rows.push((key, value)),
+            }
         }
         rows
     }

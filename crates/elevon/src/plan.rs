@@ -27,6 +27,7 @@ use crate::in_force;
 use crate::logs::LogFolder;
 use crate::memory::{CachePlan, Memory};
 use crate::own_device::OwnDevice;
+use crate::setting;
 use crate::source::{STDIN, Sources, name_of, quoted};
 
 /// CPU time of an I/O where nobody says otherwise. Measured with fio 3.33 on Linux 6.18 (2 virtual CPUs of an AMD EPYC): 4 KiB
@@ -110,7 +111,7 @@ impl Plan {
         })?;
         let scheduler = SchedulerConfig::parse(&args.scheduler)
             .map_err(|error| Failure::input(format!("--scheduler {}: {error}", args.scheduler)))?;
-        let settings = args.set.iter().map(|text| setting(text)).collect::<Result<Vec<_>, _>>()?;
+        let settings = args.set.iter().map(|text| setting::pair(text)).collect::<Result<Vec<_>, _>>()?;
         let own = args.device.strip_prefix('@').map(|path| OwnDevice::load("--device", path, &kernel.rules()));
         let own = own.transpose()?;
         let target = match &own {
@@ -195,10 +196,7 @@ impl Plan {
             own.limit(&mut config.limits, &config.kernel.rules())?;
         }
         for (key, value) in self.settings.iter().filter(|(key, _)| !settings::is_setting(key)) {
-            config.set(key, value).map_err(|error| {
-                let of_cache = settings::SETTINGS.iter().map(|setting| setting.key);
-                Failure::input(format!("--set {}", error.or_one_of(of_cache)))
-            })?;
+            config.set(key, value).map_err(|error| setting::refused(&error))?;
         }
         if is_real && config.max_retries > 0 {
             return Err(Failure::input(format!(
@@ -379,13 +377,6 @@ fn weights_in_vain(plan: &Plan) -> Vec<String> {
         lines.push(format!("--tenants: BFQ counts a weight above {BFQ_WEIGHT_MAX} as {BFQ_WEIGHT_MAX}"));
     }
     lines
-}
-
-fn setting(text: &str) -> Result<(String, String), Failure> {
-    match text.split_once('=') {
-        Some((key, value)) if !key.is_empty() => Ok((key.to_owned(), value.to_owned())),
-        _ => Err(Failure::input(format!("--set {text}: expected KEY=VALUE, such as max_sectors_kb=512"))),
-    }
 }
 
 /// A known device name is simulated; anything with a slash, or that exists, is a path.

@@ -104,25 +104,8 @@ fn scheduler_counters(scheduler: &AnyScheduler) -> Vec<(String, u64)> {
 fn effective(facts: &Facts<'_>) -> Vec<(String, String)> {
     let Facts { plan, stack, real, .. } = facts;
     let config = stack.config();
-    let mut rows: Vec<(&str, String)> = vec![
-        ("kernel", config.kernel.name().to_owned()),
-        ("fill", config.fill.name().to_owned()),
-        ("io_ticks", stack.io_ticks_form().name().to_owned()),
-        ("hz", config.hz.to_string()),
-        ("nr_requests", config.nr_requests().to_string()),
-        ("nomerges", config.nomerges.to_string()),
-        ("cpus", config.cpus.to_string()),
-        ("io_timeout", config.io_timeout.as_millis().to_string()),
-        ("max_retries", config.max_retries.to_string()),
-        (
-            "direct_path",
-            match config.direct_path {
-                elevon_core::stack::DirectPath::Blkdev => "blkdev",
-                elevon_core::stack::DirectPath::Iomap => "iomap",
-            }
-            .to_owned(),
-        ),
-    ];
+    let mut rows: Vec<(&str, String)> = vec![("kernel", config.kernel.name().to_owned())];
+    rows.extend(config.reported());
     if !real {
         rows.push(("buffers", plan.memory.to_string()));
         let CpuCost { submit, complete, scheduler: SchedulerCost { request, locked } } = plan.cpu;
@@ -138,22 +121,8 @@ fn effective(facts: &Facts<'_>) -> Vec<(String, String)> {
         ));
     }
     rows.extend(plan.cache.iter().flat_map(CachePlan::rows));
-    let default = elevon_core::control::io_throttle::Config::default();
-    let throttle = &config.io_throttle;
     // What few change is there if it is changed.
-    for (key, value, usual) in [
-        ("iostats", config.iostats, true),
-        ("throttle_counter", throttle.counter, default.counter),
-        ("throttle_class_aware", throttle.class_aware, default.class_aware),
-        ("throttle_quirks", throttle.quirks, default.quirks),
-    ] {
-        if value != usual {
-            rows.push((key, u8::from(value).to_string()));
-        }
-    }
-    if config.exact_io_max {
-        rows.push(("io_max", "exact".to_owned()));
-    }
+    rows.extend(config.changed());
     rows.extend(plan.tenants_file.iter().map(|path| ("tenants", path.display().to_string())));
     if !plan.faults.is_empty() {
         rows.push(("fault", plan.faults.join(" ")));

@@ -4,10 +4,11 @@ use alloc::string::{String, ToString};
 use core::fmt;
 
 use super::Version;
+use elevon_core::setting_names;
 use elevon_core::units::Nanos;
 
 /// Names that [`ReplacementConfig::parse`] knows.
-pub const POLICIES: [&str; 5] = ["classic", "mglru-6.1", "mglru-6.14", "s3-fifo", "sieve"];
+pub const POLICIES: [&str; ReplacementConfig::ALL.len()] = *setting_names!(ReplacementConfig);
 
 /// A policy with its settings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,20 +62,34 @@ impl fmt::Display for PolicyError {
 impl core::error::Error for PolicyError {}
 
 impl ReplacementConfig {
+    /// Every policy, as it is without settings.
+    pub const ALL: [Self; 5] = [
+        Self::Classic,
+        Self::Mglru { version: Version::V6_1, min_ttl: Nanos::ZERO },
+        Self::Mglru { version: Version::V6_14, min_ttl: Nanos::ZERO },
+        Self::S3Fifo,
+        Self::Sieve,
+    ];
+
+    /// The name that `cache=` takes.
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Self::Classic => "classic",
+            Self::Mglru { version: Version::V6_1, .. } => "mglru-6.1",
+            Self::Mglru { version: Version::V6_14, .. } => "mglru-6.14",
+            Self::S3Fifo => "s3-fifo",
+            Self::Sieve => "sieve",
+        }
+    }
+
     /// A name of [`POLICIES`]; those of MGLRU with `:min_ttl_ms=N` behind it if wanted.
     ///
     /// # Errors
     /// Names what is not known.
     pub fn parse(text: &str) -> Result<Self, PolicyError> {
         let (name, settings) = text.split_once(':').unwrap_or((text, ""));
-        let mut config = match name {
-            "classic" => Self::Classic,
-            "mglru-6.1" => Self::Mglru { version: Version::V6_1, min_ttl: Nanos::ZERO },
-            "mglru-6.14" => Self::Mglru { version: Version::V6_14, min_ttl: Nanos::ZERO },
-            "s3-fifo" => Self::S3Fifo,
-            "sieve" => Self::Sieve,
-            _ => return Err(PolicyError::Name(name.to_string())),
-        };
+        let policy = Self::ALL.into_iter().find(|policy| policy.name() == name);
+        let mut config = policy.ok_or_else(|| PolicyError::Name(name.to_string()))?;
         for setting in settings.split(',').filter(|setting| !setting.is_empty()) {
             match (setting.split_once('='), &mut config) {
                 (Some(("min_ttl_ms", value)), Self::Mglru { min_ttl, .. }) => {

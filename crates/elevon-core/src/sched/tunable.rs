@@ -6,9 +6,8 @@ use alloc::vec::Vec;
 use core::fmt;
 
 use super::SCHEDULERS;
-use crate::limits::SYSFS;
 use crate::nearest::nearest;
-use crate::stack::config::{SETTINGS, why_not_modelled};
+use crate::stack::config::{is_setting, why_not_modelled};
 
 /// What there is to know of a scheduler from outside.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -209,12 +208,6 @@ impl fmt::Display for SchedulerError {
             }
         }
     }
-}
-
-/// Whether `--set` takes the name.
-fn is_setting(name: &str) -> bool {
-    let limit = || SYSFS.iter().any(|limit| limit.name == name && limit.is_settable());
-    SETTINGS.iter().any(|setting| setting.key == name) || limit()
 }
 
 impl core::error::Error for SchedulerError {}

@@ -1,15 +1,17 @@
 //! What a stack is built from, and the text names that reach every part of it.
 
 extern crate alloc;
+use alloc::format;
 use alloc::string::{String, ToString};
-use core::fmt;
+use alloc::vec::Vec;
 
 use crate::build::Fill;
 use crate::control::io_throttle;
 use crate::kernel::{IoTicksForm, Kernel};
-use crate::limits::{LimitsError, QueueLimits};
-use crate::nearest::nearest;
+use crate::limits::{QueueLimits, SYSFS};
 use crate::sched::SchedulerConfig;
+use crate::setting::{self, Reported, SettingError, SettingLine, SettingRow, SettingValue};
+use crate::setting_names;
 use crate::tags::MAX_DEPTH;
 use crate::units::{Nanos, Sectors};
 
@@ -21,6 +23,19 @@ pub enum DirectPath {
     Blkdev,
     /// A file system (iomap): every call under one plug.
     Iomap,
+}
+
+impl DirectPath {
+    /// Every path.
+    pub const ALL: [Self; 2] = [Self::Blkdev, Self::Iomap];
+
+    /// The name that `direct_path=` takes.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Blkdev => "blkdev",
+            Self::Iomap => "iomap",
+        }
+    }
 }
 
 /// What a stack is built from. The device gives limits, size, queues and depth; everything else has a default.
@@ -101,160 +116,254 @@ impl StackConfig {
         }
     }
 
-    /// Sets one queue setting by its name and text, as `--set` takes them. See [`SETTINGS`].
+    /// The form of io_ticks in force.
+    pub fn io_ticks_form(&self) -> IoTicksForm {
+        self.io_ticks.unwrap_or(self.kernel.rules().io_ticks)
+    }
+
+    /// Sets one queue setting by its name and text, as `--set` takes them: a row of [`SETTINGS`] or of
+    /// [`crate::limits::SYSFS`].
+    ///
+    /// # Errors
+    /// What would be right; nothing has changed then.
     pub fn set(&mut self, key: &str, value: &str) -> Result<(), SettingError> {
-        let bad = |want: &'static str| SettingError::Value { key: key.to_string(), value: value.to_string(), want };
-        let number = |min: u64, max: u64, want| {
-            value.parse::<u64>().ok().filter(|n| (min..=max).contains(n)).ok_or_else(|| bad(want))
-        };
-        match key {
-            "fill" => self.fill = Fill::from_name(value).ok_or_else(|| bad("full, max-sectors, trim or trim-256k"))?,
-            "io_ticks" => {
-                let form = IoTicksForm::ALL.into_iter().find(|form| form.name() == value);
-                self.io_ticks = Some(form.ok_or_else(|| bad("sampled, inflight, precise or exact"))?);
-            }
-            "hz" => self.hz = number(100, 1000, "a tick rate from 100 to 1000")? as u32,
-            "direct_path" => {
-                self.direct_path = match value {
-                    "blkdev" => DirectPath::Blkdev,
-                    "iomap" => DirectPath::Iomap,
-                    _ => return Err(bad("blkdev or iomap")),
-                }
-            }
-            "nr_requests" => {
-                self.nr_requests = Some(number(4, u64::from(MAX_DEPTH), "requests from 4 to 10240")? as u32);
-            }
-            "queue_depth" => self.queue_depth = number(1, u64::from(MAX_DEPTH), "commands from 1 to 10240")? as u32,
-            "hw_queues" => self.hw_queues = number(1, 1024, "queues from 1 to 1024")? as u16,
-            "cpus" => self.cpus = number(1, 4096, "CPUs from 1 to 4096")? as u16,
-            "nomerges" => self.nomerges = number(0, 2, "0, 1 or 2")? as u8,
-            "iostats" => self.iostats = number(0, 1, "0 or 1")? == 1,
-            "io_timeout" => {
-                self.io_timeout = Nanos::from_millis(number(1, 86_400_000, "milliseconds from 1 to 86400000")?);
-            }
-            "max_retries" => self.max_retries = number(0, 100, "retries from 0 to 100")? as u8,
-            "io_max" => {
-                self.exact_io_max = match value {
-                    "slices" => false,
-                    "exact" => true,
-                    _ => return Err(bad("slices or exact")),
-                }
-            }
-            "throttle_counter" => self.io_throttle.counter = number(0, 1, "0 or 1")? == 1,
-            "throttle_class_aware" => self.io_throttle.class_aware = number(0, 1, "0 or 1")? == 1,
-            "throttle_quirks" => self.io_throttle.quirks = number(0, 1, "0 or 1")? == 1,
-            "max_sectors_kb" => {
-                let kb = number(0, u64::MAX, "a whole number of KiB")?;
-                self.limits.set_user_max_sectors_kb(kb, &self.kernel.rules()).map_err(SettingError::Limit)?;
-            }
-            _ if self.limits.read(key).is_some() => {
-                let value = number(0, u64::MAX, "a whole number")?;
-                self.limits.set_sysfs(key, value, &self.kernel.rules()).map_err(SettingError::Limit)?;
-            }
-            _ => {
-                let key = key.to_string();
-                return Err(match why_not_modelled(&key) {
-                    Some(reason) => SettingError::NotModelled { key, reason },
-                    None => SettingError::unknown(&key, known()),
-                });
-            }
+        if let Some(row) = setting::find(SETTINGS, key) {
+            return row.set(self, value);
         }
-        Ok(())
+        let Some(limit) = SYSFS.iter().find(|limit| limit.name == key) else {
+            let key = key.to_string();
+            return Err(match why_not_modelled(&key) {
+                Some(reason) => SettingError::NotModelled { key, reason },
+                None => SettingError::Key { key },
+            });
+        };
+        let bad = |_| {
+            let want = match limit.unit {
+                "0 or 1" => limit.unit.to_string(),
+                "" => "a whole number".to_string(),
+                unit => format!("a whole number ({unit})"),
+            };
+            SettingError::Value { key: key.to_string(), value: value.to_string(), want }
+        };
+        let number = value.parse().map_err(bad)?;
+        self.limits.set_sysfs(key, number, &self.kernel.rules()).map_err(SettingError::Limit)
+    }
+
+    /// A configuration in which nothing was set, for the defaults of rows that do not follow the device.
+    fn unset() -> Self {
+        Self::new(QueueLimits::default(), Sectors::ZERO, 1, 1)
+    }
+
+    /// Rows of [`SETTINGS`] that a report always has, with their values in force.
+    pub fn reported(&self) -> impl Iterator<Item = (&'static str, String)> {
+        setting::reported(SETTINGS, self)
+    }
+
+    /// Rows of [`SETTINGS`] that a report has because their values are not the default.
+    pub fn changed(&self) -> Vec<(&'static str, String)> {
+        setting::changed(SETTINGS, self, &Self::unset())
     }
 }
 
-/// One row of what `--set` takes besides the queue limits (see [`crate::limits::SYSFS`]).
-#[derive(Clone, Copy, Debug)]
-pub struct Setting {
-    /// Key.
-    pub key: &'static str,
-    /// Unit or choices.
-    pub unit: &'static str,
-    /// Default.
-    pub default: &'static str,
-    /// A line of meaning.
-    pub help: &'static str,
+/// Every row of [`SETTINGS`] as text.
+pub fn lines() -> Vec<SettingLine> {
+    SETTINGS.iter().map(|row| row.line(&StackConfig::unset())).collect()
+}
+
+type Row = SettingRow<StackConfig>;
+
+/// A number whose value is the field of that name.
+macro_rules! number {
+    ($key:ident: $type:ty, $range:expr, $unit:literal) => {
+        SettingValue::Number {
+            unit: $unit,
+            range: $range,
+            multiple_of: 1,
+            get: |c: &StackConfig| c.$key.into(),
+            set: |c: &mut StackConfig, n| {
+                c.$key = n as $type;
+                Ok(())
+            },
+        }
+    };
+}
+
+/// 0 or 1, whose value is a field.
+macro_rules! switch {
+    ($($field:ident).+) => {
+        SettingValue::Switch { get: |c: &StackConfig| c.$($field).+, set: |c, is_on| c.$($field).+ = is_on }
+    };
 }
 
 /// What `--set` takes besides the queue limits.
-pub const SETTINGS: &[Setting] = &[
-    Setting {
+pub const SETTINGS: &[SettingRow<StackConfig>] = &[
+    Row {
         key: "fill",
-        unit: "full|max-sectors|trim|trim-256k",
-        default: "full",
-        help: "where a direct-I/O bio ends: vectors used up; at max_sectors (proposal 001); trimmed to a multiple of max_sectors; of 256 KiB",
+        help: "where a direct-I/O bio ends: vectors used up; at max_sectors (proposal 001); trimmed to a multiple of \
+               max_sectors; of 256 KiB",
+        follows: None,
+        reported: Reported::Always,
+        value: SettingValue::Choice {
+            names: setting_names!(Fill),
+            get: |c| c.fill.name(),
+            set: |c, text| Fill::from_name(text).map(|fill| c.fill = fill),
+        },
     },
-    Setting {
+    Row {
         key: "io_ticks",
-        unit: "sampled|inflight|precise|exact",
-        default: "by --kernel",
         help: "form of utilisation behind %util: 5.7-6.9; proposal 003; 6.10 and later; nanoseconds",
+        follows: Some("by --kernel"),
+        reported: Reported::Always,
+        value: SettingValue::Choice {
+            names: setting_names!(IoTicksForm),
+            get: |c| c.io_ticks_form().name(),
+            set: |c, text| {
+                let form = IoTicksForm::ALL.into_iter().find(|form| form.name() == text);
+                form.map(|form| c.io_ticks = Some(form))
+            },
+        },
     },
-    Setting {
+    Row {
         key: "hz",
-        unit: "ticks/s",
-        default: "250",
         help: "tick rate of jiffy-based clocks (io_ticks, scheduler deadlines)",
+        follows: None,
+        reported: Reported::Always,
+        value: number!(hz: u32, (100, 1000), "ticks/s"),
     },
-    Setting {
-        key: "direct_path",
-        unit: "blkdev|iomap",
-        default: "blkdev",
-        help: "direct I/O on the device itself or through a file system: differs in plugging and in the SYNC flag of reads",
-    },
-    Setting {
+    Row {
         key: "nr_requests",
-        unit: "requests",
-        default: "depth; 2*min(depth,128) with a scheduler",
         help: "requests that may be allocated on each hardware queue",
+        follows: Some("depth; 2*min(depth,128) with a scheduler"),
+        reported: Reported::Always,
+        value: SettingValue::Number {
+            unit: "requests",
+            range: (4, MAX_DEPTH as u64),
+            multiple_of: 1,
+            get: |c| c.nr_requests().into(),
+            set: |c, n| {
+                c.nr_requests = Some(n as u32);
+                Ok(())
+            },
+        },
     },
-    Setting { key: "queue_depth", unit: "commands", default: "by device", help: "driver tags of each hardware queue" },
-    Setting { key: "hw_queues", unit: "queues", default: "by device", help: "hardware queues" },
-    Setting { key: "cpus", unit: "CPUs", default: "max(4, hw_queues)", help: "CPUs that processes are spread over" },
-    Setting {
+    Row {
         key: "nomerges",
-        unit: "0|1|2",
-        default: "0",
         help: "1: only cheap merges in the scheduler; 2: no merging",
+        follows: None,
+        reported: Reported::Always,
+        value: number!(nomerges: u8, (0, 2), ""),
     },
-    Setting { key: "iostats", unit: "0|1", default: "1", help: "account requests" },
-    Setting {
+    Row {
+        key: "cpus",
+        help: "CPUs that processes are spread over",
+        follows: Some("max(4, hw_queues)"),
+        reported: Reported::Always,
+        value: number!(cpus: u16, (1, 4096), "CPUs"),
+    },
+    Row {
         key: "io_timeout",
-        unit: "ms",
-        default: "30000",
         help: "time a command may take before the driver's timeout handler runs",
+        follows: Some("30000; eMMC: 60000"),
+        reported: Reported::Always,
+        value: SettingValue::Number {
+            unit: "ms",
+            range: (1, 86_400_000),
+            multiple_of: 1,
+            get: |c| c.io_timeout.as_millis(),
+            set: |c, ms| {
+                c.io_timeout = Nanos::from_millis(ms);
+                Ok(())
+            },
+        },
     },
-    Setting {
+    Row {
         key: "max_retries",
-        unit: "times",
-        default: "5",
         help: "tries after a retryable error (path-type errors; never failfast or read-ahead); simulated devices only",
+        follows: None,
+        reported: Reported::Always,
+        value: number!(max_retries: u8, (0, 100), "times"),
     },
-    Setting {
-        key: "io_max",
-        unit: "slices|exact",
-        default: "slices",
-        help: "how a tenant's io.max is met: in slices of time as Linux does, or to the nanosecond",
+    Row {
+        key: "direct_path",
+        help: "direct I/O on the device itself or through a file system: differs in plugging and in the SYNC flag of reads",
+        follows: None,
+        reported: Reported::Always,
+        value: SettingValue::Choice {
+            names: setting_names!(DirectPath),
+            get: |c| c.direct_path.name(),
+            set: |c, text| {
+                let path = DirectPath::ALL.into_iter().find(|path| path.name() == text);
+                path.map(|path| c.direct_path = path)
+            },
+        },
     },
-    Setting {
+    Row {
+        key: "queue_depth",
+        help: "driver tags of each hardware queue",
+        follows: Some("by device"),
+        reported: Reported::WithDevice,
+        value: number!(queue_depth: u32, (1, MAX_DEPTH as u64), "commands"),
+    },
+    Row {
+        key: "hw_queues",
+        help: "hardware queues",
+        follows: Some("by device"),
+        reported: Reported::WithDevice,
+        value: number!(hw_queues: u16, (1, 1024), "queues"),
+    },
+    Row {
+        key: "iostats",
+        help: "account requests",
+        follows: None,
+        reported: Reported::IfChanged,
+        value: switch!(iostats),
+    },
+    Row {
         key: "throttle_counter",
-        unit: "0|1",
-        default: "1",
         help: "io-throttle: no lookup and no accounting while no tenant has a rule (proposal 004)",
+        follows: None,
+        reported: Reported::IfChanged,
+        value: switch!(io_throttle.counter),
     },
-    Setting {
+    Row {
         key: "throttle_class_aware",
-        unit: "0|1",
-        default: "0",
         help: "io-throttle: a queue for each priority class, so that RT does not wait behind BE",
+        follows: None,
+        reported: Reported::IfChanged,
+        value: switch!(io_throttle.class_aware),
     },
-    Setting {
+    Row {
         key: "throttle_quirks",
-        unit: "0|1",
-        default: "0",
         help: "io-throttle: the arithmetic of 2009, errors and all",
+        follows: None,
+        reported: Reported::IfChanged,
+        value: switch!(io_throttle.quirks),
+    },
+    Row {
+        key: "io_max",
+        help: "how a tenant's io.max is met: in slices of time as Linux does, or to the nanosecond",
+        follows: None,
+        reported: Reported::IfChanged,
+        value: SettingValue::Choice {
+            names: &["slices", "exact"],
+            get: |c| if c.exact_io_max { "exact" } else { "slices" },
+            set: |c, text| {
+                c.exact_io_max = match text {
+                    "slices" => false,
+                    "exact" => true,
+                    _ => return None,
+                };
+                Some(())
+            },
+        },
     },
 ];
+
+/// Whether `--set` takes the name: a row of [`SETTINGS`], or a queue limit that can be set.
+pub(crate) fn is_setting(key: &str) -> bool {
+    let is_limit = || SYSFS.iter().any(|limit| limit.name == key && limit.is_settable());
+    setting::find(SETTINGS, key).is_some() || is_limit()
+}
 
 /// Settings of a kernel's queue that the stack does not have, and why.
 const NOT_MODELLED: &[(&str, &str)] = &[
@@ -270,68 +379,52 @@ pub(crate) fn why_not_modelled(key: &str) -> Option<&'static str> {
     NOT_MODELLED.iter().find(|(name, _)| *name == key).map(|&(_, reason)| reason)
 }
 
-/// Why a setting was refused.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum SettingError {
-    /// No such key.
-    Key {
-        /// The key as given.
-        key: String,
-        /// The key that was probably meant.
-        near: Option<&'static str>,
-    },
-    /// The value does not fit the key.
-    Value {
-        /// The key.
-        key: String,
-        /// The value as given.
-        value: String,
-        /// What would be right.
-        want: &'static str,
-    },
-    /// The queue of a kernel has the setting, and the stack does not.
-    NotModelled {
-        /// The key.
-        key: String,
-        /// Why it is not there.
-        reason: &'static str,
-    },
-    /// The queue limits would not be valid.
-    Limit(LimitsError),
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-impl fmt::Display for SettingError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Key { key, near } => match near {
-                Some(near) => write!(f, "{key}: no such setting; did you mean {near}? `elevon schedulers` lists them"),
-                None => write!(f, "{key}: no such setting; `elevon schedulers` lists them"),
-            },
-            Self::Value { key, value, want } => write!(f, "{key}={value}: expected {want}"),
-            Self::NotModelled { key, reason } => write!(f, "{key}: not modelled: {reason}"),
-            Self::Limit(error) => error.fmt(f),
+    fn config() -> StackConfig {
+        let mut config = StackConfig::new(QueueLimits::default(), Sectors::new(1 << 21), 1, MAX_DEPTH);
+        config.limits.validate(&config.kernel.rules()).expect("valid limits");
+        config
+    }
+
+    #[test]
+    fn every_queue_limit_takes_its_own_value() {
+        for limit in SYSFS.iter().filter(|limit| limit.is_settable()) {
+            let value = config().limits.read(limit.name).expect("a limit").to_string();
+            assert_eq!(config().set(limit.name, &value), Ok(()), "{}={value}", limit.name);
         }
     }
-}
-impl core::error::Error for SettingError {}
 
-impl SettingError {
-    /// The error for a key that is none of `keys`.
-    pub fn unknown(key: &str, keys: impl IntoIterator<Item = &'static str>) -> Self {
-        Self::Key { key: key.to_string(), near: nearest(key, keys) }
-    }
-
-    /// The same error where the user may also have meant one of `others`, keys of another table.
-    #[must_use]
-    pub fn or_one_of(self, others: impl IntoIterator<Item = &'static str>) -> Self {
-        match self {
-            Self::Key { key, .. } => Self::unknown(&key, known().chain(others)),
-            other => other,
+    #[test]
+    fn a_report_has_every_row_once_its_value_is_not_the_default() {
+        for row in SETTINGS.iter().filter(|row| !matches!(row.reported, Reported::WithDevice)) {
+            let mut config = config();
+            let is_reported =
+                |config: &StackConfig| config.reported().chain(config.changed()).any(|(key, _)| key == row.key);
+            let values = ["1", "0", "200", "exact", "iomap", "trim"];
+            let mut is_changed = |text: &&str| {
+                let before = row.text(&config);
+                row.set(&mut config, text).is_ok() && row.text(&config) != before
+            };
+            assert!(values.iter().any(&mut is_changed), "{}: no value here is not the default", row.key);
+            assert!(is_reported(&config), "{}", row.key);
         }
     }
-}
 
-/// Every key that the stack takes.
-fn known() -> impl Iterator<Item = &'static str> {
-    SETTINGS.iter().map(|setting| setting.key).chain(crate::limits::SYSFS.iter().map(|limit| limit.name))
+    #[test]
+    fn what_is_refused_says_why() {
+        for (key, value, error) in [
+            ("hz", "50", "hz=50: expected a whole number from 100 to 1000 (ticks/s)"),
+            ("nomerges", "3", "nomerges=3: expected a whole number from 0 to 2"),
+            ("iostats", "yes", "iostats=yes: expected 0 or 1"),
+            ("fill", "half", "fill=half: expected full, max-sectors, trim or trim-256k"),
+            ("max_sectors_kb", "512k", "max_sectors_kb=512k: expected a whole number (KiB)"),
+            ("rq_affinity", "2", "rq_affinity: not modelled: a completion costs the same on every CPU here"),
+            ("fil", "full", "fil: no such setting"),
+        ] {
+            assert_eq!(config().set(key, value).expect_err(key).to_string(), error);
+        }
+    }
 }

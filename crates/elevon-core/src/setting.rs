@@ -1,0 +1,233 @@
+//! A setting of a configuration as one row: its key, what it may be, its default, and how it is read and set.
+//!
+//! Whatever sets, lists, reports or documents settings reads the same rows, so that no second list of
+//! keys exists. The tables are [`crate::stack::config::SETTINGS`] and that of the page cache (`elevon-cache`);
+//! [`crate::limits::SYSFS`] is the same for queue limits.
+//!
+//! For configuration and reports only. Cost: O(rows) for each look-up of a key.
+
+use alloc::format;
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+use core::fmt;
+
+use crate::limits::LimitsError;
+
+/// One setting of the configuration `C`.
+#[derive(Debug)]
+pub struct SettingRow<C: 'static> {
+    /// The key.
+    pub key: &'static str,
+    /// What the setting means, in one line.
+    pub help: &'static str,
+    /// What the default follows from, for a default that is not the same in every configuration.
+    pub follows: Option<&'static str>,
+    /// When a report of the effective configuration has the row.
+    pub reported: Reported<C>,
+    /// What the value may be, and where it lives.
+    pub value: SettingValue<C>,
+}
+
+/// When a report of the effective configuration has a row.
+#[derive(Debug)]
+pub enum Reported<C: 'static> {
+    /// Always.
+    Always,
+    /// If the value is not the default.
+    IfChanged,
+    /// If this holds of the configuration.
+    If(fn(&C) -> bool),
+    /// The report has the value elsewhere: as a part of the device.
+    WithDevice,
+}
+
+/// What the value of a setting may be, and where it lives in the configuration `C`.
+#[derive(Debug)]
+pub enum SettingValue<C: 'static> {
+    /// A whole number.
+    Number {
+        /// The unit; empty for a plain number.
+        unit: &'static str,
+        /// The smallest and the largest value.
+        range: (u64, u64),
+        /// The value is a multiple of this.
+        multiple_of: u64,
+        /// Returns the value in force.
+        get: fn(&C) -> u64,
+        /// Sets a value that is in the range. Fails with what would be right if the rest of the
+        /// configuration has no use for the setting.
+        set: fn(&mut C, u64) -> Result<(), &'static str>,
+    },
+    /// 0 or 1.
+    Switch {
+        /// Returns the value in force.
+        get: fn(&C) -> bool,
+        /// Sets the value.
+        set: fn(&mut C, bool),
+    },
+    /// One of several words.
+    Choice {
+        /// The words.
+        names: &'static [&'static str],
+        /// Returns the word in force.
+        get: fn(&C) -> &'static str,
+        /// Sets the value of a text. Returns `None` for a text that it does not know.
+        set: fn(&mut C, &str) -> Option<()>,
+    },
+}
+
+/// A row as text, as lists show it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SettingLine {
+    /// The key.
+    pub key: &'static str,
+    /// The words, or the range with its unit.
+    pub takes: String,
+    /// The default, or what it follows from.
+    pub default: String,
+    /// What the setting means.
+    pub help: &'static str,
+}
+
+impl<C> SettingRow<C> {
+    /// The value in force, as text that [`Self::set`] takes.
+    pub fn text(&self, config: &C) -> String {
+        match self.value {
+            SettingValue::Number { get, .. } => get(config).to_string(),
+            SettingValue::Switch { get, .. } => u8::from(get(config)).to_string(),
+            SettingValue::Choice { get, .. } => get(config).to_string(),
+        }
+    }
+
+    /// Sets the value of a text.
+    ///
+    /// # Errors
+    /// The value is not one; nothing has changed then.
+    pub fn set(&self, config: &mut C, text: &str) -> Result<(), SettingError> {
+        let bad = |want| SettingError::Value { key: self.key.to_string(), value: text.to_string(), want };
+        match self.value {
+            SettingValue::Number { range: (least, most), multiple_of, set, .. } => {
+                let number = text.parse::<u64>().ok().filter(|n| (least..=most).contains(n));
+                let number = number.filter(|n| n.is_multiple_of(multiple_of)).ok_or_else(|| bad(self.expected()))?;
+                set(config, number).map_err(|want| bad(want.to_string()))
+            }
+            SettingValue::Switch { set, .. } => match text {
+                "0" => Ok(set(config, false)),
+                "1" => Ok(set(config, true)),
+                _ => Err(bad(self.expected())),
+            },
+            SettingValue::Choice { set, .. } => set(config, text).ok_or_else(|| bad(self.expected())),
+        }
+    }
+
+    /// What a value looks like, for an error.
+    fn expected(&self) -> String {
+        match self.value {
+            SettingValue::Number { unit, range: (least, most), multiple_of, .. } => {
+                let what = match multiple_of {
+                    1 => "a whole number".to_string(),
+                    step => format!("a multiple of {step}"),
+                };
+                let unit = if unit.is_empty() { String::new() } else { format!(" ({unit})") };
+                format!("{what} from {least} to {most}{unit}")
+            }
+            SettingValue::Switch { .. } => "0 or 1".to_string(),
+            SettingValue::Choice { names, .. } => match names {
+                [first @ .., last] if !first.is_empty() => format!("{} or {last}", first.join(", ")),
+                _ => names.concat(),
+            },
+        }
+    }
+
+    /// The row as text. `default` is a configuration in which nothing was set.
+    pub fn line(&self, default: &C) -> SettingLine {
+        let takes = match self.value {
+            SettingValue::Number { unit, range: (least, most), .. } => {
+                format!("{least}..{most} {unit}").trim_end().to_string()
+            }
+            SettingValue::Switch { .. } => "0|1".to_string(),
+            SettingValue::Choice { names, .. } => names.join("|"),
+        };
+        let default = self.follows.map_or_else(|| self.text(default), ToString::to_string);
+        SettingLine { key: self.key, takes, default, help: self.help }
+    }
+}
+
+/// The row of a key.
+pub fn find<C>(rows: &'static [SettingRow<C>], key: &str) -> Option<&'static SettingRow<C>> {
+    rows.iter().find(|row| row.key == key)
+}
+
+/// Rows of [`Reported::Always`] and [`Reported::If`] with their values in force, in the order of the table.
+pub fn reported<C>(rows: &'static [SettingRow<C>], config: &C) -> impl Iterator<Item = (&'static str, String)> {
+    let is_reported = |row: &&SettingRow<C>| match row.reported {
+        Reported::Always => true,
+        Reported::If(holds) => holds(config),
+        Reported::IfChanged | Reported::WithDevice => false,
+    };
+    rows.iter().filter(is_reported).map(|row| (row.key, row.text(config)))
+}
+
+/// Rows of [`Reported::IfChanged`] whose values are not those of `default`, in the order of the table.
+pub fn changed<C>(rows: &'static [SettingRow<C>], config: &C, default: &C) -> Vec<(&'static str, String)> {
+    let rows = rows.iter().filter(|row| matches!(row.reported, Reported::IfChanged));
+    let texts = rows.map(|row| (row.key, row.text(config), row.text(default)));
+    texts.filter(|(_, text, usual)| text != usual).map(|(key, text, _)| (key, text)).collect()
+}
+
+/// Why a setting was refused.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SettingError {
+    /// No such key.
+    Key {
+        /// The key as given.
+        key: String,
+    },
+    /// The value does not fit the key.
+    Value {
+        /// The key.
+        key: String,
+        /// The value as given.
+        value: String,
+        /// What would be right.
+        want: String,
+    },
+    /// The queue of a kernel has the setting, and the stack does not.
+    NotModelled {
+        /// The key.
+        key: String,
+        /// Why it is not there.
+        reason: &'static str,
+    },
+    /// The queue limits would not be valid.
+    Limit(LimitsError),
+}
+
+impl fmt::Display for SettingError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Key { key } => write!(f, "{key}: no such setting"),
+            Self::Value { key, value, want } => write!(f, "{key}={value}: expected {want}"),
+            Self::NotModelled { key, reason } => write!(f, "{key}: not modelled: {reason}"),
+            Self::Limit(error) => error.fmt(f),
+        }
+    }
+}
+impl core::error::Error for SettingError {}
+
+/// The names of every value of a type that has `ALL` and `const fn name`.
+#[macro_export]
+macro_rules! setting_names {
+    ($of:ty) => {{
+        const NAMES: [&str; <$of>::ALL.len()] = {
+            let mut names = [""; <$of>::ALL.len()];
+            let mut at = 0;
+            while at < names.len() {
+                names[at] = <$of>::ALL[at].name();
+                at += 1;
+            }
+            names
+        };
+        &NAMES
+    }};
+}

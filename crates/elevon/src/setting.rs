@@ -1,0 +1,36 @@
+//! `--set`: its text, and what is said of one that is refused.
+
+use elevon_cache::settings;
+use elevon_core::limits::SYSFS;
+use elevon_core::nearest::nearest;
+use elevon_core::setting::SettingError;
+use elevon_core::stack::config;
+
+use crate::failure::Failure;
+
+/// Reads `KEY=VALUE`.
+pub(crate) fn pair(text: &str) -> Result<(String, String), Failure> {
+    match text.split_once('=') {
+        Some((key, value)) if !key.is_empty() => Ok((key.to_owned(), value.to_owned())),
+        _ => Err(Failure::input(format!("--set {text}: expected KEY=VALUE, such as max_sectors_kb=512"))),
+    }
+}
+
+/// Every key that `--set` takes.
+pub(crate) fn keys() -> impl Iterator<Item = &'static str> {
+    let limits = SYSFS.iter().filter(|limit| limit.is_settable()).map(|limit| limit.name);
+    let of_stack = config::SETTINGS.iter().map(|row| row.key);
+    of_stack.chain(settings::SETTINGS.iter().map(|row| row.key)).chain(limits)
+}
+
+/// The line for a refused setting.
+pub(crate) fn refused(error: &SettingError) -> Failure {
+    let hint = match error {
+        SettingError::Key { key } => {
+            let meant = nearest(key, keys()).map_or_else(String::new, |near| format!("did you mean {near}? "));
+            format!("; {meant}`elevon schedulers` lists them")
+        }
+        SettingError::Value { .. } | SettingError::NotModelled { .. } | SettingError::Limit(_) => String::new(),
+    };
+    Failure::input(format!("--set {error}{hint}"))
+}

@@ -1,0 +1,154 @@
+//! Every setting of `--set` is one row: the lists, the report and `docs/settings.md` have each of them, and its default is
+//! accepted. `UPDATE_DOCS=1 cargo test -p elevon --test settings` writes the document.
+
+mod common;
+
+use std::fmt::Write;
+
+use common::Bench;
+use elevon_cache::page_cache::CacheConfig;
+use elevon_cache::settings;
+use elevon_core::limits::{QueueLimits, SYSFS};
+use elevon_core::setting::{SettingLine, SettingRow, SettingValue};
+use elevon_core::stack::config::{self, StackConfig};
+use elevon_core::units::{Bytes, Sectors, TaskId};
+use serde_json::Value;
+
+const HEAD: &str = "\
+# Settings of a run
+
+`--set KEY=VALUE` sets one of these; of a key that is given twice the last value counts. A report's `Config` has those in
+force. `elevon schedulers` lists them too, with the tunables of each scheduler, which `--scheduler NAME:tunable=value` sets.
+
+<!-- From here on made from the tables of settings: UPDATE_DOCS=1 cargo test -p elevon --test settings -->
+";
+
+fn all() -> Vec<SettingLine> {
+    config::lines().into_iter().chain(settings::lines()).collect()
+}
+
+fn bench() -> Bench {
+    let bench = Bench::new();
+    bench.file("reads.fio", "[a]\nrw=randread\nbs=4k\nioengine=psync\nsize=1m\n");
+    bench
+}
+
+#[test]
+fn the_document_is_made_of_the_tables() {
+    let cell = |text: &str| text.replace('|', "\\|");
+    let table = |title: &str, lines: &[SettingLine]| {
+        let mut text = format!("\n## {title}\n\n| key | takes | default | meaning |\n|---|---|---|---|\n");
+        for SettingLine { key, takes, default, help } in lines {
+            let _ = writeln!(text, "| `{key}` | {} | {} | {} |", cell(takes), cell(default), cell(help));
+        }
+        text
+    };
+    let mut expected = HEAD.to_owned();
+    expected += &table("The queue", &config::lines());
+    expected += &table("The page cache (with `--memory` or `--cache`)", &settings::lines());
+    expected += "\n## Queue limits (defaults are the device's)\n\n| key | unit | meaning |\n|---|---|---|\n";
+    for limit in SYSFS {
+        let note = limit.why_fixed().map_or_else(String::new, |why| format!(" (cannot be set: {why})"));
+        let _ = writeln!(expected, "| `{}` | {} | {}{note} |", limit.name, limit.unit, cell(limit.help));
+    }
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/settings.md");
+    if std::env::var_os("UPDATE_DOCS").is_some() {
+        std::fs::write(path, &expected).expect("docs/settings.md is writable");
+    }
+    let text = std::fs::read_to_string(path).expect("docs/settings.md");
+    assert!(text == expected, "docs/settings.md is stale, run with UPDATE_DOCS=1");
+}
+
+#[test]
+fn lists_have_every_setting() {
+    let listed = bench().stdout(&["schedulers"]);
+    let keys = all().into_iter().map(|line| line.key).chain(SYSFS.iter().map(|limit| limit.name));
+    for key in keys {
+        assert!(listed.lines().any(|line| line.split_whitespace().next() == Some(key)), "{key}");
+    }
+}
+
+/// The settings in force that a report of this run has.
+fn in_force(bench: &Bench, options: &[&str], set: &[String]) -> Value {
+    let set: Vec<&str> = set.iter().flat_map(|pair| ["--set", pair]).collect();
+    bench.json("reads.fio", &[options, &set].concat())["elevon"]["config"].clone()
+}
+
+#[test]
+fn a_run_takes_every_setting_with_the_value_that_is_in_force_without_it() {
+    let (bench, options) = (bench(), ["--memory", "64MiB,others=16MiB,idle=8MiB,zram=4MiB"]);
+    let before = in_force(&bench, &options, &[]);
+    let value = |line: &SettingLine| match &before[line.key] {
+        Value::Null => Some(line.default.clone()).filter(|default| !default.starts_with("by ")),
+        value => Some(value.as_str().map_or_else(|| value.to_string(), ToOwned::to_owned)),
+    };
+    let set: Vec<String> = all().iter().filter_map(|line| Some(format!("{}={}", line.key, value(line)?))).collect();
+    assert_eq!(set.len() + ["queue_depth", "hw_queues"].len(), all().len(), "{set:?}");
+    assert_eq!(in_force(&bench, &options, &set), before);
+}
+
+#[test]
+fn a_report_has_every_setting_that_is_not_the_default() {
+    let (bench, options) = (bench(), ["--memory", "64MiB,others=16MiB,idle=8MiB,zram=4MiB"]);
+    let usual = in_force(&bench, &options, &[]);
+    for line in all().iter().filter(|line| !matches!(line.key, "queue_depth" | "hw_queues")) {
+        let other = match line.takes.split_once("..") {
+            Some((least, most)) => {
+                let number = |text: &str| text.split(' ').next().and_then(|n| n.parse::<u64>().ok()).expect("a number");
+                // Not the least: an end of the range is often the default.
+                [4, 8].map(|n| number(least).max(n).min(number(most)).to_string()).to_vec()
+            }
+            None => line.takes.split('|').map(str::to_owned).collect(),
+        };
+        let is_reported = |value: &String| {
+            let set = [format!("{}={value}", line.key)];
+            let now = in_force(&bench, &options, &set);
+            now != usual && now[line.key].as_str().map_or_else(|| now[line.key].to_string(), str::to_owned) == *value
+        };
+        assert!(other.iter().any(is_reported), "{}: none of {other:?} is in the report", line.key);
+    }
+}
+
+/// Asserts of a table what holds of every one: each row takes its own value and the default that lists show,
+/// the ends of its range and each of its words, says it afterwards, and refuses anything else without a change.
+fn rows_hold<C: Clone>(rows: &'static [SettingRow<C>], default: &C) {
+    let taken = |row: &SettingRow<C>, text: &str| {
+        let mut config = default.clone();
+        assert_eq!(row.set(&mut config, text), Ok(()), "{}={text}", row.key);
+        row.text(&config)
+    };
+    for (at, row) in rows.iter().enumerate() {
+        let SettingLine { key, takes, default: shown, help } = row.line(default);
+        assert!(rows[..at].iter().all(|before| before.key != key), "{key} is there twice");
+        assert!(!takes.is_empty() && !help.is_empty() && !shown.is_empty(), "{key}");
+        if row.follows.is_none() {
+            assert_eq!(taken(row, &shown), shown, "{key}: the default is taken");
+            assert_eq!(row.text(default), shown, "{key}: the default is in force");
+        }
+        let good: Vec<String> = match row.value {
+            SettingValue::Number { range: (least, most), multiple_of, .. } => {
+                [least, most / multiple_of * multiple_of].map(|n| n.to_string()).into()
+            }
+            SettingValue::Switch { .. } => ["0", "1"].map(String::from).into(),
+            SettingValue::Choice { names, .. } => names.iter().map(ToString::to_string).collect(),
+        };
+        for text in &good {
+            assert!(takes.contains(text.as_str()), "{key}: {text} is not among {takes}");
+            assert_eq!(taken(row, text), *text, "{key}");
+        }
+        for text in ["x", "", "-1", "1.5", "99999999999999999999999"] {
+            let mut config = default.clone();
+            let error = row.set(&mut config, text).expect_err(text).to_string();
+            assert!(error.starts_with(&format!("{key}={text}: expected ")), "{error}");
+            assert_eq!(row.text(&config), row.text(default), "{key}");
+        }
+    }
+}
+
+#[test]
+fn every_row_takes_its_default_and_its_range_and_refuses_nonsense() {
+    // As deep as a queue can be: what a shallower one clamps is not in force as it was given.
+    let stack = StackConfig::new(QueueLimits::default(), Sectors::new(1 << 21), 1, u32::MAX);
+    rows_hold(config::SETTINGS, &stack);
+    rows_hold(settings::SETTINGS, &CacheConfig::new(Bytes::new(1 << 30), TaskId(0)));
+}
