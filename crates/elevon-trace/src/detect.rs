@@ -1,7 +1,8 @@
 //! Finds a trace's format by its content.
 
 use crate::input::MAX_PIECE;
-use crate::read::{blktrace, ftrace};
+use crate::read::csv::CsvKind;
+use crate::read::{blkparse, blktrace, csv, fio_log, ftrace, perfetto};
 
 /// A trace format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -10,17 +11,52 @@ pub enum TraceFormat {
     Ftrace,
     /// blktrace's binary records, versions 7 and 8.
     Blktrace,
+    /// What `blkparse` prints.
+    Blkparse,
+    /// Perfetto's protobuf packets.
+    Perfetto,
+    /// fio's iolog, versions 2 and 3.
+    FioLog,
+    /// CSV of MSR Cambridge.
+    Msr,
+    /// CSV of Alibaba's block traces.
+    Alibaba,
+    /// CSV of Tencent CBS.
+    Tencent,
+    /// CSV of Systor '17.
+    Systor,
+    /// The UMass repository's SPC format.
+    Spc,
 }
 
 impl TraceFormat {
     /// Every format.
-    pub const ALL: [Self; 2] = [Self::Ftrace, Self::Blktrace];
+    pub const ALL: [Self; 10] = [
+        Self::Ftrace,
+        Self::Blktrace,
+        Self::Blkparse,
+        Self::Perfetto,
+        Self::FioLog,
+        Self::Msr,
+        Self::Alibaba,
+        Self::Tencent,
+        Self::Systor,
+        Self::Spc,
+    ];
 
     /// A short stable name.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Ftrace => "ftrace",
             Self::Blktrace => "blktrace",
+            Self::Blkparse => "blkparse",
+            Self::Perfetto => "perfetto",
+            Self::FioLog => "fio-iolog",
+            Self::Msr => "msr",
+            Self::Alibaba => "alibaba",
+            Self::Tencent => "tencent",
+            Self::Systor => "systor",
+            Self::Spc => "spc",
         }
     }
 
@@ -29,6 +65,14 @@ impl TraceFormat {
         match self {
             Self::Ftrace => "text of tracepoints: tracefs, trace-cmd report, perf script",
             Self::Blktrace => "blktrace's binary records, one file a CPU or one merged file",
+            Self::Blkparse => "what blkparse prints",
+            Self::Perfetto => "Perfetto's protobuf, plain or compressed, with ftrace events block/*",
+            Self::FioLog => "fio's iolog (write_iolog=), version 2 or 3",
+            Self::Msr => "MSR Cambridge CSV: time, host, disk, type, offset, bytes, response",
+            Self::Alibaba => "Alibaba CSV: volume, type, offset, bytes, time",
+            Self::Tencent => "Tencent CBS CSV: time, offset, size, type, volume",
+            Self::Systor => "Systor '17 CSV: time, response, type, LUN, offset, bytes",
+            Self::Spc => "SPC: ASU, sector, bytes, type, time",
         }
     }
 }
@@ -41,11 +85,31 @@ pub(crate) fn detect(head: &[u8]) -> Option<TraceFormat> {
     if blktrace::is_blktrace(head) {
         return Some(TraceFormat::Blktrace);
     }
-    // The last line may be cut.
+    if perfetto::is_perfetto(head) {
+        return Some(TraceFormat::Perfetto);
+    }
+    // The last line may be cut, but not if it is the only one.
     let whole = memchr::memrchr(b'\n', head).map_or(head, |end| &head[..end]);
-    let lines = || whole.split(|&byte| byte == b'\n');
-    if lines().any(ftrace::is_line) {
-        return Some(TraceFormat::Ftrace);
+    let lines = || whole.split(|&byte| byte == b'\n').filter(|line| !line.trim_ascii().is_empty());
+    if lines().next().is_some_and(|line| fio_log::version(line).is_some()) {
+        return Some(TraceFormat::FioLog);
+    }
+    // The first line may be one of titles, and a text may begin with what is no event.
+    for line in lines() {
+        if ftrace::is_line(line) {
+            return Some(TraceFormat::Ftrace);
+        }
+        if blkparse::is_line(line) {
+            return Some(TraceFormat::Blkparse);
+        }
+        match csv::kind_of(line) {
+            Some(CsvKind::Msr) => return Some(TraceFormat::Msr),
+            Some(CsvKind::Alibaba) => return Some(TraceFormat::Alibaba),
+            Some(CsvKind::Tencent) => return Some(TraceFormat::Tencent),
+            Some(CsvKind::Systor) => return Some(TraceFormat::Systor),
+            Some(CsvKind::Spc) => return Some(TraceFormat::Spc),
+            None => {}
+        }
     }
     None
 }

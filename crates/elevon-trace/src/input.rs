@@ -1,6 +1,6 @@
 //! Bytes of a trace file: decompressed if need be, looked at before they are read, handed out in place.
 //!
-//! Memory is bounded whatever the file holds: a line or record that does not fit into [`MAX_PIECE`] bytes is cut.
+//! Memory is bounded whatever the file holds: a line or record that does not fit is cut or skipped.
 
 use std::io::{self, Read};
 
@@ -86,7 +86,7 @@ impl Input {
         }
     }
 
-    /// Buffers at least `count` bytes, at most [`MAX_PIECE`], or all that is left. Returns whether there are so many.
+    /// Buffers at least `count` bytes, or all that is left. Callers bound the count, whatever a file claims. Returns whether there are so many.
     ///
     /// # Errors
     /// Of the source; damage of compressed content is an end of it, see [`Self::report_damage`].
@@ -99,7 +99,6 @@ impl Input {
     }
 
     fn fill_more(&mut self, count: usize) -> io::Result<bool> {
-        let count = count.min(MAX_PIECE);
         self.buffer.copy_within(self.start..self.end, 0);
         self.end -= self.start;
         self.start = 0;

@@ -36,6 +36,7 @@ pub struct Names {
     last: Option<NameId>,
     devices: BTreeMap<Device, NameId>,
     volumes: HashMap<NameId, Device, FxBuildHasher>,
+    processes: HashMap<u32, NameId, FxBuildHasher>,
 }
 
 fn hash(name: &[u8]) -> u64 {
@@ -89,7 +90,6 @@ impl Names {
     }
 
     /// The device of a volume's name: major 0, minor in order of appearance.
-    #[cfg_attr(not(test), expect(dead_code, reason = "the readers of CSV traces, which come next, name volumes"))]
     pub(crate) fn volume(&mut self, name: &[u8]) -> Option<Device> {
         let id = self.intern(name)?;
         let next = Device::new(0, self.volumes.len() as u32);
@@ -98,6 +98,35 @@ impl Names {
             self.devices.insert(device, id);
         }
         Some(device)
+    }
+}
+
+impl Names {
+    /// The device of a disk of a host, named `HOST.DISK`.
+    pub(crate) fn volume_of(&mut self, host: &[u8], disk: &[u8]) -> Option<Device> {
+        let mut name = [0; 64];
+        let length = host.len() + disk.len() + 1;
+        if length > name.len() {
+            return self.volume(host);
+        }
+        name[..host.len()].copy_from_slice(host);
+        name[host.len()] = b'.';
+        name[host.len() + 1..length].copy_from_slice(disk);
+        self.volume(&name[..length])
+    }
+
+    /// The name of a process or thread by its number, as a Perfetto trace lists them.
+    pub fn process(&self, pid: u32) -> Option<&str> {
+        self.processes.get(&pid).map(|&id| self.name(id))
+    }
+
+    /// Notes the name of a process.
+    pub(crate) fn set_process(&mut self, pid: u32, name: &[u8]) {
+        if self.processes.len() < MAX_NAMES
+            && let Some(id) = self.intern(name)
+        {
+            self.processes.insert(pid, id);
+        }
     }
 }
 

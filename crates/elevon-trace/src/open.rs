@@ -6,8 +6,13 @@ use std::path::{Path, PathBuf};
 
 use crate::detect::{LOOK_AT, TraceFormat, detect};
 use crate::input::Input;
+use crate::read::blkparse::Blkparse;
 use crate::read::blktrace::BlktraceSource;
-use crate::read::ftrace::FtraceSource;
+use crate::read::csv::{Csv, CsvKind};
+use crate::read::fio_log::FioLog;
+use crate::read::ftrace::Ftrace;
+use crate::read::lines::LineSource;
+use crate::read::perfetto::PerfettoSource;
 use crate::reader::{Reader, Source};
 use crate::report::ReadReport;
 
@@ -107,11 +112,27 @@ fn start(mut inputs: Vec<(String, Input)>) -> Result<Reader, OpenError> {
     let mut report = ReadReport::new(format);
     report.files = inputs.iter().map(|(name, _)| name.clone()).collect();
     let mut inputs = inputs.into_iter().map(|(_, input)| input);
-    let source: Box<dyn Source> = match format {
-        TraceFormat::Blktrace => Box::new(BlktraceSource::new(inputs.collect())),
-        TraceFormat::Ftrace => Box::new(FtraceSource::new(inputs.next().unwrap_or_else(Input::empty), 0)),
-    };
-    Ok(Reader::new(source, report))
+    if format == TraceFormat::Blktrace {
+        return Ok(Reader::new(Box::new(BlktraceSource::new(inputs.collect())), report));
+    }
+    Ok(Reader::new(source_of(format, inputs.next().unwrap_or_else(Input::empty)), report))
+}
+
+/// The reader of one file of a format.
+fn source_of(format: TraceFormat, input: Input) -> Box<dyn Source> {
+    let csv = |input, kind| Box::new(LineSource::new(input, Csv::new(kind)));
+    match format {
+        TraceFormat::Blktrace => Box::new(BlktraceSource::new(vec![input])),
+        TraceFormat::Ftrace => Box::new(LineSource::new(input, Ftrace::default())),
+        TraceFormat::Blkparse => Box::new(LineSource::new(input, Blkparse)),
+        TraceFormat::Perfetto => Box::new(PerfettoSource::new(input)),
+        TraceFormat::FioLog => Box::new(LineSource::new(input, FioLog::default())),
+        TraceFormat::Msr => csv(input, CsvKind::Msr),
+        TraceFormat::Alibaba => csv(input, CsvKind::Alibaba),
+        TraceFormat::Tencent => csv(input, CsvKind::Tencent),
+        TraceFormat::Systor => csv(input, CsvKind::Systor),
+        TraceFormat::Spc => csv(input, CsvKind::Spc),
+    }
 }
 
 /// The part of a file's name that per-CPU files share.

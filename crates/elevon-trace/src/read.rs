@@ -1,5 +1,10 @@
 //! Readers, one a format. [`crate::open`] picks one.
 
+pub(crate) mod blkparse;
 pub mod blktrace;
+pub(crate) mod csv;
 mod cursor;
+pub(crate) mod fio_log;
 pub mod ftrace;
+pub(crate) mod lines;
+pub mod perfetto;

@@ -48,7 +48,7 @@ impl Reader {
         self.sink.drop_delivered();
         self.next = (0, 0);
         let window = self.source.window();
-        while !self.is_over && self.sink.len() < window + BATCH {
+        while !self.is_over && self.sink.len() < window + window.max(BATCH) {
             match self.source.fill(&mut self.sink) {
                 Ok(more) => self.is_over = !more,
                 Err(error) => {

@@ -93,6 +93,8 @@ pub struct ReadReport {
     pub wall_clock: Option<(u64, u64)>,
     /// Set when the times have no finer resolution than this, in nanoseconds (ftrace: 1000, Tencent: 1e9).
     pub resolution_ns: Option<u64>,
+    /// What a reader of the trace should know besides: assumptions that were made, figures that are missing.
+    pub notes: Vec<&'static str>,
     last_device: usize,
 }
 
@@ -113,6 +115,7 @@ impl ReadReport {
             clock: None,
             wall_clock: None,
             resolution_ns: None,
+            notes: Vec::new(),
             last_device: 0,
         }
     }
@@ -131,6 +134,13 @@ impl ReadReport {
         }
         if self.problems.len() < MAX_PROBLEMS {
             self.problems.push((place, reason));
+        }
+    }
+
+    /// Says something once.
+    pub(crate) fn note(&mut self, note: &'static str) {
+        if !self.notes.contains(&note) {
+            self.notes.push(note);
         }
     }
 

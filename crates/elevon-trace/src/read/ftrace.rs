@@ -8,19 +8,15 @@ mod line;
 #[cfg(test)]
 mod tests;
 
-use std::io;
-
-use crate::input::{Input, MAX_PIECE};
-use crate::reader::Source;
+use super::lines::{LineFormat, TextLine};
+use crate::input::MAX_PIECE;
 use crate::report::{Gap, Position};
-use crate::sink::{BATCH, Sink};
+use crate::sink::Sink;
 
 pub use line::{Line, Record, parse_line};
 
 /// CPUs whose gaps are tracked; the kernel's own limit is 8192.
 const MAX_CPUS: usize = 8192;
-/// The kernel merges the CPUs' buffers itself, so that little is out of order.
-const WINDOW: usize = 4096;
 
 /// Returns true if a line could be of such a text: a block event, or another event with ftrace's or perf's prefix.
 pub(crate) fn is_line(line: &[u8]) -> bool {
@@ -40,30 +36,19 @@ struct Cpu {
     lost: Option<Option<u64>>,
 }
 
-/// Reads one text.
-pub(crate) struct FtraceSource {
-    input: Input,
-    state: State,
-}
-
 /// What is carried from line to line.
-struct State {
-    file: u32,
-    line: u64,
+#[derive(Default)]
+pub(crate) struct Ftrace {
     /// A line that a mail wrapped; empty if there is none.
     wrapped: Vec<u8>,
+    /// Its number.
+    wrapped_at: u64,
     cpus: Vec<Cpu>,
 }
 
-impl FtraceSource {
-    pub(crate) const fn new(input: Input, file: u32) -> Self {
-        Self { input, state: State { file, line: 0, wrapped: Vec::new(), cpus: Vec::new() } }
-    }
-}
-
-impl State {
+impl Ftrace {
     /// Appends an event, and the gap before it.
-    fn push(&mut self, record: &Record<'_>, sink: &mut Sink) {
+    fn push(&mut self, record: &Record<'_>, number: u64, sink: &mut Sink) {
         let Record { mut event, comm, resolution_ns } = *record;
         if let Some(comm) = comm {
             event.comm = sink.names.intern(comm);
@@ -79,7 +64,7 @@ impl State {
                 sink.push_gap(Gap { cpu: event.cpu, events, from: before, until: event.time });
             }
         }
-        sink.push(event, self.file, Position::Line(self.line));
+        sink.push(event, 0, Position::Line(number));
     }
 
     fn cpu(&mut self, cpu: u32) -> Option<&mut Cpu> {
@@ -102,68 +87,49 @@ impl State {
             None => sink.push_gap(Gap { cpu, events, from: None, until: None }),
         }
     }
+}
 
-    /// Handles one line.
-    fn take(&mut self, line: &[u8], sink: &mut Sink) {
-        self.line += 1;
-        let at = Position::Line(self.line);
+impl LineFormat for Ftrace {
+    // The kernel merges the CPUs' buffers itself, so that little is out of order.
+    const WINDOW: usize = 4096;
+
+    fn line(&mut self, line: TextLine<'_>, sink: &mut Sink) {
+        let TextLine { text, number } = line;
         if !self.wrapped.is_empty() {
             let mut joined = std::mem::take(&mut self.wrapped);
             joined.push(b' ');
-            joined.extend_from_slice(line::without_quotes(line));
+            joined.extend_from_slice(line::without_quotes(text));
             if let Line::Event(record) = line::parse_wrapped(&joined) {
-                return self.push(&record, sink);
+                return self.push(&record, number, sink);
             }
-            sink.skip(self.file, Position::Line(self.line - 1), "the rest of the line");
+            sink.skip(0, Position::Line(self.wrapped_at), "the rest of the line");
         }
-        match parse_line(line) {
-            Line::Event(record) => self.push(&record, sink),
+        match parse_line(text) {
+            Line::Event(record) => self.push(&record, number, sink),
             Line::Comment => {
                 sink.report.other += 1;
-                if let Some((kept, written)) = line::entries(line) {
+                if let Some((kept, written)) = line::entries(text) {
                     sink.report.overwritten = written.checked_sub(kept).filter(|&count| count > 0);
                 }
             }
             Line::Other => sink.report.other += 1,
             Line::Lost { cpu, events } => self.lost(cpu, events, sink),
-            Line::Malformed { .. } if line.trim_ascii_end().ends_with(b" +") && line.len() < MAX_PIECE / 2 => {
-                self.wrapped.extend_from_slice(line::without_quotes(line).trim_ascii_end());
+            Line::Malformed { .. } if text.trim_ascii_end().ends_with(b" +") && text.len() < MAX_PIECE / 2 => {
+                self.wrapped_at = number;
+                self.wrapped.extend_from_slice(line::without_quotes(text).trim_ascii_end());
             }
-            Line::Malformed { expected } => sink.skip(self.file, at, expected),
+            Line::Malformed { expected } => sink.skip(0, Position::Line(number), expected),
         }
     }
 
-    /// What can only be said at the end.
     fn finish(&mut self, sink: &mut Sink) {
         if !self.wrapped.is_empty() {
-            sink.skip(self.file, Position::Line(self.line), "the rest of the line");
+            sink.skip(0, Position::Line(self.wrapped_at), "the rest of the line");
         }
         for (number, cpu) in self.cpus.iter_mut().enumerate() {
             if let Some(events) = cpu.lost.take() {
                 sink.push_gap(Gap { cpu: Some(number as u32), events, from: cpu.last, until: None });
             }
         }
-    }
-}
-
-impl Source for FtraceSource {
-    fn fill(&mut self, sink: &mut Sink) -> io::Result<bool> {
-        let until = sink.len() + BATCH;
-        let mut lines = 0;
-        while sink.len() < until && lines < BATCH * 16 {
-            let Some((length, consumed)) = self.input.line()? else {
-                self.state.finish(sink);
-                self.input.report_damage(self.state.file, sink);
-                return Ok(false);
-            };
-            lines += 1;
-            self.state.take(&self.input.buffered()[..length], sink);
-            self.input.consume(consumed);
-        }
-        Ok(true)
-    }
-
-    fn window(&self) -> usize {
-        WINDOW
     }
 }

@@ -334,3 +334,23 @@ proptest! {
         parse_line(format!("{tail}: block_{name}: 8,0 R 0 + 8 [a]").as_bytes());
     }
 }
+
+/// What `perf script` printed of a run in which fio did 800 reads of 8 KiB, 100 writes of 64 KiB with 25 flushes, and 82
+/// reads of 1 MiB.
+#[test]
+fn a_real_text_of_perf() {
+    let (events, reader) = read_file(&data("kernel-truth/traces/mixed.perf-script.txt.zst"));
+    assert_ordered(&events);
+    assert_eq!((events.len(), reader.report().skipped_count()), (15520, 0));
+    let on_loop = || events.iter().filter(|event| event.device == Some(Device::new(7, 7)));
+    let queued = |op: TraceOp, bytes: u64| {
+        let bios = on_loop().filter(|event| event.kind == TraceKind::Queue);
+        bios.filter(|event| event.op == Some(op) && event.bytes == Some(bytes)).count()
+    };
+    assert_eq!((queued(TraceOp::Read, 8192), queued(TraceOp::Read, 1 << 20)), (800, 82));
+    assert_eq!((queued(TraceOp::Write, 65536), queued(TraceOp::Write, 0)), (100, 25));
+    let writes = on_loop().filter(|event| event.kind == TraceKind::Issue && event.op == Some(TraceOp::Write));
+    for event in writes {
+        assert_eq!(event.ioprio, Some(IoPrio::new(PrioClass::Be, 0)));
+    }
+}

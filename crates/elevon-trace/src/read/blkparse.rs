@@ -1,0 +1,161 @@
+//! Reads what `blkparse` prints in its default form, with or without the times that `-t` adds.
+//!
+//! The text does not tell a bio's completion from a request's, nor a merged bio from a merged request: they read as a
+//! request's completion and a bio's merge. Cost: O(length of the line).
+
+#[cfg(test)]
+mod tests;
+
+use elevon_core::op::Flags;
+
+use super::cursor::{Cursor, Expected, seconds, whole_number, whole_signed};
+use super::lines::{LineFormat, TextLine};
+use crate::event::{Device, SECTOR_SIZE, TraceEvent, TraceKind};
+use crate::op::{TraceOp, parse_rwbs};
+use crate::report::{Gap, Position};
+use crate::sink::Sink;
+
+/// Reads one text.
+pub(crate) struct Blkparse;
+
+/// Returns true if a line is an event of blkparse.
+pub(crate) fn is_line(line: &[u8]) -> bool {
+    matches!(parse(line), Ok(Some(_)))
+}
+
+impl LineFormat for Blkparse {
+    // blkparse puts the CPUs' events in order.
+    const WINDOW: usize = 1024;
+
+    fn line(&mut self, line: TextLine<'_>, sink: &mut Sink) {
+        match parse(line.text) {
+            Ok(Some((mut event, comm))) => {
+                event.comm = comm.and_then(|comm| sink.names.intern(comm));
+                sink.report.resolution_ns.get_or_insert(1);
+                sink.push(event, 0, Position::Line(line.number));
+            }
+            Ok(None) => {
+                sink.report.other += 1;
+                if let Some(events) = skips(line.text) {
+                    sink.report.gap(Gap { cpu: None, events: Some(events), from: None, until: None });
+                    sink.report.note("blkparse reports lost events but not where: latencies may cross the gap");
+                }
+            }
+            Err(expected) => sink.skip(0, Position::Line(line.number), expected),
+        }
+    }
+}
+
+/// The number of lost events in `Skips: 2 forward (17 -   0.1%)`, if there are any.
+fn skips(line: &[u8]) -> Option<u64> {
+    let rest = line.trim_ascii_start().strip_prefix(b"Skips:")?;
+    let open = memchr::memchr(b'(', rest)?;
+    Cursor::new(&rest[open + 1..]).digits().filter(|&events| events > 0)
+}
+
+/// An event and its thread's name.
+type Parsed<'a> = (TraceEvent, Option<&'a [u8]>);
+
+/// Reads a line; `None` for a line that is none, or a message.
+fn parse(line: &[u8]) -> Result<Option<Parsed<'_>>, Expected> {
+    let mut at = Cursor::new(line);
+    let Ok((major, minor)) = at.device() else { return Ok(None) };
+    let cpu = at.number("a CPU")?;
+    at.number("a sequence number")?;
+    let (time, _) = seconds(at.word()?).ok_or("a time in seconds")?;
+    let tid = at.number("the number of a task")?;
+    let action = at.word()?;
+    if action == b"m" {
+        return Ok(None);
+    }
+    let kind = match action {
+        b"Q" => TraceKind::Queue,
+        b"M" => TraceKind::BackMerge,
+        b"F" => TraceKind::FrontMerge,
+        b"G" => TraceKind::GetRequest,
+        b"S" => TraceKind::SleepRequest,
+        b"R" => TraceKind::Requeue,
+        b"D" => TraceKind::Issue,
+        b"C" => TraceKind::Complete,
+        b"P" => TraceKind::Plug,
+        b"U" | b"UT" | b"T" => TraceKind::Unplug { requests: 0, timer: Some(action != b"U") },
+        b"I" => TraceKind::Insert,
+        b"X" => TraceKind::Split { new_sector: 0 },
+        b"B" => TraceKind::Bounce,
+        b"A" => TraceKind::Remap { from: Device::new(0, 0), from_sector: 0 },
+        _ => return Err("a known action"),
+    };
+    let mut event = TraceEvent::new(kind);
+    event.time = Some(time);
+    event.device = Some(Device::new(major, minor));
+    event.cpu = Some(u32::try_from(cpu).map_err(|_| "a CPU")?);
+    event.tid = Some(u32::try_from(tid).map_err(|_| "the number of a task")?);
+    let letters = at.word()?;
+    let comm = match kind {
+        TraceKind::Plug => Some(at.bracketed_to_end()?),
+        TraceKind::Unplug { timer, .. } => {
+            let (comm, rest) = at.bracketed_last()?;
+            let requests = whole_number(rest).and_then(|count| u32::try_from(count).ok());
+            event.kind = TraceKind::Unplug { requests: requests.ok_or("a number of requests")?, timer };
+            Some(comm)
+        }
+        _ => {
+            let (op, flags) = parse_rwbs(letters).ok_or("letters of an operation such as WS")?;
+            (event.op, event.flags) = (Some(op), Some(flags));
+            tail(at, &mut event)?
+        }
+    };
+    // A request that only flushes shows no operation and no place.
+    if event.op == Some(TraceOp::Other) && event.flags.is_some_and(|flags| flags.contains(Flags::PREFLUSH)) {
+        (event.op, event.sector) = (Some(TraceOp::Flush), None);
+    }
+    Ok(Some((event, comm.filter(|comm| !comm.is_empty()))))
+}
+
+/// Reads what follows the letters; gives back the thread's name.
+fn tail<'a>(mut at: Cursor<'a>, event: &mut TraceEvent) -> Result<Option<&'a [u8]>, Expected> {
+    event.bytes = Some(0);
+    if at.is_at(b'(') {
+        // A passthrough command's completion: its bytes, and no length.
+        event.op = Some(TraceOp::Passthrough);
+        event.bytes = None;
+    } else if !at.is_at(b'[') {
+        let number = at.number("a sector")?;
+        if at.is_at(b'+') {
+            at.byte(b'+', "a plus between sector and number of sectors")?;
+            event.sector = Some(number);
+            let sectors = at.number("a number of sectors")?;
+            event.bytes = Some(sectors.checked_mul(SECTOR_SIZE).ok_or("a number of sectors")?);
+        } else if at.is_at(b'/') {
+            at.byte(b'/', "a slash between the sectors of the parts")?;
+            let new_sector = at.number("a sector")?;
+            event.sector = Some(number);
+            event.bytes = Some(new_sector.saturating_sub(number).saturating_mul(SECTOR_SIZE));
+            event.kind = TraceKind::Split { new_sector };
+        } else if at.is_at(b'(') {
+            event.op = Some(TraceOp::Passthrough);
+            event.bytes = Some(number);
+        } else {
+            event.sector = Some(number);
+        }
+    }
+    if let TraceKind::Remap { .. } = event.kind {
+        at.text("<-")?;
+        let (major, minor) = Cursor::new(at.parenthesised()?).device()?;
+        event.kind = TraceKind::Remap { from: Device::new(major, minor), from_sector: at.number("a sector")? };
+        return Ok(None);
+    }
+    if at.is_at(b'(') {
+        // The bytes of a command, or the time that -t adds.
+        at.parenthesised()?;
+    }
+    let inside = at.bracketed_to_end()?;
+    if matches!(event.kind, TraceKind::Complete | TraceKind::Requeue) {
+        let error = whole_signed(inside).ok_or("an error number in brackets")?;
+        // Negative numbers of 16 bits are printed without their sign.
+        let error = if (32768..65536).contains(&error) { error - 65536 } else { error };
+        event.error = Some(-i32::try_from(error.abs()).map_err(|_| "an error number in brackets")?);
+        return Ok(None);
+    }
+    Ok(Some(inside))
+}

@@ -1,0 +1,106 @@
+use super::*;
+use crate::testing::{counts, data, read_bytes, read_file};
+
+/// What `blkparse` prints of one event of every kind, with its summary.
+const TEXT: &str = "\
+  8,0    0        1     0.000000000    77  Q FWS [fio]
+  8,0    0        2     0.000001000    77  G FWS [fio]
+  8,0    0        3     0.000002000    77  D  FN [fio]
+  8,0    0        4     0.000003000    77  C  FN 0 [65531]
+  8,0    0        5     0.000004000    77  Q FWFS 8 + 8 [fio]
+  8,0    0        6     0.000005000    77  Q  DS 8 + 16 [fio]
+  8,0    0        7     0.000006000    77  D   R 36 (12 00 00 01) [fio]
+  8,0    0        8     0.000007000    77  C   R (12 00 00 01) [0]
+  8,0    0        9     0.000008000    77  A   R 2056 + 8 <- (8,1) 8
+  8,0    0       10     0.000009000    77  R   R 8 + 8 [0]
+  8,0    0       11     0.000010000    77  P   N [fio]
+  8,0    0       12     0.000011000    77 UT   N [fio] 3
+  8,0    0       13     0.000012000    77  S   R 8 + 8 [fio]
+  8,0    0       14     0.000013000    77  F   R 8 + 8 [fio]
+  8,0    0       15     0.000014000    77  X   R 16 / 20 [fio]
+253,0    1      102     0.019773160   123  D   R 4112 + 255 (15027837494435883261) [dd [1]]
+  8,0    0        0     0.000098000     0  m   N bfq123A insert
+  8,0    0       16     0.020000000    77  Q   R 8 + many [fio]
+CPU0 (odd):
+ Reads Queued:           0,        0KiB\t Writes Queued:           3,       12KiB
+Throughput (R/W): 0KiB/s / 0KiB/s
+Events (odd): 16 entries
+Skips: 2 forward (17 -   0.1%)
+";
+
+#[test]
+fn every_kind_of_line() {
+    let (events, reader) = read_bytes(TEXT);
+    let shown: Vec<String> = events
+        .iter()
+        .map(|event| {
+            let rwbs = crate::op::TraceRwbs(event.op, event.flags).to_string();
+            let show = |value: Option<u64>| value.map_or("-".to_owned(), |value| value.to_string());
+            let letter = event.kind.letter().unwrap();
+            format!("{letter} {rwbs} {} {} {:?}", show(event.sector), show(event.bytes), event.error.unwrap_or(0))
+        })
+        .collect();
+    assert_eq!(
+        shown,
+        [
+            "Q FWS - 0 0",
+            "G FWS - 0 0",
+            "D FF - 0 0",
+            "C FF - 0 -5",
+            "Q FWFS 8 4096 0",
+            "Q DS 8 8192 0",
+            "D N - 36 0",
+            "C N - - 0",
+            "A R 2056 4096 0",
+            "R R 8 4096 0",
+            "P N - - 0",
+            "U N - - 0",
+            "S R 8 4096 0",
+            "F R 8 4096 0",
+            "X R 16 2048 0",
+            "D R 4112 130560 0",
+        ]
+    );
+    assert_eq!(events[8].kind, TraceKind::Remap { from: Device::new(8, 1), from_sector: 8 });
+    assert_eq!(events[11].kind, TraceKind::Unplug { requests: 3, timer: Some(true) });
+    assert_eq!(reader.names().name(events[15].comm.unwrap()), "dd [1]");
+    let report = reader.report();
+    assert_eq!(report.format, crate::TraceFormat::Blkparse);
+    assert_eq!((report.skipped_count(), report.problems[0].0.at), (1, Position::Line(18)));
+    assert_eq!((report.gap_count, report.lost, report.notes.len()), (1, 17, 1));
+}
+
+/// The text that blkparse makes of a binary trace tells the same events, with and without `-t`.
+#[test]
+fn the_text_of_a_real_trace_is_its_events() {
+    for name in ["dd-none", "dd-mq-deadline"] {
+        let base = data("kernel-truth/blktrace-6.1").join(name);
+        let (binary, binary_reader) = read_file(&base);
+        for option in ["-q", "-t"] {
+            let Some(mut blkparse) = elevon_testkit::tool("blkparse") else { return };
+            let output =
+                blkparse.current_dir(base.parent().unwrap()).args(["-i", name, option, "-s"]).output().unwrap();
+            let (text, reader) = read_bytes(output.stdout);
+            assert_eq!(reader.report().skipped, [], "{name} {option}");
+            assert_eq!(counts(&text), counts(&binary), "{name} {option}");
+            let start = binary[0].time.unwrap();
+            let mut expected: Vec<_> = binary
+                .iter()
+                .map(|event| {
+                    let time = event.time.map(|time| time - start);
+                    (time, event.cpu, event.kind.letter(), event.sector, event.bytes, event.tid, event.op)
+                })
+                .collect();
+            let mut found: Vec<_> =
+                text.iter().map(|e| (e.time, e.cpu, e.kind.letter(), e.sector, e.bytes, e.tid, e.op)).collect();
+            expected.sort_unstable();
+            found.sort_unstable();
+            assert_eq!(found, expected, "{name} {option}");
+            let with_name = text.iter().zip(&binary).filter(|(text, _)| text.comm.is_some());
+            for (text, binary) in with_name.filter(|(text, binary)| text.tid == binary.tid) {
+                let theirs = binary_reader.names().name(binary.comm.unwrap());
+                assert_eq!(reader.names().name(text.comm.unwrap()), theirs);
+            }
+        }
+    }
+}

@@ -1,0 +1,280 @@
+//! Reads traces of whole I/Os as comma-separated values: MSR Cambridge, Alibaba, Tencent CBS, Systor '17, SPC.
+//!
+//! | format | line | units |
+//! |---|---|---|
+//! | MSR Cambridge | time, host, disk, Read or Write, offset, bytes, response | 100 ns since 1601, bytes, 100 ns |
+//! | Alibaba | volume, R or W, offset, bytes, time | bytes, µs since 1970 |
+//! | Tencent CBS | time, offset, size, 0 (read) or 1 (write), volume | s since 1970, sectors |
+//! | Systor '17 | time, response, type, LUN, offset, bytes | s since 1970 with fraction, s, bytes |
+//! | SPC | ASU, sector, bytes, R or W, time | s with fraction |
+//!
+//! Each line is one [`TraceKind::Io`], with its response time if the format has it. Cost: O(length of the line).
+
+#[cfg(test)]
+mod tests;
+
+use super::cursor::{Cursor, Expected, whole_number};
+use super::lines::{LineFormat, TextLine};
+use crate::event::{Device, SECTOR_SIZE, TraceEvent, TraceKind};
+use crate::op::TraceOp;
+use crate::report::Position;
+use crate::sink::{BATCH, Sink};
+
+/// Which of the formats it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum CsvKind {
+    Msr,
+    Alibaba,
+    Tencent,
+    Systor,
+    Spc,
+}
+
+/// The first line of a Systor '17 trace.
+const SYSTOR_HEADER: &[u8] = b"Timestamp,Response,IOType,LUN,Offset,Size";
+/// Hundreds of nanoseconds from 1601 to 1970.
+const FILETIME_OF_1970: u64 = 116_444_736_000_000_000;
+/// I/Os of one second that are spread over it; further ones share its end.
+const MAX_SPREAD: usize = 1 << 16;
+/// Most fields of a line that are looked at.
+const MAX_FIELDS: usize = 8;
+
+/// A line's fields.
+struct Fields<'a> {
+    fields: [&'a [u8]; MAX_FIELDS],
+    count: usize,
+}
+
+impl<'a> Fields<'a> {
+    fn of(line: &'a [u8]) -> Self {
+        let (mut fields, mut count) = ([&b""[..]; MAX_FIELDS], 0);
+        let mut start = 0;
+        for end in memchr::memchr_iter(b',', line).chain([line.len()]) {
+            if count < MAX_FIELDS {
+                fields[count] = line[start..end].trim_ascii();
+            }
+            count += 1;
+            start = end + 1;
+        }
+        Self { fields, count }
+    }
+
+    fn number(&self, at: usize, expected: Expected) -> Result<u64, Expected> {
+        whole_number(self.fields[at]).ok_or(expected)
+    }
+}
+
+/// Reads one trace.
+pub(crate) struct Csv {
+    kind: CsvKind,
+    /// The I/Os of the second that is being read, of a format that has whole seconds only, with their lines.
+    second: Vec<(TraceEvent, u64)>,
+}
+
+impl Csv {
+    pub(crate) const fn new(kind: CsvKind) -> Self {
+        Self { kind, second: Vec::new() }
+    }
+
+    /// Spreads the I/Os of a second evenly over it.
+    fn end_second(&mut self, sink: &mut Sink) {
+        let count = self.second.len() as u64;
+        for (n, (mut event, number)) in self.second.drain(..).enumerate() {
+            event.time = event.time.map(|time| time.saturating_add(n as u64 * 1_000_000_000 / count));
+            sink.push(event, 0, Position::Line(number));
+        }
+    }
+
+    fn second(&mut self, event: TraceEvent, number: u64, sink: &mut Sink) {
+        sink.report.resolution_ns.get_or_insert(1_000_000_000);
+        sink.report.note("times are whole seconds: the I/Os of a second are spread evenly over it");
+        if self.second.first().is_some_and(|(first, _)| first.time != event.time) {
+            self.end_second(sink);
+        }
+        self.second.push((event, number));
+        if self.second.len() >= MAX_SPREAD {
+            sink.report.note("a second holds more I/Os than are spread over it");
+            self.end_second(sink);
+        }
+    }
+}
+
+/// The format of a line.
+pub(crate) fn kind_of(line: &[u8]) -> Option<CsvKind> {
+    if line.trim_ascii() == SYSTOR_HEADER {
+        return Some(CsvKind::Systor);
+    }
+    [CsvKind::Msr, CsvKind::Alibaba, CsvKind::Tencent, CsvKind::Systor, CsvKind::Spc]
+        .into_iter()
+        .find(|&kind| parse(kind, line).is_ok())
+}
+
+impl LineFormat for Csv {
+    // Times of several servers and volumes may be far out of order.
+    const WINDOW: usize = BATCH * 4;
+
+    fn line(&mut self, line: TextLine<'_>, sink: &mut Sink) {
+        let text = line.text.trim_ascii();
+        if text.is_empty() || text == SYSTOR_HEADER || text[0] == b'#' {
+            sink.report.other += 1;
+            return;
+        }
+        match parse(self.kind, text) {
+            Ok((mut event, volume)) => {
+                if let Volume::Named(host, disk) = volume {
+                    event.device = sink.names.volume_of(host, disk);
+                }
+                if self.kind == CsvKind::Tencent {
+                    self.second(event, line.number, sink);
+                } else {
+                    sink.push(event, 0, Position::Line(line.number));
+                }
+            }
+            // Any of these formats may come with a line of titles.
+            Err(_) if line.number == 1 && text[0].is_ascii_alphabetic() => sink.report.other += 1,
+            Err(expected) => sink.skip(0, Position::Line(line.number), expected),
+        }
+    }
+
+    fn finish(&mut self, sink: &mut Sink) {
+        self.end_second(sink);
+    }
+}
+
+/// How a line names its volume.
+enum Volume<'a> {
+    /// The event's device has the number.
+    Numbered,
+    /// By a host and a disk.
+    Named(&'a [u8], &'a [u8]),
+}
+
+fn parse(kind: CsvKind, line: &[u8]) -> Result<(TraceEvent, Volume<'_>), Expected> {
+    let fields = Fields::of(line);
+    match kind {
+        CsvKind::Msr => msr(&fields),
+        CsvKind::Alibaba => alibaba(&fields),
+        CsvKind::Tencent => tencent(&fields),
+        CsvKind::Systor => systor(&fields),
+        CsvKind::Spc => spc(&fields),
+    }
+}
+
+fn msr<'a>(fields: &Fields<'a>) -> Result<(TraceEvent, Volume<'a>), Expected> {
+    if fields.count != 7 {
+        return Err("seven fields: time, host, disk, Read or Write, offset, bytes, response");
+    }
+    let ticks = fields.number(0, "a time in units of 100 ns")?;
+    let response = fields.number(6, "a response time in units of 100 ns")?.checked_mul(100);
+    let op = match fields.fields[3] {
+        word if word.eq_ignore_ascii_case(b"read") => TraceOp::Read,
+        word if word.eq_ignore_ascii_case(b"write") => TraceOp::Write,
+        _ => return Err("Read or Write"),
+    };
+    whole_number(fields.fields[2]).ok_or("the number of a disk")?;
+    let time = ticks.saturating_sub(FILETIME_OF_1970).checked_mul(100).ok_or("a time in units of 100 ns")?;
+    let event = io(time, op, fields.number(4, "an offset in bytes")?, fields.number(5, "a length in bytes")?, response);
+    Ok((event, Volume::Named(fields.fields[1], fields.fields[2])))
+}
+
+fn alibaba<'a>(fields: &Fields<'a>) -> Result<(TraceEvent, Volume<'a>), Expected> {
+    if fields.count != 5 {
+        return Err("five fields: volume, R or W, offset, bytes, time");
+    }
+    let volume = volume(fields.fields[0])?;
+    let op = letter(fields.fields[1])?;
+    let time = fields.number(4, "a time in microseconds")?.checked_mul(1000).ok_or("a time in microseconds")?;
+    let mut event = io(time, op, fields.number(2, "an offset in bytes")?, fields.number(3, "a length in bytes")?, None);
+    event.device = Some(volume);
+    Ok((event, Volume::Numbered))
+}
+
+fn tencent<'a>(fields: &Fields<'a>) -> Result<(TraceEvent, Volume<'a>), Expected> {
+    if fields.count != 5 {
+        return Err("five fields: time, offset, size, 0 or 1, volume");
+    }
+    let op = match fields.fields[3] {
+        b"0" => TraceOp::Read,
+        b"1" => TraceOp::Write,
+        _ => return Err("0 for a read or 1 for a write"),
+    };
+    let time = fields.number(0, "a time in seconds")?.checked_mul(1_000_000_000).ok_or("a time in seconds")?;
+    let sector = fields.number(1, "an offset in sectors")?;
+    let bytes = fields.number(2, "a size in sectors")?.checked_mul(SECTOR_SIZE).ok_or("a size in sectors")?;
+    let mut event = io(time, op, 0, bytes, None);
+    event.sector = Some(sector);
+    event.device = Some(volume(fields.fields[4])?);
+    Ok((event, Volume::Numbered))
+}
+
+fn systor<'a>(fields: &Fields<'a>) -> Result<(TraceEvent, Volume<'a>), Expected> {
+    if fields.count != 6 {
+        return Err("six fields: time, response, type, LUN, offset, bytes");
+    }
+    let time = decimal_seconds(fields.fields[0]).ok_or("a time in seconds")?;
+    let response = match fields.fields[1] {
+        b"" => None,
+        text => Some(decimal_seconds(text).ok_or("a response time in seconds")?),
+    };
+    let op = match fields.fields[2] {
+        b"" => None,
+        text => Some(letter(text)?),
+    };
+    let (offset, bytes) = (fields.number(4, "an offset in bytes")?, fields.number(5, "a length in bytes")?);
+    let mut event = io(time, TraceOp::Read, offset, bytes, response);
+    event.op = op;
+    event.device = Some(volume(fields.fields[3])?);
+    Ok((event, Volume::Numbered))
+}
+
+fn spc<'a>(fields: &Fields<'a>) -> Result<(TraceEvent, Volume<'a>), Expected> {
+    if fields.count < 5 {
+        return Err("five fields: ASU, sector, bytes, R or W, time");
+    }
+    let device = volume(fields.fields[0])?;
+    let sector = fields.number(1, "a sector")?;
+    let bytes = fields.number(2, "a length in bytes")?;
+    let op = letter(fields.fields[3])?;
+    let time = decimal_seconds(fields.fields[4]).ok_or("a time in seconds")?;
+    let mut event = io(time, op, 0, bytes, None);
+    (event.sector, event.device) = (Some(sector), Some(device));
+    Ok((event, Volume::Numbered))
+}
+
+fn io(time: u64, op: TraceOp, offset: u64, bytes: u64, response_ns: Option<u64>) -> TraceEvent {
+    TraceEvent {
+        time: Some(time),
+        op: Some(op),
+        sector: Some(offset / SECTOR_SIZE),
+        bytes: Some(bytes),
+        ..TraceEvent::new(TraceKind::Io { response_ns })
+    }
+}
+
+fn letter(text: &[u8]) -> Result<TraceOp, Expected> {
+    match text {
+        b"R" | b"r" => Ok(TraceOp::Read),
+        b"W" | b"w" => Ok(TraceOp::Write),
+        _ => Err("R or W"),
+    }
+}
+
+fn volume(text: &[u8]) -> Result<Device, Expected> {
+    let number = whole_number(text).and_then(|number| u32::try_from(number).ok());
+    Ok(Device::new(0, number.ok_or("the number of a volume")?))
+}
+
+/// Seconds with or without a fraction, of which nanoseconds are kept.
+fn decimal_seconds(text: &[u8]) -> Option<u64> {
+    let (whole, fraction) = match memchr::memchr(b'.', text) {
+        Some(at) => (&text[..at], &text[at + 1..]),
+        None => (text, &b"0"[..]),
+    };
+    let kept = &fraction[..fraction.len().min(9)];
+    if !fraction.iter().all(u8::is_ascii_digit) {
+        return None;
+    }
+    let nanoseconds = Cursor::new(kept).digits().unwrap_or(0) * 10u64.pow(9 - kept.len() as u32);
+    let whole = if whole.is_empty() && !kept.is_empty() { 0 } else { whole_number(whole)? };
+    whole.checked_mul(1_000_000_000)?.checked_add(nanoseconds)
+}

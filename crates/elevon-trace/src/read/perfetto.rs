@@ -1,0 +1,450 @@
+//! Reads Perfetto's traces: the ftrace events of the block layer in them.
+//!
+//! A trace is a run of packets, some of which hold further packets, deflated or packed by zstd. Events come in bundles,
+//! each of one CPU; a window puts the bundles' events in order. Cost: O(bytes) for the walk, and the window's sort.
+
+mod event;
+#[cfg(test)]
+mod tests;
+mod wire;
+
+use std::io::{self, Read};
+
+use hashbrown::HashMap;
+use rustc_hash::FxBuildHasher;
+
+use crate::input::{Input, MAX_PIECE};
+use crate::names::{MAX_NAMES, NameId};
+use crate::reader::Source;
+use crate::report::{Gap, Position};
+use crate::sink::{BATCH, Sink};
+use wire::{Fields, NoMessage, looks_like_message, varint};
+
+/// Fields of the messages read here.
+mod field {
+    pub(super) const TRACE_PACKET: u32 = 1;
+    pub(super) const PACKET_FTRACE_EVENTS: u32 = 1;
+    pub(super) const PACKET_PROCESS_TREE: u32 = 2;
+    pub(super) const PACKET_CLOCK_SNAPSHOT: u32 = 6;
+    pub(super) const PACKET_COMPRESSED: u32 = 50;
+    pub(super) const PACKET_ZSTD: u32 = 133;
+    pub(super) const BUNDLE_CPU: u32 = 1;
+    pub(super) const BUNDLE_EVENT: u32 = 2;
+    pub(super) const BUNDLE_LOST: u32 = 3;
+    pub(super) const BUNDLE_CLOCK: u32 = 5;
+    pub(super) const BUNDLE_FTRACE_TIME: u32 = 6;
+    pub(super) const BUNDLE_BOOT_TIME: u32 = 7;
+}
+
+/// Bundles of all CPUs are written in turns, a turn at most this many block events.
+const WINDOW: usize = 1 << 17;
+/// Longest packet that is read.
+const MAX_PACKET: usize = 16 << 20;
+/// Most bytes that a packet's compressed content may have.
+const MAX_UNPACKED: u64 = 64 << 20;
+/// CPUs whose gaps are tracked.
+const MAX_CPUS: usize = 8192;
+/// Clocks in a snapshot.
+const CLOCK_REALTIME: u64 = 1;
+const CLOCK_BOOT: u64 = 6;
+
+/// Returns true if content begins with a packet. The first byte of a packet is also the end of a line, so that more is
+/// looked at: the packet's fields, and that it is no text.
+pub(crate) fn is_perfetto(head: &[u8]) -> bool {
+    let Some(Frame { start, whole }) = packet(head) else { return false };
+    let Some(content) = head.get(start..whole.min(head.len())) else { return false };
+    let is_text = content.iter().all(|byte| byte.is_ascii_graphic() || byte.is_ascii_whitespace());
+    !is_text && whole - start <= MAX_PACKET && (whole > head.len() || looks_like_message(content))
+}
+
+/// Where a packet's content starts, and where the packet ends.
+struct Frame {
+    start: usize,
+    whole: usize,
+}
+
+/// The packet at the front.
+fn packet(bytes: &[u8]) -> Option<Frame> {
+    let rest = bytes.strip_prefix(&[0x0a])?;
+    let (length, content) = varint(rest)?;
+    let start = bytes.len() - content.len();
+    Some(Frame { start, whole: start.checked_add(usize::try_from(length).ok()?)? })
+}
+
+/// Reads one trace.
+pub(crate) struct PerfettoSource {
+    input: Input,
+    state: State,
+}
+
+/// What is carried from packet to packet.
+struct State {
+    /// By CPU: time of the last event, and whether events were lost since.
+    cpus: Vec<(Option<u64>, bool)>,
+    /// Threads by number: their process, and their name.
+    threads: HashMap<u32, Thread, FxBuildHasher>,
+    unpacked: Vec<u8>,
+}
+
+#[derive(Clone, Copy, Default)]
+struct Thread {
+    process: Option<u32>,
+    comm: Option<NameId>,
+}
+
+impl PerfettoSource {
+    pub(crate) fn new(input: Input) -> Self {
+        Self { input, state: State { cpus: Vec::new(), threads: HashMap::default(), unpacked: Vec::new() } }
+    }
+
+    /// Takes a packet off the input. Returns false at the end.
+    fn packet(&mut self, sink: &mut Sink) -> io::Result<bool> {
+        self.input.fill_to(16)?;
+        let bytes = self.input.buffered();
+        if bytes.is_empty() {
+            self.input.report_damage(0, sink);
+            return Ok(false);
+        }
+        let at = Position::Byte(self.input.offset());
+        match packet(bytes) {
+            Some(Frame { start, whole }) if whole - start <= MAX_PACKET => {
+                if !self.input.fill_to(whole)? {
+                    sink.skip(0, at, "a whole packet: the file ends within it");
+                    // What looks like a packet's length may be damage, so what follows is tried.
+                    self.input.consume(1);
+                    self.resume()?;
+                    return Ok(true);
+                }
+                let content = &self.input.buffered()[start..whole];
+                if self.state.packet(content, at, sink).is_err() {
+                    sink.skip(0, at, "a packet of protobuf fields");
+                }
+                self.input.consume(whole);
+            }
+            _ => {
+                // Another field of the trace than a packet, or damage.
+                if !self.other_field()? {
+                    sink.skip(0, at, "a packet");
+                    self.input.consume(1);
+                    self.resume()?;
+                }
+            }
+        }
+        Ok(true)
+    }
+
+    /// Skips a field of the trace that is no packet. Returns false if there is none.
+    fn other_field(&mut self) -> io::Result<bool> {
+        let Some((key, rest)) = varint(self.input.buffered()) else { return Ok(false) };
+        let head = self.input.buffered().len() - rest.len();
+        let number = key >> 3;
+        let length = match (key & 7, varint(rest)) {
+            (0, Some((_, after))) => rest.len() - after.len(),
+            (2, Some((length, after))) if length <= MAX_PACKET as u64 => rest.len() - after.len() + length as usize,
+            _ => return Ok(false),
+        };
+        // Fields of a trace have small numbers, and the next packet follows.
+        if number == 0 || number > 1000 || number == u64::from(field::TRACE_PACKET) {
+            return Ok(false);
+        }
+        let size = head + length;
+        let follows = self.input.fill_to(size + 1)?;
+        let ends_well = if follows { self.input.buffered()[size] == 0x0a } else { self.input.buffered().len() == size };
+        if ends_well {
+            self.input.consume(size);
+        }
+        Ok(ends_well)
+    }
+
+    /// After damage, goes on at what looks like a packet.
+    fn resume(&mut self) -> io::Result<()> {
+        loop {
+            self.input.fill_to(MAX_PIECE)?;
+            let bytes = self.input.buffered();
+            let Some(at) = memchr::memchr(0x0a, bytes) else {
+                let count = bytes.len();
+                self.input.consume(count);
+                if count == 0 {
+                    return Ok(());
+                }
+                continue;
+            };
+            let candidate = &bytes[at..];
+            let is_packet = packet(candidate).is_some_and(|Frame { start, whole }| {
+                whole - start > 1
+                    && candidate.get(start..whole).is_some_and(looks_like_message)
+                    && candidate.get(whole).is_none_or(|&next| next == 0x0a)
+            });
+            self.input.consume(if is_packet { at } else { at + 1 });
+            if is_packet {
+                return Ok(());
+            }
+        }
+    }
+}
+
+impl Source for PerfettoSource {
+    fn fill(&mut self, sink: &mut Sink) -> io::Result<bool> {
+        let until = sink.len() + BATCH;
+        let mut packets = 0;
+        while sink.len() < until && packets < BATCH {
+            packets += 1;
+            if !self.packet(sink)? {
+                self.state.finish(sink);
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    fn window(&self) -> usize {
+        WINDOW
+    }
+}
+
+impl State {
+    fn packet(&mut self, content: &[u8], at: Position, sink: &mut Sink) -> Result<(), NoMessage> {
+        for field in Fields::of(content) {
+            let (number, value) = field?;
+            match number {
+                field::PACKET_COMPRESSED | field::PACKET_ZSTD => {
+                    self.compressed(value.bytes(), number == field::PACKET_ZSTD, at, sink)?;
+                }
+                _ => self.member(number, value.bytes(), at, sink)?,
+            }
+        }
+        Ok(())
+    }
+
+    /// Packets that are packed in one.
+    fn compressed(&mut self, bytes: &[u8], is_zstd: bool, at: Position, sink: &mut Sink) -> Result<(), NoMessage> {
+        let mut unpacked = std::mem::take(&mut self.unpacked);
+        unpacked.clear();
+        let read = if is_zstd {
+            zstd::Decoder::with_buffer(bytes).and_then(|decoder| decoder.take(MAX_UNPACKED).read_to_end(&mut unpacked))
+        } else {
+            flate2::read::ZlibDecoder::new(bytes).take(MAX_UNPACKED).read_to_end(&mut unpacked)
+        };
+        if read.is_err() {
+            sink.skip(0, at, "compressed packets that are whole");
+        }
+        for field in Fields::of(&unpacked) {
+            let Ok((field::TRACE_PACKET, packet)) = field else {
+                if field.is_err() && read.is_ok() {
+                    sink.skip(0, at, "compressed packets of protobuf fields");
+                }
+                continue;
+            };
+            for field in Fields::of(packet.bytes()) {
+                let Ok((number, value)) = field else {
+                    sink.skip(0, at, "a packet of protobuf fields");
+                    break;
+                };
+                if self.member(number, value.bytes(), at, sink).is_err() {
+                    sink.skip(0, at, "a packet of protobuf fields");
+                }
+            }
+        }
+        unpacked.shrink_to(MAX_PIECE);
+        self.unpacked = unpacked;
+        Ok(())
+    }
+
+    /// A member of a packet.
+    fn member(&mut self, number: u32, bytes: &[u8], at: Position, sink: &mut Sink) -> Result<(), NoMessage> {
+        match number {
+            field::PACKET_FTRACE_EVENTS => self.bundle(bytes, at, sink),
+            field::PACKET_PROCESS_TREE => self.process_tree(bytes, sink),
+            field::PACKET_CLOCK_SNAPSHOT => clock_snapshot(bytes, sink),
+            _ => Ok(()),
+        }
+    }
+
+    /// The events of one CPU.
+    fn bundle(&mut self, bundle: &[u8], at: Position, sink: &mut Sink) -> Result<(), NoMessage> {
+        // The members that tell of all events may follow these.
+        let (mut cpu, mut lost, mut clock, mut ftrace_time, mut boot_time) = (None, false, 0, None, None);
+        for field in Fields::of(bundle) {
+            let (number, value) = field?;
+            match number {
+                field::BUNDLE_CPU => cpu = u32::try_from(value.number()).ok(),
+                field::BUNDLE_LOST => lost |= value.number() != 0,
+                field::BUNDLE_CLOCK => clock = value.number(),
+                field::BUNDLE_FTRACE_TIME => ftrace_time = Some(value.number()),
+                field::BUNDLE_BOOT_TIME => boot_time = Some(value.number()),
+                _ => {}
+            }
+        }
+        sink.report.resolution_ns.get_or_insert(1);
+        let clock_name = match clock {
+            0 => "boot",
+            2 => "global",
+            3 => "local",
+            4 => "mono_raw",
+            _ => "unknown",
+        };
+        let offset = match (clock, ftrace_time, boot_time) {
+            (1.., Some(ftrace), Some(boot)) => Some(boot.wrapping_sub(ftrace)),
+            _ => None,
+        };
+        if sink.report.clock.is_none() {
+            sink.report.clock = Some(if offset.is_some() { "boot" } else { clock_name }.to_owned());
+        }
+        if lost && let Some(cpu) = cpu.and_then(|cpu| self.cpu(cpu)) {
+            cpu.1 = true;
+        }
+        for field in Fields::of(bundle) {
+            let (number, value) = field?;
+            if number == field::BUNDLE_EVENT && self.event(value.bytes(), cpu, offset, at, sink).is_err() {
+                sink.skip(0, at, event::DAMAGED);
+            }
+        }
+        Ok(())
+    }
+
+    fn cpu(&mut self, cpu: u32) -> Option<&mut (Option<u64>, bool)> {
+        let cpu = cpu as usize;
+        if cpu >= self.cpus.len() {
+            if cpu >= MAX_CPUS {
+                return None;
+            }
+            self.cpus.resize(cpu + 1, (None, false));
+        }
+        self.cpus.get_mut(cpu)
+    }
+
+    #[inline]
+    fn event(
+        &mut self,
+        message: &[u8],
+        cpu: Option<u32>,
+        offset: Option<u64>,
+        at: Position,
+        sink: &mut Sink,
+    ) -> Result<(), NoMessage> {
+        let (mut time, mut tid, mut found) = (None, None, None);
+        for field in Fields::of(message) {
+            let (number, value) = field?;
+            match number {
+                event::TIMESTAMP => time = Some(value.number().wrapping_add(offset.unwrap_or(0))),
+                event::PID => tid = u32::try_from(value.number()).ok(),
+                event::SCHED_SWITCH => self.switched(value.bytes(), sink)?,
+                _ => match event::block_event(number, value.bytes()) {
+                    Ok(Some(event)) => found = Some(event),
+                    Ok(None) => {}
+                    Err(expected) => sink.skip(0, at, expected),
+                },
+            }
+        }
+        if let (Some(number), Some(time)) = (cpu, time)
+            && let Some((last, lost)) = self.cpu(number)
+        {
+            let from = last.replace(time);
+            if std::mem::take(lost) {
+                sink.push_gap(Gap { cpu, events: None, from, until: Some(time) });
+            }
+        }
+        let Some((mut event, comm)) = found else {
+            sink.report.other += 1;
+            return Ok(());
+        };
+        (event.time, event.tid, event.cpu) = (time, tid, cpu);
+        if let Some(tid) = tid {
+            if !comm.is_empty() {
+                let comm = sink.names.intern(comm);
+                self.thread(tid, |thread| thread.comm = comm);
+            }
+            let thread = self.threads.get(&tid).copied().unwrap_or_default();
+            (event.comm, event.process) = (thread.comm, thread.process);
+        }
+        sink.push(event, 0, at);
+        Ok(())
+    }
+
+    /// Changes what is known of a thread.
+    fn thread(&mut self, tid: u32, change: impl FnOnce(&mut Thread)) {
+        if self.threads.len() < MAX_NAMES || self.threads.contains_key(&tid) {
+            change(self.threads.entry(tid).or_default());
+        }
+    }
+
+    /// The name of the thread that a CPU switched to.
+    fn switched(&mut self, message: &[u8], sink: &mut Sink) -> Result<(), NoMessage> {
+        let (mut tid, mut comm) = (None, None);
+        for field in Fields::of(message) {
+            match field? {
+                (5, value) => comm = Some(value.bytes()),
+                (6, value) => tid = u32::try_from(value.number()).ok(),
+                _ => {}
+            }
+        }
+        if let (Some(tid), Some(comm)) = (tid, comm) {
+            let comm = sink.names.intern(comm);
+            self.thread(tid, |thread| thread.comm = comm);
+        }
+        Ok(())
+    }
+
+    /// Processes and their threads.
+    fn process_tree(&mut self, message: &[u8], sink: &mut Sink) -> Result<(), NoMessage> {
+        for field in Fields::of(message) {
+            let (member, value) = field?;
+            let (mut id, mut process, mut name) = (None, None, None);
+            for field in Fields::of(value.bytes()) {
+                match (member, field?) {
+                    (1 | 2, (1, value)) => id = u32::try_from(value.number()).ok(),
+                    (1, (3, value)) if name.is_none() => name = Some(value.bytes()),
+                    (2, (3, value)) => process = u32::try_from(value.number()).ok(),
+                    (2, (2, value)) => name = Some(value.bytes()),
+                    _ => {}
+                }
+            }
+            let Some(id) = id else { continue };
+            if member == 1 {
+                sink.names.set_process(id, name.unwrap_or_default());
+                self.thread(id, |thread| thread.process = Some(id));
+            } else if member == 2 {
+                let comm = name.filter(|name| !name.is_empty()).and_then(|name| sink.names.intern(name));
+                self.thread(id, |thread| {
+                    thread.process = process.or(thread.process);
+                    thread.comm = comm.or(thread.comm);
+                });
+            }
+        }
+        Ok(())
+    }
+
+    /// Gaps after which nothing came.
+    fn finish(&mut self, sink: &mut Sink) {
+        for (number, (last, lost)) in self.cpus.iter_mut().enumerate() {
+            if std::mem::take(lost) {
+                sink.push_gap(Gap { cpu: Some(number as u32), events: None, from: *last, until: None });
+            }
+        }
+    }
+}
+
+/// What several clocks showed at one moment.
+fn clock_snapshot(message: &[u8], sink: &mut Sink) -> Result<(), NoMessage> {
+    let (mut boot, mut real) = (None, None);
+    for field in Fields::of(message) {
+        let (1, value) = field? else { continue };
+        let (mut id, mut time) = (0, 0);
+        for field in Fields::of(value.bytes()) {
+            match field? {
+                (1, value) => id = value.number(),
+                (2, value) => time = value.number(),
+                _ => {}
+            }
+        }
+        match id {
+            CLOCK_BOOT => boot = Some(time),
+            CLOCK_REALTIME => real = Some(time),
+            _ => {}
+        }
+    }
+    if let (Some(boot), Some(real)) = (boot, real) {
+        sink.report.wall_clock.get_or_insert((boot, real));
+    }
+    Ok(())
+}

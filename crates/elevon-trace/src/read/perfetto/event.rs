@@ -1,0 +1,144 @@
+//! One event of ftrace as Perfetto records it.
+
+use elevon_core::ioprio::IoPrio;
+
+use super::wire::{Fields, NoMessage, Value};
+use crate::event::{Device, SECTOR_SIZE, TraceEvent, TraceKind};
+use crate::op::{TraceOp, parse_rwbs};
+
+/// Fields of `FtraceEvent` that are looked at besides the block events.
+pub(super) const TIMESTAMP: u32 = 1;
+pub(super) const PID: u32 = 2;
+pub(super) const SCHED_SWITCH: u32 = 4;
+
+/// Which number a field has in an event's message; 0 if the event has no such field.
+struct Layout {
+    kind: TraceKind,
+    bytes: u32,
+    letters: u32,
+    comm: u32,
+    errors: [u32; 2],
+    ioprio: u32,
+    command: u32,
+}
+
+const BIO: Layout =
+    Layout { kind: TraceKind::Queue, bytes: 0, letters: 4, comm: 5, errors: [0, 0], ioprio: 0, command: 0 };
+const REQUEST: Layout =
+    Layout { kind: TraceKind::Issue, bytes: 4, letters: 5, comm: 6, errors: [0, 0], ioprio: 0, command: 7 };
+const REQUEST_END: Layout =
+    Layout { kind: TraceKind::Complete, bytes: 0, letters: 5, comm: 0, errors: [4, 7], ioprio: 0, command: 6 };
+const ACCOUNT: Layout =
+    Layout { kind: TraceKind::IoStart, bytes: 4, letters: 6, comm: 7, errors: [0, 0], ioprio: 5, command: 8 };
+const NOWHERE: Device = Device::new(0, 0);
+
+/// The layout of a block event's message by the field of `FtraceEvent` that holds it.
+const fn layout(field: u32) -> Option<Layout> {
+    Some(match field {
+        45 => REQUEST,
+        126 => Layout { kind: TraceKind::Insert, ..REQUEST },
+        125 => REQUEST_END,
+        129 => Layout { kind: TraceKind::Requeue, ..REQUEST_END },
+        115 => Layout { kind: TraceKind::BackMerge, ..BIO },
+        116 => Layout { kind: TraceKind::Bounce, ..BIO },
+        118 => Layout { kind: TraceKind::FrontMerge, ..BIO },
+        119 => BIO,
+        122 => Layout { kind: TraceKind::GetRequest, ..BIO },
+        130 => Layout { kind: TraceKind::SleepRequest, ..BIO },
+        117 => Layout { kind: TraceKind::BioComplete, letters: 5, comm: 0, errors: [4, 0], ..BIO },
+        120 => Layout { kind: TraceKind::Remap { from: NOWHERE, from_sector: 0 }, letters: 6, comm: 0, ..BIO },
+        128 => Layout { kind: TraceKind::RequestRemap { from: NOWHERE, from_sector: 0 }, letters: 7, comm: 0, ..BIO },
+        131 => Layout { kind: TraceKind::Split { new_sector: 0 }, ..BIO },
+        123 => Layout { kind: TraceKind::Plug, letters: 0, comm: 1, ..BIO },
+        133 => Layout { kind: TraceKind::Unplug { requests: 0, timer: None }, letters: 0, comm: 2, ..BIO },
+        546 => ACCOUNT,
+        547 => Layout { kind: TraceKind::IoDone, ..ACCOUNT },
+        _ => return None,
+    })
+}
+
+/// Why an event is skipped.
+pub(super) const DAMAGED: &str = "a whole event";
+
+/// The block event in a field of `FtraceEvent`, with its thread's name; `None` for another event.
+#[inline]
+pub(super) fn block_event(field: u32, message: &[u8]) -> Result<Option<(TraceEvent, &[u8])>, &'static str> {
+    // Nearly all other events of a trace are of the scheduler, whose numbers are small.
+    if !matches!(field, 45 | 115..=133 | 546 | 547) {
+        return Ok(None);
+    }
+    let Some(layout) = layout(field) else { return Ok(None) };
+    let mut event = TraceEvent::new(layout.kind);
+    let comm = if matches!(layout.kind, TraceKind::Plug | TraceKind::Unplug { .. }) {
+        plug(&mut event, &layout, message)
+    } else {
+        placed(&mut event, &layout, message)
+    };
+    comm.map(|comm| Some((event, comm))).map_err(|NoMessage| DAMAGED)
+}
+
+fn plug<'a>(event: &mut TraceEvent, layout: &Layout, message: &'a [u8]) -> Result<&'a [u8], NoMessage> {
+    let mut comm = &b""[..];
+    for field in Fields::of(message) {
+        let (number, value) = field?;
+        if number == layout.comm {
+            comm = value.bytes();
+        } else if number == 1 {
+            event.kind = TraceKind::Unplug { requests: value.number() as u32, timer: None };
+        }
+    }
+    Ok(comm)
+}
+
+fn placed<'a>(event: &mut TraceEvent, layout: &Layout, message: &'a [u8]) -> Result<&'a [u8], NoMessage> {
+    let mut comm = &b""[..];
+    let mut third = None;
+    let (mut has_command, mut bytes) = (false, 0);
+    for field in Fields::of(message) {
+        let (number, value): (u32, Value<'a>) = field?;
+        match number {
+            1 => event.device = Some(Device::from_user(value.number())),
+            2 => event.sector = Some(value.number()).filter(|&sector| sector != u64::MAX),
+            3 => third = Some(value.number()),
+            _ if number == layout.letters => {
+                if let Some((op, flags)) = parse_rwbs(value.bytes()) {
+                    (event.op, event.flags) = (Some(op), Some(flags));
+                }
+            }
+            _ if number == layout.comm => comm = value.bytes(),
+            _ if number == layout.bytes => bytes = value.number(),
+            _ if number == layout.ioprio => event.ioprio = IoPrio::from_bits(value.number() as u16),
+            _ if number == layout.command => has_command = !value.bytes().is_empty(),
+            _ if layout.errors.contains(&number) => event.error = Some(value.number() as i32),
+            _ => origin(&mut event.kind, number, value),
+        }
+    }
+    if let TraceKind::Split { .. } = event.kind {
+        // Kernels carry the remainder's sector in 32 bits; the front part's length survives that.
+        let sector = event.sector.unwrap_or(0);
+        let front = (third.unwrap_or(0) as u32).wrapping_sub(sector as u32);
+        event.kind = TraceKind::Split { new_sector: sector.wrapping_add(u64::from(front)) };
+        event.bytes = Some(u64::from(front) * SECTOR_SIZE);
+    } else {
+        event.bytes = third.map(|sectors| (sectors & 0xffff_ffff) * SECTOR_SIZE);
+    }
+    // Old kernels tell 0 for all but passthrough.
+    if bytes > 0 {
+        if event.op == Some(TraceOp::Other) && (has_command || event.bytes != Some(bytes)) {
+            event.op = Some(TraceOp::Passthrough);
+        }
+        event.bytes = Some(bytes);
+    }
+    Ok(comm)
+}
+
+/// Where a remapped bio or request came from.
+fn origin(kind: &mut TraceKind, number: u32, value: Value<'_>) {
+    if let TraceKind::Remap { from, from_sector } | TraceKind::RequestRemap { from, from_sector } = kind {
+        match number {
+            4 => *from = Device::from_user(value.number()),
+            5 => *from_sector = value.number(),
+            _ => {}
+        }
+    }
+}

@@ -1,0 +1,174 @@
+use std::io::Write;
+
+use super::*;
+use crate::event::{Device, TraceKind};
+use crate::op::TraceOp;
+use crate::testing::{assert_ordered, counts, data, read_bytes, read_file};
+
+fn number(field: u32, value: u64) -> Vec<u8> {
+    let mut out = varint_bytes(u64::from(field) << 3);
+    out.extend(varint_bytes(value));
+    out
+}
+
+fn bytes(field: u32, value: &[u8]) -> Vec<u8> {
+    let mut out = varint_bytes(u64::from(field) << 3 | 2);
+    out.extend(varint_bytes(value.len() as u64));
+    out.extend(value);
+    out
+}
+
+fn varint_bytes(mut value: u64) -> Vec<u8> {
+    let mut out = Vec::new();
+    while value >= 0x80 {
+        out.push(value as u8 | 0x80);
+        value >>= 7;
+    }
+    out.push(value as u8);
+    out
+}
+
+/// A bio of 8:0 that is queued by task 7.
+fn queue(time: u64, sector: u64) -> Vec<u8> {
+    let body = [number(1, 8 << 8), number(2, sector), number(3, 8), bytes(4, b"WS"), bytes(5, b"fio")].concat();
+    bytes(2, &[number(1, time), number(2, 7), bytes(119, &body)].concat())
+}
+
+/// A packet with a bundle.
+fn bundle(cpu: u64, lost: bool, events: &[Vec<u8>]) -> Vec<u8> {
+    let content = [number(1, cpu), events.concat(), number(3, u64::from(lost))].concat();
+    bytes(1, &bytes(1, &content))
+}
+
+#[test]
+fn bundles_of_two_cpus_are_put_in_order() {
+    let trace = [bundle(0, false, &[queue(100, 0), queue(300, 8)]), bundle(1, false, &[queue(200, 16)])].concat();
+    let (events, reader) = read_bytes(trace);
+    let found: Vec<_> = events.iter().map(|event| (event.time, event.cpu, event.sector)).collect();
+    assert_eq!(found, [(Some(100), Some(0), Some(0)), (Some(200), Some(1), Some(16)), (Some(300), Some(0), Some(8))]);
+    assert_eq!(events[0].device, Some(Device::new(8, 0)));
+    assert_eq!(events[0].comm.map(|id| reader.names().name(id)), Some("fio"));
+    assert_eq!(reader.report().clock.as_deref(), Some("boot"));
+}
+
+#[test]
+fn lost_events_are_a_gap() {
+    let trace =
+        [bundle(0, false, &[queue(100, 0)]), bundle(1, false, &[queue(150, 0)]), bundle(0, true, &[queue(200, 16)])]
+            .concat();
+    let (events, reader) = read_bytes(trace);
+    assert_eq!(events[1].kind, TraceKind::Lost { events: None, until: Some(200) });
+    assert_eq!((events[1].time, events[1].cpu), (Some(100), Some(0)));
+    assert_eq!(reader.report().gap_count, 1);
+}
+
+#[test]
+fn packed_packets_are_the_same_trace() {
+    let plain = [bundle(0, false, &[queue(100, 0), queue(300, 8)]), bundle(1, false, &[queue(200, 16)])].concat();
+    let expected = read_bytes(plain.clone()).0;
+    let mut deflate = flate2::write::ZlibEncoder::new(Vec::new(), flate2::Compression::fast());
+    deflate.write_all(&plain).unwrap();
+    let deflated = bytes(1, &bytes(50, &deflate.finish().unwrap()));
+    let zstd = bytes(1, &bytes(133, &zstd::encode_all(&plain[..], 3).unwrap()));
+    assert_eq!(read_bytes(deflated.clone()).0, expected);
+    assert_eq!(read_bytes(zstd).0, expected);
+    let damaged = bytes(1, &bytes(50, &deflate_cut(&plain)));
+    let (events, reader) = read_bytes([damaged, plain].concat());
+    assert!(events.len() >= expected.len());
+    assert!(reader.report().skipped_count() > 0);
+}
+
+fn deflate_cut(plain: &[u8]) -> Vec<u8> {
+    let mut deflate = flate2::write::ZlibEncoder::new(Vec::new(), flate2::Compression::fast());
+    deflate.write_all(plain).unwrap();
+    let mut whole = deflate.finish().unwrap();
+    whole.truncate(whole.len() / 2);
+    whole
+}
+
+#[test]
+fn damage_is_located_and_reading_goes_on() {
+    let good = bundle(0, false, &[queue(100, 0)]);
+    let later = bundle(0, false, &[queue(300, 8)]);
+    let trace = [&good[..], b"\x0b\xff no packet \xff\xff", &later].concat();
+    let (events, reader) = read_bytes(trace);
+    assert_eq!(events.len(), 2);
+    assert_eq!(reader.report().problems[0].0.at, Position::Byte(good.len() as u64));
+    let (events, reader) = read_bytes([&good[..], &later[..later.len() - 3]].concat());
+    assert_eq!((events.len(), reader.report().skipped_count()), (1, 1));
+}
+
+#[test]
+fn another_clock_is_converted() {
+    let content = [number(1, 0), number(5, 3), number(6, 1000), number(7, 51000), queue(1100, 8)].concat();
+    let (events, reader) = read_bytes(bytes(1, &bytes(1, &content)));
+    assert_eq!(events[0].time, Some(51100));
+    assert_eq!(reader.report().clock.as_deref(), Some("boot"));
+}
+
+/// The counts are those of the field numbers in the file, counted without this reader.
+#[test]
+fn a_real_deflated_trace() {
+    let (events, reader) = read_file(&data("kernel-truth/traces/mixed-deflate.perfetto-trace"));
+    assert_ordered(&events);
+    assert_eq!(
+        counts(&events),
+        [
+            ("queue", 2118),
+            ("split", 81),
+            ("getrq", 2199),
+            ("io_start", 2199),
+            ("io_done", 2249),
+            ("plug", 2149),
+            ("unplug", 2149),
+            ("insert", 2149),
+            ("issue", 2249),
+            ("requeue", 50),
+            ("complete", 2249)
+        ]
+    );
+    let report = reader.report();
+    assert_eq!((report.skipped_count(), report.gap_count), (0, 0));
+    assert_eq!(report.wall_clock, Some((3945504232587, 1795317020527106162)));
+    // fio did 800 reads of 8 KiB, 100 writes of 64 KiB with 25 flushes, and 81 reads of 1 MiB.
+    let loop_device = Device::new(7, 7);
+    let bios = |op: TraceOp, bytes: u64| {
+        events
+            .iter()
+            .filter(|event| event.kind == TraceKind::Queue && event.device == Some(loop_device))
+            .filter(|event| event.op == Some(op) && event.bytes == Some(bytes))
+            .count()
+    };
+    assert_eq!(bios(TraceOp::Read, 8192), 800);
+    assert_eq!((bios(TraceOp::Write, 65536), bios(TraceOp::Write, 0)), (100, 25));
+    assert_eq!(bios(TraceOp::Read, 1 << 20), 81);
+    let start = events.iter().find(|event| event.kind == TraceKind::IoStart).unwrap();
+    assert!(start.ioprio.is_some() && start.comm.is_some());
+}
+
+#[test]
+fn a_real_plain_trace() {
+    let (events, reader) = read_file(&data("kernel-truth/traces/mixed-mq-deadline-excerpt.perfetto-trace"));
+    assert_ordered(&events);
+    assert_eq!(counts(&events)[0], ("queue", 368));
+    assert_eq!(events.len(), 3147);
+    assert_eq!(reader.report().other, 978);
+    assert_eq!(reader.report().skipped_count(), 0);
+}
+
+/// Cut anywhere, and with bytes changed anywhere, a trace is read without a panic.
+#[test]
+fn damaged_traces_never_panic() {
+    let real = std::fs::read(data("kernel-truth/traces/mixed-mq-deadline-excerpt.perfetto-trace")).unwrap();
+    let real = &real[..6000];
+    for at in (0..real.len()).step_by(13) {
+        let mut bytes = real.to_vec();
+        bytes[at] ^= 0x5a;
+        if let Ok(mut reader) = crate::from_bytes(bytes) {
+            assert!(reader.read_all().unwrap().len() <= real.len() / 8);
+        }
+        if let Ok(mut reader) = crate::from_bytes(real[..at].to_vec()) {
+            reader.read_all().unwrap();
+        }
+    }
+}
