@@ -10,5 +10,7 @@ mod failure;
 mod memory;
 #[path = "../../crates/elevon/src/output.rs"]
 mod output;
+#[path = "../../crates/elevon/src/setting.rs"]
+mod setting;
 
 libfuzzer_sys::fuzz_target!(|data: &[u8]| check::memory(data));

@@ -111,11 +111,11 @@ impl<C> SettingRow<C> {
                 let number = number.filter(|n| n.is_multiple_of(multiple_of)).ok_or_else(|| bad(self.expected()))?;
                 set(config, number).map_err(|want| bad(want.to_string()))
             }
-            SettingValue::Switch { set, .. } => match text {
-                "0" => Ok(set(config, false)),
-                "1" => Ok(set(config, true)),
-                _ => Err(bad(self.expected())),
-            },
+            SettingValue::Switch { set, .. } => {
+                let is_on = ["0", "1"].iter().position(|word| *word == text).ok_or_else(|| bad(self.expected()))?;
+                set(config, is_on == 1);
+                Ok(())
+            }
             SettingValue::Choice { set, .. } => set(config, text).ok_or_else(|| bad(self.expected())),
         }
     }

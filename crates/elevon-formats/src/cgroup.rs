@@ -18,7 +18,7 @@ mod cost;
 mod device;
 mod latency;
 mod max;
-pub mod number;
+mod number;
 mod throttle;
 mod tokens;
 mod weight;

@@ -5,5 +5,6 @@ pub mod cgroup;
 pub mod device;
 mod diagnostic;
 pub mod fio;
+pub mod quantity;
 pub mod tenants;
 pub mod trace;

@@ -24,9 +24,9 @@ use elevon_core::units::Nanos;
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-use crate::cgroup::number::span;
 use crate::cgroup::{Place, Setting};
 use crate::diagnostic::{Complaint, Diagnostic, Problem, Span};
+use crate::quantity;
 
 mod knob;
 mod reader;
@@ -165,9 +165,9 @@ impl TenantsFile {
         let (mut time, mut tenant, mut place, mut rest) = (None, None, reader.place(at.start), Vec::new());
         for entry in entries {
             match (entry.name, entry.value) {
-                ("at", Value::String(text)) => match span(text) {
-                    Some(span) => time = Some(span),
-                    None => {
+                ("at", Value::String(text)) => match quantity::time(text) {
+                    Ok(span) => time = Some(span),
+                    Err(_) => {
                         reader.complain(
                             entry.at.start,
                             "change.at",

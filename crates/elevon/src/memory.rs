@@ -1,13 +1,12 @@
 //! `--memory`: the simulated machine's memory, and the page cache that it makes possible; `--cache`: one before a real device.
 
-use std::borrow::Cow;
-
 use elevon_cache::page_cache::{CacheConfig, WriteMode};
 use elevon_cache::settings;
 use elevon_cache::watermark::Watermarks;
 use elevon_core::kernel::Kernel;
 use elevon_core::stack::StackConfig;
 use elevon_core::units::{Bytes, PAGE_SIZE, TaskId};
+use elevon_formats::quantity::memory_text;
 use elevon_sim::device::text::Fields;
 use elevon_workload::cached::{CacheCost, Control};
 
@@ -113,7 +112,7 @@ impl CachePlan {
         if !self.config.copies || self.config.memory <= machine {
             return Ok(());
         }
-        let most = text_of(Bytes::new(machine.get() >> 20 << 20));
+        let most = memory_text(Bytes::new(machine.get() >> 20 << 20));
         Err(Failure::input(format!("--cache {text}: this machine has {most} of memory; expected less than that")))
     }
 
@@ -139,12 +138,12 @@ impl CachePlan {
     /// Its settings, for the list of what a run was.
     pub(crate) fn rows(&self) -> Vec<(&'static str, String)> {
         let CacheConfig { memory, reserved, idle, zram, .. } = &self.config;
-        let mut rows = vec![("memory", text_of(*memory)), ("others", text_of(*reserved))];
+        let mut rows = vec![("memory", memory_text(*memory)), ("others", memory_text(*reserved))];
         for (key, value) in self.config.reported() {
             match key {
                 "activity" => rows.push((key, self.names().1.to_owned())),
                 // It decides between these two and files' pages.
-                "swappiness" => rows.extend([("idle", text_of(*idle)), ("zram", text_of(*zram)), (key, value)]),
+                "swappiness" => rows.extend([("idle", memory_text(*idle)), ("zram", memory_text(*zram)), (key, value)]),
                 _ => rows.push((key, value)),
             }
         }
@@ -159,31 +158,15 @@ fn real(text: &str) -> Result<CacheConfig, Failure> {
     let mode = mode.map(|mode| {
         WriteMode::from_name(mode).ok_or_else(|| bad(format!("{mode}: expected write-back or write-through")))
     });
-    let pair = format!("size={}", with_unit(size));
+    let pair = format!("size={size}");
     let fields = Fields::parse("cache", &pair, &["size"]).map_err(|error| bad(error.to_string()))?;
-    let size = fields.size("size", Bytes::ZERO).map_err(|error| bad(error.to_string()))?;
+    let size = fields.memory("size", Bytes::ZERO).map_err(|error| bad(error.to_string()))?;
     if size.get() < LEAST_REAL || size.get() > MOST {
         return Err(bad("expected 64KiB or more, up to 4TiB".to_owned()));
     }
     let free = Bytes::new(Watermarks::of_memory(size, 0).high * PAGE_SIZE);
     let write_mode = mode.transpose()?.unwrap_or_default();
     Ok(CacheConfig { write_mode, copies: true, ..CacheConfig::new(size + free, TaskId(0)) })
-}
-
-/// A size with its unit whole: `4G` is 4GiB, as memory is counted.
-fn with_unit(size: &str) -> Cow<'_, str> {
-    let is_short =
-        size.ends_with(['K', 'M', 'G', 'T']) && size[..size.len() - 1].ends_with(|c: char| c.is_ascii_digit());
-    if is_short { Cow::Owned(format!("{size}iB")) } else { Cow::Borrowed(size) }
-}
-
-/// A size as `--memory` takes it.
-fn text_of(size: Bytes) -> String {
-    let (unit, scale) = [("GiB", 1 << 30), ("MiB", 1 << 20)]
-        .into_iter()
-        .find(|(_, scale)| size.get().is_multiple_of(*scale) && size.get() > 0)
-        .unwrap_or(("KiB", 1 << 10));
-    format!("{}{unit}", size.get() / scale)
 }
 
 /// What `--memory` says.
@@ -198,10 +181,10 @@ struct Sizes {
 /// `SIZE[,others=SIZE[,idle=SIZE[,zram=SIZE]]]`.
 fn sizes(text: &str) -> Result<Sizes, Failure> {
     let bad = |why: String| Failure::input(format!("--memory {text}: {why}"));
-    let pairs = format!("size={}", text.split(',').map(with_unit).collect::<Vec<_>>().join(","));
+    let pairs = format!("size={text}");
     let fields =
         Fields::parse("memory", &pairs, &["size", "others", "idle", "zram"]).map_err(|error| bad(error.to_string()))?;
-    let size = |key| fields.size(key, Bytes::ZERO).map_err(|error| bad(error.to_string()));
+    let size = |key| fields.memory(key, Bytes::ZERO).map_err(|error| bad(error.to_string()));
     let (memory, others, idle, zram) = (size("size")?, size("others")?, size("idle")?, size("zram")?);
     let left = memory.get().saturating_sub(others.get());
     if left < LEAST || memory.get() > MOST {
@@ -261,8 +244,7 @@ mod tests {
         assert_eq!(parts("1GiB,others=24MiB,idle=8MiB"), Some([1 << 30, 24 << 20, 8 << 20, 0]));
         let all = "1GiB,zram=9MiB,others=24MiB,idle=8MiB";
         assert_eq!(parts(all), Some([1 << 30, 24 << 20, 8 << 20, 9 << 20]));
-        let texts = [6 << 30, 6001 << 20, 4096, 0].map(|bytes| text_of(Bytes::new(bytes)));
-        assert_eq!(texts, ["6GiB", "6001MiB", "4KiB", "0KiB"]);
+        assert_eq!(parts("1Gi,others=24Mi"), Some([1 << 30, 24 << 20, 0, 0]));
         for text in [
             "",
             "6",

@@ -11,6 +11,7 @@ use elevon_core::units::Nanos;
 use elevon_formats::cgroup::Setting;
 use elevon_formats::fio::spec::JobSpec;
 use elevon_formats::fio::{ParsedJobs, parse_all};
+use elevon_formats::quantity;
 use elevon_sim::device::{AnyDevice, Device, fault::Fault};
 use elevon_sim::memory::MemoryModel;
 use elevon_sim::profiles;
@@ -415,7 +416,7 @@ fn cpu_cost(text: Option<&str>, scheduler: &SchedulerConfig) -> Result<(CpuCost,
     let mut lock = None;
     for part in text.split(',') {
         let (key, value) = part.split_once('=').ok_or_else(|| bad(part))?;
-        let time = time(value).ok_or_else(|| bad(part))?;
+        let time = quantity::time(value).map_err(|_| bad(part))?;
         match key {
             "submit" => cost.submit = time,
             "complete" => cost.complete = time,
@@ -438,22 +439,6 @@ fn cpu_cost(text: Option<&str>, scheduler: &SchedulerConfig) -> Result<(CpuCost,
         None => cost.scheduler.locked = cost.scheduler.locked.min(most),
     }
     Ok((cost, of_cache))
-}
-
-/// A time with its unit (ns, us, ms, s) and up to three decimals; plain `0` needs none.
-fn time(text: &str) -> Option<Nanos> {
-    if text == "0" {
-        return Some(Nanos::ZERO);
-    }
-    let unit = ["ns", "us", "ms", "s"].into_iter().zip([1u64, 1_000, 1_000_000, 1_000_000_000]);
-    let (number, scale) = unit.filter_map(|(u, scale)| Some((text.strip_suffix(u)?, scale))).next()?;
-    let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
-    if whole.is_empty() || fraction.len() > 3 || !fraction.bytes().all(|b| b.is_ascii_digit()) {
-        return None;
-    }
-    let thousandths: u64 = format!("{fraction:0<3}").parse().ok()?;
-    let whole: u64 = whole.parse().ok()?;
-    whole.checked_mul(scale)?.checked_add(thousandths * scale / 1000).map(Nanos::new)
 }
 
 /// A job that writes is not let loose on a file that cannot be the image of a disk.
@@ -526,16 +511,6 @@ mod tests {
         assert!(line.contains("100 million") && line.contains("GiB"), "{line}");
         job.logs.average_ms = 1000;
         assert_eq!(log_memory(&job, 100_000_000), None, "a line a second");
-    }
-
-    #[test]
-    fn times_want_a_unit() {
-        for (text, ns) in [("0", Some(0)), ("4us", Some(4_000)), ("1.4us", Some(1_400)), ("2s", Some(2_000_000_000))] {
-            assert_eq!(time(text), ns.map(Nanos::new), "{text}");
-        }
-        for text in ["4", "us", "1.2345us", "-1us", "1.x5us", ""] {
-            assert_eq!(time(text), None, "{text}");
-        }
     }
 
     #[test]

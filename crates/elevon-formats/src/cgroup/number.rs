@@ -1,7 +1,7 @@
-//! Numbers as the kernel's files take them, and quantities with units as our own knobs do.
+//! Numbers as the kernel's files take them. Our own knobs take quantities with units ([`crate::quantity`]).
 
 use super::Refusal;
-use elevon_core::units::Nanos;
+use crate::quantity::{PREFIXES, Prefix};
 
 /// What a number counts: how a message words it, and which suffixes make sense.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,18 +22,17 @@ impl Counts {
     }
 }
 
-const THOUSANDS: [(&str, u64); 4] = [("K", 1_000), ("M", 1_000_000), ("G", 1_000_000_000), ("T", 1_000_000_000_000)];
-const BINARY: [(&str, u64); 4] = [("Ki", 1 << 10), ("Mi", 1 << 20), ("Gi", 1 << 30), ("Ti", 1 << 40)];
-
-/// Scales of a suffix as somebody may have meant it, whatever its case: with `i` the binary one, with `B` alone the decimal one,
-/// else both.
-fn meant(suffix: &str) -> impl Iterator<Item = (&'static str, u64)> {
+/// Units as somebody may have meant a suffix, whatever its case: with `i` the binary one, with `B` alone the decimal one, else
+/// both. `true` stands beside a binary one.
+fn meant(suffix: &str) -> impl Iterator<Item = (String, u64, bool)> {
     let word = suffix.trim_end_matches("/s").trim_end_matches("ps").to_ascii_uppercase();
     let (is_binary, is_decimal) = (word.contains('I'), !word.contains('I') && word.ends_with('B'));
     let letter = word.trim_end_matches('B').trim_end_matches('I').to_owned();
-    let pairs = THOUSANDS.into_iter().zip(BINARY).find(|((name, _), _)| *name == letter);
-    let (decimal, binary) = pairs.unzip();
-    decimal.filter(|_| !is_binary).into_iter().chain(binary.filter(|_| !is_decimal))
+    let prefix = PREFIXES.into_iter().find(|prefix| prefix.letter == letter);
+    let units = prefix.map(|Prefix { letter, decimal, binary }| {
+        [(letter.to_owned(), decimal, false), (format!("{letter}i"), binary, true)]
+    });
+    units.into_iter().flatten().filter(move |(_, _, binary)| if *binary { !is_decimal } else { !is_binary })
 }
 
 /// A decimal number as the kernel's files take them. The kernel reads leading digits and drops the rest without a word; here the
@@ -51,12 +50,12 @@ pub(super) fn kernel_number(key: &str, text: &str, counts: Counts) -> Result<u64
     }
     let scales: Vec<_> = match counts {
         Counts::Bytes(_) => meant(rest).collect(),
-        Counts::Ios(_) => meant(rest).filter(|(name, _)| !name.ends_with('i')).collect(),
+        Counts::Ios(_) => meant(rest).filter(|(_, _, is_binary)| !is_binary).collect(),
         Counts::Plain(_) => Vec::new(),
     };
     let suggestions: Vec<String> = scales
         .iter()
-        .filter_map(|(name, scale)| {
+        .filter_map(|(name, scale, _)| {
             let value = value.as_ref().ok()?.checked_mul(*scale)?;
             Some(format!("{key}{value} for {number}{name}"))
         })
@@ -88,43 +87,6 @@ pub(super) fn percent(text: &str) -> Result<u32, (Refusal, String)> {
 /// The text of hundredths of a percent, as the kernel prints it.
 pub(super) fn percent_text(hundredths: u32) -> String {
     format!("{}.{:02}", hundredths / 100, hundredths % 100)
-}
-
-/// `digits[.digits]` and a unit of this table. Exact, or nothing.
-fn scaled(text: &str, units: impl Iterator<Item = (&'static str, u64)>) -> Option<u64> {
-    let split = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
-    let (number, unit) = text.split_at(split);
-    let (whole, fraction) = number.split_once('.').unwrap_or((number, "0"));
-    let scale = units.into_iter().find(|(name, _)| *name == unit)?.1;
-    let digits = u32::try_from(fraction.len()).ok().filter(|n| (1..=9).contains(n))?;
-    let (whole, fraction): (u64, u64) = (whole.parse().ok()?, fraction.parse().ok()?);
-    let part = u128::from(fraction) * u128::from(scale);
-    let parts = 10u128.pow(digits);
-    let part = u64::try_from(part / parts).ok().filter(|_| part.is_multiple_of(parts))?;
-    whole.checked_mul(scale)?.checked_add(part)
-}
-
-/// Bytes for one of our knobs: a plain number, or with K, M, G, T (powers of 1000) or Ki, Mi, Gi, Ti (powers of 1024), and `B` where
-/// somebody wants to see it. Case counts.
-pub fn bytes(text: &str) -> Option<u64> {
-    let number = text.strip_suffix('B').unwrap_or(text);
-    scaled(number, [("", 1)].into_iter().chain(THOUSANDS).chain(BINARY))
-}
-
-/// Bytes a second: as [`bytes`], with `/s` where somebody wants to see it.
-pub fn rate(text: &str) -> Option<u64> {
-    bytes(text.strip_suffix("/s").unwrap_or(text))
-}
-
-/// A count, of I/Os or of I/Os a second: a plain number, or with K, M, G, T.
-pub fn count(text: &str) -> Option<u64> {
-    scaled(text, [("", 1)].into_iter().chain(THOUSANDS))
-}
-
-/// A span of time with its unit: ns, us, ms or s.
-pub fn span(text: &str) -> Option<Nanos> {
-    let units = [("ns", 1), ("us", 1_000), ("ms", 1_000_000), ("s", 1_000_000_000)];
-    scaled(text, units.into_iter()).map(Nanos::new)
 }
 
 #[cfg(test)]
@@ -160,45 +122,6 @@ mod tests {
         for text in ["", "-1", "+1", " 1", "M", "١"] {
             assert_eq!(kernel_number("", text, bytes).unwrap_err().0, Refusal::Invalid, "{text}");
         }
-    }
-
-    #[test]
-    fn knobs_take_units() {
-        for (text, value) in [
-            ("1048576", Some(1 << 20)),
-            ("10M", Some(10_000_000)),
-            ("10MB", Some(10_000_000)),
-            ("1Mi", Some(1 << 20)),
-            ("1MiB", Some(1 << 20)),
-            ("1.5Ki", Some(1536)),
-            ("1.5GB", Some(1_500_000_000)),
-            ("16383Ti", Some(16383 << 40)),
-            ("512B", Some(512)),
-            ("0", Some(0)),
-            ("1.5", None),
-            ("1.0001Ki", None),
-            ("10m", None),
-            ("10mb", None),
-            ("10 M", None),
-            ("-1", None),
-            ("M", None),
-            ("", None),
-            ("1.M", None),
-            (".5M", None),
-            ("16777216Ti", None),
-            ("1MiBs", None),
-        ] {
-            assert_eq!(bytes(text), value, "{text}");
-        }
-        assert_eq!(
-            (rate("10MB/s"), rate("2Ki"), rate("2/s"), bytes("10M/s")),
-            (Some(10_000_000), Some(2048), Some(2), None)
-        );
-        assert_eq!((count("10K"), count("500"), count("10Ki"), count("5B")), (Some(10_000), Some(500), None, None));
-        assert_eq!(
-            (span("5ms"), span("1.5us"), span("5"), span("0s")),
-            (Some(Nanos::new(5_000_000)), Some(Nanos::new(1_500)), None, Some(Nanos::ZERO))
-        );
     }
 
     #[test]

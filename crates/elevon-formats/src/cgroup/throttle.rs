@@ -3,7 +3,9 @@
 use elevon_core::control::io_throttle::{Limit, Policy};
 
 use super::tokens::{Token, refused};
-use super::{FileError, Line, Refusal, Setting, device, number};
+use super::{FileError, Line, Refusal, Setting, device};
+use crate::quantity::{self, Short};
+use elevon_core::units::Bytes;
 
 /// `[DEV:]0`, `[DEV:]LIMIT:0`, `[DEV:]LIMIT:1[:BUCKET]`. A first field that starts like a number is the limit.
 pub(super) fn parse(line: &str, setting: fn(Option<Limit>) -> Setting) -> Result<Line<'_>, FileError> {
@@ -28,7 +30,8 @@ pub(super) fn parse(line: &str, setting: fn(Option<Limit>) -> Setting) -> Result
         device::check(device)?;
     }
     let amount = |word: &Token<'_>, what: &str| {
-        number::bytes(word.text).filter(|_| !word.text.ends_with('B')).ok_or_else(|| {
+        let bytes = quantity::size(word.text, Short::Decimal).map(Bytes::get);
+        bytes.ok().filter(|_| !word.text.ends_with('B')).ok_or_else(|| {
             let message =
                 format!("expected {what}: a whole number, or one with K, M, G, T (powers of 1000) or Ki, Mi, Gi, Ti");
             word.refused(Refusal::Invalid, message)

@@ -2,12 +2,13 @@
 
 use elevon_core::kernel::Rules;
 use elevon_core::nearest::did_you_mean;
-use elevon_core::units::Nanos;
+use elevon_core::units::{Bytes, Nanos};
 use toml::de::DeInteger;
 
 use super::reader::{Entry, Reader, Value, entries, quoted};
-use crate::cgroup::{self, Cap, FILES, File, Limit, Place, Setting, number, parse_class};
+use crate::cgroup::{self, Cap, FILES, File, Limit, Place, Setting, parse_class};
 use crate::diagnostic::Problem;
+use crate::quantity::{self, Short};
 
 /// A knob of our own.
 #[derive(Clone, Copy, Debug)]
@@ -256,7 +257,8 @@ fn latency(value: &Value<'_>) -> Result<Option<Nanos>, String> {
         Value::String(word) if word == "max" || word == "0" => Ok(None),
         Value::Integer(number) if decimal(number) == Some(0) => Ok(None),
         Value::String(text) => {
-            let target = number::span(text).filter(|target| target.get().is_multiple_of(1_000)).ok_or_else(bad)?;
+            let target =
+                quantity::time(text).ok().filter(|target| target.get().is_multiple_of(1_000)).ok_or_else(bad)?;
             Ok(Some(target).filter(|target| !target.is_zero()))
         }
         _ => Err(bad()),
@@ -270,19 +272,19 @@ fn limit(reader: &mut Reader<'_>, scope: &str, entries: Vec<Entry<'_>>) -> Optio
     for entry in &entries {
         let value = entry.value;
         let error = match entry.name {
-            "rbps" => set(&mut limit.rbps, cap(value, number::rate, RATE)),
-            "wbps" => set(&mut limit.wbps, cap(value, number::rate, RATE)),
-            "bps" => set(&mut limit.bps, cap(value, number::rate, RATE)),
-            "riops" => set(&mut limit.riops, cap(value, number::count, IOS)),
-            "wiops" => set(&mut limit.wiops, cap(value, number::count, IOS)),
-            "iops" => set(&mut limit.iops, cap(value, number::count, IOS)),
+            "rbps" => set(&mut limit.rbps, cap(value, rate_of, RATE)),
+            "wbps" => set(&mut limit.wbps, cap(value, rate_of, RATE)),
+            "bps" => set(&mut limit.bps, cap(value, rate_of, RATE)),
+            "riops" => set(&mut limit.riops, cap(value, count_of, IOS)),
+            "wiops" => set(&mut limit.wiops, cap(value, count_of, IOS)),
+            "iops" => set(&mut limit.iops, cap(value, count_of, IOS)),
             "burst" => {
                 let expected = || format!("{}: expected bytes, such as \"1MiB\"", shown(value));
-                set(&mut limit.burst, quantity(value, number::bytes).ok_or_else(expected))
+                set(&mut limit.burst, number(value, bytes_of).ok_or_else(expected))
             }
             "burst_ios" => {
                 let expected = || format!("{}: expected a number of I/Os, such as 50 or \"1K\"", shown(value));
-                set(&mut limit.burst_ios, quantity(value, number::count).ok_or_else(expected))
+                set(&mut limit.burst_ios, number(value, count_of).ok_or_else(expected))
             }
             name => {
                 let known = KNOBS.iter().filter_map(|knob| knob.name.strip_prefix("limit."));
@@ -307,7 +309,19 @@ fn set<T>(field: &mut Option<T>, value: Result<T, String>) -> Result<(), String>
     value.map(|value| *field = Some(value))
 }
 
-fn quantity(value: &Value<'_>, parse: fn(&str) -> Option<u64>) -> Option<u64> {
+fn bytes_of(text: &str) -> Option<u64> {
+    quantity::size(text, Short::Decimal).ok().map(Bytes::get)
+}
+
+fn rate_of(text: &str) -> Option<u64> {
+    quantity::rate(text, Short::Decimal).ok().map(Bytes::get)
+}
+
+fn count_of(text: &str) -> Option<u64> {
+    quantity::count(text).ok()
+}
+
+fn number(value: &Value<'_>, parse: fn(&str) -> Option<u64>) -> Option<u64> {
     match value {
         Value::String(text) => parse(text),
         value => integer(value),
@@ -315,7 +329,7 @@ fn quantity(value: &Value<'_>, parse: fn(&str) -> Option<u64>) -> Option<u64> {
 }
 
 fn cap(value: &Value<'_>, parse: fn(&str) -> Option<u64>, takes: &str) -> Result<Cap, String> {
-    match (value, quantity(value, parse)) {
+    match (value, number(value, parse)) {
         (Value::String(word), _) if word == "max" => Ok(Cap::Unlimited),
         (_, Some(0)) => Err("0 lets nothing pass; write \"max\" to lift the limit".to_owned()),
         (_, Some(rate)) => Ok(Cap::At(rate)),

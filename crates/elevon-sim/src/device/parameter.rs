@@ -6,7 +6,8 @@
 
 use elevon_core::nearest::did_you_mean;
 
-use super::text::{SIZES, SPANS, quantity};
+use elevon_core::units::{Bytes, Nanos};
+use elevon_formats::quantity::{self, QuantityError, Short};
 
 /// What a parameter is counted in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,44 +28,33 @@ pub enum Unit {
     Choice(&'static [&'static str]),
 }
 
-const SHARES: &[(&str, u64)] = &[("ppm", 1), ("%", 10_000)];
-
-/// A whole number in the largest unit that leaves at most three decimals.
-fn in_largest(value: u64, units: &[(&str, u64)]) -> String {
-    let fits = |scale: u64| value >= scale && (u128::from(value) * 1000).is_multiple_of(u128::from(scale));
-    match units.iter().filter(|(_, scale)| fits(*scale)).max_by_key(|(_, scale)| scale) {
-        Some(&(name, scale)) => {
-            let milli = u128::from(value % scale) * 1000 / u128::from(scale);
-            let text = format!("{}.{milli:03}", value / scale);
-            format!("{}{name}", text.trim_end_matches('0').trim_end_matches('.'))
-        }
-        None => value.to_string(),
-    }
-}
-
 impl Unit {
-    /// The value in the unit's base, or `None` where the text is not one.
-    pub fn parse(self, text: &str) -> Option<u64> {
+    /// The value in the unit's base.
+    ///
+    /// # Errors
+    /// The text is none; what was probably meant, as the end of a message, or nothing.
+    pub fn parse(self, text: &str) -> Result<u64, String> {
+        let hint = |error: QuantityError| error.hint();
+        let word = |words: &[&str]| words.iter().position(|w| *w == text).map(|i| i as u64).ok_or_else(String::new);
         match self {
-            Self::Time => quantity(text, SPANS),
-            Self::Rate if text == "0" => Some(0),
-            Self::Rate => quantity(text.strip_suffix("/s")?, SIZES),
-            Self::Size => quantity(text, SIZES),
-            Self::Count => text.parse().ok(),
-            Self::Share => quantity(text, SHARES),
-            Self::Switch => ["0", "1"].iter().position(|w| *w == text).map(|i| i as u64),
-            Self::Choice(words) => words.iter().position(|w| *w == text).map(|i| i as u64),
+            Self::Time => quantity::time(text).map(Nanos::get).map_err(hint),
+            Self::Rate => quantity::rate(text, Short::Nothing).map(Bytes::get).map_err(hint),
+            Self::Size => quantity::size(text, Short::Nothing).map(Bytes::get).map_err(hint),
+            Self::Share => quantity::share(text).map_err(hint),
+            Self::Count => text.parse().map_err(|_| String::new()),
+            Self::Switch => word(&["0", "1"]),
+            Self::Choice(words) => word(words),
         }
     }
 
     /// The text that [`Self::parse`] reads as `value`.
     pub fn text(self, value: u64) -> String {
         match self {
-            Self::Time => in_largest(value, SPANS),
+            Self::Time => quantity::text(value, quantity::TIMES),
             Self::Rate if value == 0 => "0".into(),
-            Self::Rate => in_largest(value, SIZES) + "/s",
-            Self::Size => in_largest(value, SIZES),
-            Self::Share => in_largest(value, SHARES),
+            Self::Rate => quantity::text(value, quantity::SIZES) + "/s",
+            Self::Size => quantity::text(value, quantity::SIZES),
+            Self::Share => quantity::text(value, quantity::SHARES),
             Self::Count | Self::Switch => value.to_string(),
             Self::Choice(words) => words[value as usize].into(),
         }
@@ -143,14 +133,15 @@ pub fn apply<C>(rows: &[Parameter<C>], config: &mut C, settings: &str) -> Result
             });
         };
         let (low, high) = row.range;
-        let Some(number) = row.unit.parse(value).filter(|n| (low..=high).contains(n)) else {
+        let in_range = |number: u64| if (low..=high).contains(&number) { Ok(number) } else { Err(String::new()) };
+        let number = row.unit.parse(value).and_then(in_range).map_err(|hint| {
             let unit = row.unit;
             let expected = match unit {
                 Unit::Switch | Unit::Choice(_) => unit.expected(),
-                _ => format!("{}, from {} to {}", unit.expected(), unit.text(low), unit.text(high)),
+                _ => format!("{}, from {} to {}{hint}", unit.expected(), unit.text(low), unit.text(high)),
             };
-            return Err(ParameterError::BadValue { key: row.key, value: value.into(), expected });
-        };
+            ParameterError::BadValue { key: row.key, value: value.into(), expected }
+        })?;
         *(row.field)(config) = number;
     }
     Ok(())
@@ -178,6 +169,7 @@ mod tests {
             (Unit::Time, "250ms", 250_000_000),
             (Unit::Time, "0", 0),
             (Unit::Rate, "2600MB/s", 2_600_000_000),
+            (Unit::Rate, "2600MB", 2_600_000_000),
             (Unit::Size, "32KiB", 32768),
             (Unit::Size, "375GB", 375_000_000_000),
             (Unit::Share, "7%", 70_000),
@@ -185,12 +177,11 @@ mod tests {
             (Unit::Count, "12", 12),
             (Unit::Choice(&["fixed", "exp"]), "exp", 1),
         ] {
-            assert_eq!(unit.parse(text), Some(value), "{text}");
-            assert_eq!(unit.parse(&unit.text(value)), Some(value), "{text} printed as {}", unit.text(value));
+            assert_eq!(unit.parse(text), Ok(value), "{text}");
+            assert_eq!(unit.parse(&unit.text(value)), Ok(value), "{text} printed as {}", unit.text(value));
         }
-        for (unit, text) in [(Unit::Time, "5"), (Unit::Time, "us"), (Unit::Rate, "5MB"), (Unit::Size, "99999999999TiB")]
-        {
-            assert_eq!(unit.parse(text), None, "{text}");
+        for (unit, text) in [(Unit::Time, "5"), (Unit::Time, "us"), (Unit::Rate, "5"), (Unit::Size, "99999999999TiB")] {
+            assert_eq!(unit.parse(text), Err(String::new()), "{text}");
         }
     }
 }

@@ -7,6 +7,7 @@ use core::fmt;
 use core::ops::RangeInclusive;
 
 use elevon_core::units::{Bytes, Nanos};
+use elevon_formats::quantity::{self, QuantityError, Short};
 
 /// What is wrong with a text form.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -64,34 +65,6 @@ impl fmt::Display for TextError {
 
 impl std::error::Error for TextError {}
 
-pub(crate) const SPANS: &[(&str, u64)] = &[("ns", 1), ("us", 1_000), ("ms", 1_000_000), ("s", 1_000_000_000)];
-pub(crate) const SIZES: &[(&str, u64)] = &[
-    ("B", 1),
-    ("KiB", 1 << 10),
-    ("MiB", 1 << 20),
-    ("GiB", 1 << 30),
-    ("TiB", 1 << 40),
-    ("kB", 1_000),
-    ("MB", 1_000_000),
-    ("GB", 1_000_000_000),
-    ("TB", 1_000_000_000_000),
-];
-
-/// `digits[.digits]unit` in the unit's base, rounded down; a plain 0 needs no unit. `None` where it is not that or overflows.
-pub(crate) fn quantity(text: &str, units: &[(&str, u64)]) -> Option<u64> {
-    let split = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
-    let (number, unit) = text.split_at(split);
-    let (whole, fraction) = number.split_once('.').unwrap_or((number, "0"));
-    let whole: u64 = whole.parse().ok()?;
-    if unit.is_empty() {
-        return (whole == 0 && number == "0").then_some(0);
-    }
-    let (_, scale) = *units.iter().find(|(name, _)| *name == unit)?;
-    let digits = u32::try_from(fraction.len()).ok().filter(|d| (1..=12).contains(d))?;
-    let part = u128::from(fraction.parse::<u64>().ok()?) * u128::from(scale) / u128::from(10u64.pow(digits));
-    whole.checked_mul(scale)?.checked_add(u64::try_from(part).ok()?)
-}
-
 /// The pairs of one text form.
 #[derive(Debug)]
 pub struct Fields<'a> {
@@ -132,47 +105,59 @@ impl<'a> Fields<'a> {
         }
     }
 
-    fn parsed<T>(
+    /// The value of a key as `parse` reads it if `is_good` holds of it, or the default of a key that is not given.
+    fn quantity<T>(
         &self,
         key: &str,
         default: T,
         expected: &str,
-        parse: impl FnOnce(&str) -> Option<T>,
+        parse: impl FnOnce(&str) -> Result<T, QuantityError>,
+        is_good: impl FnOnce(&T) -> bool,
     ) -> Result<T, TextError> {
-        self.raw(key).map_or(Ok(default), |value| parse(value).ok_or_else(|| self.bad(key, expected)))
+        let Some(text) = self.raw(key) else { return Ok(default) };
+        match parse(text) {
+            Ok(value) if is_good(&value) => Ok(value),
+            Ok(_) => Err(self.bad(key, expected)),
+            Err(error) => Err(self.bad(key, format!("{expected}{}", error.hint()))),
+        }
     }
 
     /// A span of time, at most an hour.
     pub fn span(&self, key: &str, default: Nanos) -> Result<Nanos, TextError> {
-        self.parsed(key, default, "a time up to 3600s with its unit: ns, us, ms or s, as in 2ms", |v| {
-            quantity(v, SPANS).filter(|&ns| ns <= 3_600_000_000_000).map(Nanos::new)
-        })
+        let expected = "a time up to 3600s with its unit: ns, us, ms or s, as in 2ms";
+        self.quantity(key, default, expected, quantity::time, |ns| *ns <= Nanos::from_secs(3_600))
     }
 
     /// A size that is a whole number of 4096-byte blocks, at most 8 EiB.
     pub fn size(&self, key: &str, default: Bytes) -> Result<Bytes, TextError> {
+        self.size_in(key, default, Short::Nothing)
+    }
+
+    /// The same, of memory: `4G` is 4 GiB.
+    pub fn memory(&self, key: &str, default: Bytes) -> Result<Bytes, TextError> {
+        self.size_in(key, default, Short::Binary)
+    }
+
+    fn size_in(&self, key: &str, default: Bytes, short: Short) -> Result<Bytes, TextError> {
         let expected = "a size, a multiple of 4096 bytes up to 8388608TiB, with its unit: KiB, MiB, GiB, TiB (powers of 1024) or \
                         kB, MB, GB, TB (powers of 1000), as in 1GiB";
-        self.parsed(key, default, expected, |v| {
-            quantity(v, SIZES).filter(|&b| b > 0 && b % 4096 == 0 && b <= 1 << 63).map(Bytes::new)
-        })
+        let is_good = |size: &Bytes| size.get() > 0 && size.get().is_multiple_of(4096) && size.get() <= 1 << 63;
+        self.quantity(key, default, expected, |text| quantity::size(text, short), is_good)
     }
 
     /// Bytes per second, from 1 kB/s to 1000 TB/s.
     pub fn rate(&self, key: &str, default: Bytes) -> Result<Bytes, TextError> {
         let expected = "a rate from 1kB/s to 1000TB/s with its unit: kB/s, MB/s, GB/s (powers of 1000) or KiB/s, MiB/s, GiB/s, as in \
                         500MB/s";
-        self.parsed(key, default, expected, |v| {
-            quantity(v.strip_suffix("/s")?, SIZES)
-                .filter(|b| (1_000..=1_000_000_000_000_000).contains(b))
-                .map(Bytes::new)
-        })
+        let is_good = |rate: &Bytes| (1_000..=1_000_000_000_000_000).contains(&rate.get());
+        self.quantity(key, default, expected, |text| quantity::rate(text, Short::Nothing), is_good)
     }
 
     /// A plain number within a range.
     pub fn count(&self, key: &str, default: u64, range: RangeInclusive<u64>) -> Result<u64, TextError> {
         let expected = format!("a number from {} to {}", range.start(), range.end());
-        self.parsed(key, default, &expected, |v| v.parse().ok().filter(|n| range.contains(n)))
+        let Some(text) = self.raw(key) else { return Ok(default) };
+        text.parse().ok().filter(|n| range.contains(n)).ok_or_else(|| self.bad(key, expected))
     }
 
     /// 0 or 1.
@@ -186,21 +171,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn quantities_need_their_unit() {
-        for (text, ns) in [("0", 0), ("2ms", 2_000_000), ("1.5us", 1_500), ("10s", 10_000_000_000), ("0.25ms", 250_000)]
-        {
-            assert_eq!(quantity(text, SPANS), Some(ns), "{text}");
-        }
-        for text in
-            ["2", "ms", "", "1,5ms", "1.ms", "-1ms", "2m", "2 ms", "99999999999999999999s", "18446744073s0", "0.0"]
-        {
-            assert_eq!(quantity(text, SPANS), None, "{text}");
-        }
-        assert_eq!(quantity("500MB", SIZES), Some(500_000_000));
-        assert_eq!(quantity("1.5GiB", SIZES), Some(3 << 29));
-    }
-
-    #[test]
     fn errors_name_the_key_and_what_would_be_right() {
         const KEYS: &[&str] = &["a", "b"];
         let error = |text| Fields::parse("device x", text, KEYS).unwrap_err().to_string();
@@ -211,6 +181,8 @@ mod tests {
             fields.span("a", Nanos::ZERO).unwrap_err().to_string(),
             "device x: `a=2`: expected a time up to 3600s with its unit: ns, us, ms or s, as in 2ms"
         );
+        let short = Fields::parse("device x", "a=4G", KEYS).unwrap().size("a", Bytes::ZERO).unwrap_err().to_string();
+        assert!(short.ends_with("as in 1GiB; write 4GB or 4GiB"), "{short}");
         assert_eq!(
             fields.count("b", 1, 1..=8).unwrap_err().to_string(),
             "device x: `b=9`: expected a number from 1 to 8"

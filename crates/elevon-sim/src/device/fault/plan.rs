@@ -5,9 +5,10 @@ use core::ops::RangeInclusive;
 use elevon_core::op::Op;
 use elevon_core::status::Status;
 use elevon_core::units::{Instant, Nanos, Sector, Sectors};
+use elevon_formats::quantity;
 
 use super::kinds::{KINDS, Kind, kind};
-use crate::device::text::{Fields, SPANS, TextError, quantity};
+use crate::device::text::{Fields, TextError};
 
 /// A range of sectors, both ends included.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -299,8 +300,8 @@ impl<'a> Given<'a> {
     }
 
     fn span(&self, key: &str) -> Result<Nanos, TextError> {
-        let default = self.default(key).and_then(|text| quantity(text, SPANS)).expect("a default that is a time");
-        self.fields.span(key, Nanos::new(default))
+        let default = self.default(key).and_then(|text| quantity::time(text).ok()).expect("a default that is a time");
+        self.fields.span(key, default)
     }
 
     fn instant(&self, key: &str) -> Result<Instant, TextError> {
