@@ -74,9 +74,13 @@ impl CachePlan {
         };
         config.set_kernel(kernel);
         let mut control = None;
-        for (key, value) in of_cache {
+        let of_cache: Vec<(&str, &str)> = of_cache.map(|(key, value)| (key.as_str(), value.as_str())).collect();
+        is_given_once(memory, &of_cache)?;
+        // Which other settings there are is up to the policy.
+        let (policy, others): (Vec<_>, Vec<_>) = of_cache.into_iter().partition(|(key, _)| *key == "cache");
+        for (key, value) in policy.into_iter().chain(others) {
             if key == "activity" {
-                control = Control::parse(value).map(|control| (control, value.clone()));
+                control = Control::parse(value).map(|control| (control, value.to_owned()));
                 if control.is_some() && config.copies {
                     return Err(Failure::input(format!(
                         "--set activity={value}: is a control of simulated experiments (--memory); with --cache use off, iter-bio, \
@@ -149,6 +153,27 @@ impl CachePlan {
         }
         rows
     }
+}
+
+/// Refuses a setting that has two names if it is given by both, and not the same: which one should hold is not to be guessed.
+fn is_given_once(memory: Memory<'_>, settings: &[(&str, &str)]) -> Result<(), Failure> {
+    let last = |wanted: &str| settings.iter().rev().find(|(key, _)| *key == wanted).map(|(_, value)| *value);
+    let twice = |key: &str, value: &str, other: String| {
+        Err(Failure::input(format!("--set {key}={value}: {other} says otherwise; give it once")))
+    };
+    if let (Memory::Real(text), Some(value)) = (memory, last("cache_mode"))
+        && let Some((_, mode)) = text.split_once(',')
+        && mode != value
+    {
+        return twice("cache_mode", value, format!("--cache {text}"));
+    }
+    if let (Some(policy), Some(value)) = (last("cache"), last("min_ttl_ms"))
+        && let Some((_, of_policy)) = policy.split_once(":min_ttl_ms=")
+        && of_policy != value
+    {
+        return twice("min_ttl_ms", value, format!("--set cache={policy}"));
+    }
+    Ok(())
 }
 
 /// `SIZE[,write-back|write-through]`: so much data is held; what is kept free for reclaim to work comes on top.

@@ -159,6 +159,7 @@ impl Plan {
         }
         if args.tenants.is_some() {
             plan.warnings.extend(weights_in_vain(&plan));
+            limited_once(&plan)?;
         }
         if let Target::Simulated(_) = plan.target {
             // Opened once to check it; a run opens its own.
@@ -378,6 +379,35 @@ fn weights_in_vain(plan: &Plan) -> Vec<String> {
         lines.push(format!("--tenants: BFQ counts a weight above {BFQ_WEIGHT_MAX} as {BFQ_WEIGHT_MAX}"));
     }
     lines
+}
+
+/// Refuses a rate of one tenant that `io.max` and `limit` both set if `io.max` is exact: both then set the same limit, and the
+/// later would replace the earlier.
+fn limited_once(plan: &Plan) -> Result<(), Failure> {
+    let is_exact =
+        plan.settings.iter().rev().find(|(key, _)| key == "io_max").is_some_and(|(_, value)| value == "exact");
+    let of_tenants = plan.tenants.tenants.iter().enumerate();
+    for (at, tenant) in of_tenants.filter(|_| is_exact) {
+        let changes = plan.tenants.changes.iter().filter(|change| change.tenant.index() == at + 1);
+        let all = || tenant.settings.iter().chain(changes.clone().map(|change| &change.setting));
+        let (mut max, mut limit) = ([false; 4], [false; 4]);
+        for setting in all() {
+            let (rates, given) = match setting {
+                Setting::IoMax(io) => ([io.rbps, io.wbps, io.riops, io.wiops], &mut max),
+                Setting::Limit(own) => ([own.rbps, own.wbps, own.riops, own.wiops], &mut limit),
+                _ => continue,
+            };
+            given.iter_mut().zip(rates).for_each(|(given, rate)| *given |= rate.is_some());
+        }
+        let both = ["rbps", "wbps", "riops", "wiops"].into_iter().zip(max.into_iter().zip(limit));
+        if let Some((rate, _)) = both.into_iter().find(|(_, (max, limit))| *max && *limit) {
+            let path = &tenant.path;
+            return Err(Failure::input(format!(
+                "--set io_max=exact: tenant {path} has {rate} in io.max and in limit, which then set the same limit; give it in one of them"
+            )));
+        }
+    }
+    Ok(())
 }
 
 /// A known device name is simulated; anything with a slash, or that exists, is a path.

@@ -158,3 +158,71 @@ fn every_row_takes_its_default_and_its_range_and_refuses_nonsense() {
     rows_hold(config::SETTINGS, &stack);
     rows_hold(settings::SETTINGS, &CacheConfig::new(Bytes::new(1 << 30), TaskId(0)));
 }
+
+/// Exit status and the first line on stderr.
+fn refused(bench: &Bench, options: &[&str]) -> (Option<i32>, String) {
+    let output = bench.elevon(&[&["run", "reads.fio"], options].concat()).output().expect("the command ran");
+    let text = String::from_utf8(output.stderr).expect("UTF-8");
+    (output.status.code(), text.lines().next().unwrap_or_default().to_owned())
+}
+
+#[test]
+fn a_setting_that_has_two_names_is_given_by_one() {
+    let bench = bench();
+    bench.file("small.img", &"\0".repeat(1 << 20));
+    bench.file("twice.toml", "[tenant.a]\n'io.max' = 'rbps=1000000 wiops=5'\nlimit = { rbps = '2M' }\n");
+    bench.file("once.toml", "[tenant.a]\n'io.max' = 'rbps=1000000'\nlimit = { wbps = '2M' }\n");
+    let memory = |set: &[&'static str]| {
+        [&["--memory", "64MiB"][..], &set.iter().flat_map(|set| ["--set", set]).collect::<Vec<_>>()].concat()
+    };
+    let cache = |mode: &'static str, set: &'static str| vec!["--device", "./small.img", "--cache", mode, "--set", set];
+    let tenants = |file: &'static str, set: &'static str| vec!["--tenants", file, "--set", set];
+    for (options, line) in [
+        (
+            memory(&["cache=mglru-6.1:min_ttl_ms=7", "min_ttl_ms=5"]),
+            "--set min_ttl_ms=5: --set cache=mglru-6.1:min_ttl_ms=7",
+        ),
+        (
+            memory(&["min_ttl_ms=5", "cache=mglru-6.1:min_ttl_ms=7"]),
+            "--set min_ttl_ms=5: --set cache=mglru-6.1:min_ttl_ms=7",
+        ),
+        (memory(&["min_ttl_ms=5", "cache=classic"]), "--set min_ttl_ms=5: expected cache=mglru-6.1 or mglru-6.14"),
+        (memory(&["cache=classic", "min_ttl_ms=5"]), "--set min_ttl_ms=5: expected cache=mglru-6.1 or mglru-6.14"),
+        (
+            cache("1MiB,write-through", "cache_mode=write-back"),
+            "--set cache_mode=write-back: --cache 1MiB,write-through says",
+        ),
+        (tenants("twice.toml", "io_max=exact"), "--set io_max=exact: tenant a has rbps in io.max and in limit"),
+        (
+            vec!["--device", "ufs-4.0:size=1GiB,size=2GiB"],
+            "--device ufs-4.0:size=1GiB,size=2GiB: device ufs-4.0: parameter `size` is given twice",
+        ),
+    ] {
+        let (code, text) = refused(&bench, &options);
+        assert!(code == Some(2) && text.starts_with(&format!("elevon: {line}")), "{options:?}: {text}");
+    }
+    for options in [
+        memory(&["cache=mglru-6.1:min_ttl_ms=7", "min_ttl_ms=7"]),
+        memory(&["min_ttl_ms=5", "cache=mglru-6.1"]),
+        memory(&["min_ttl_ms=5", "min_ttl_ms=7"]),
+        cache("1MiB,write-through", "cache_mode=write-through"),
+        cache("1MiB", "cache_mode=write-through"),
+        tenants("twice.toml", "io_max=slices"),
+        tenants("once.toml", "io_max=exact"),
+    ] {
+        assert_eq!(refused(&bench, &options).0, Some(0), "{options:?}: {}", refused(&bench, &options).1);
+    }
+}
+
+#[test]
+fn a_size_is_read_alike_in_memory_a_device_and_a_tenants_file() {
+    let bench = bench();
+    for size in ["64Mi", "64MiB", "65536kB", "0.0625GiB", "4096MB"] {
+        bench.file("size.toml", &format!("[tenant.a]\nlimit = {{ rbps = '{size}', burst = '{size}' }}\n"));
+        let device = format!("slots:size={size}");
+        let options = ["--memory", size, "--device", &device, "--tenants", "size.toml"];
+        assert_eq!(refused(&bench, &options).0, Some(0), "{size}: {}", refused(&bench, &options).1);
+    }
+    let (code, text) = refused(&bench, &["--device", "slots:size=4G"]);
+    assert!(code == Some(2) && text.ends_with("as in 1GiB; write 4GB or 4GiB"), "{text}");
+}

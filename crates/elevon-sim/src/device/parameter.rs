@@ -98,6 +98,11 @@ pub enum ParameterError {
         /// All of them.
         known: String,
     },
+    /// The key is there twice.
+    Twice {
+        /// The key.
+        key: &'static str,
+    },
     /// The value is not one, or out of range.
     BadValue {
         /// The key.
@@ -115,6 +120,7 @@ impl core::fmt::Display for ParameterError {
             Self::UnknownKey { key, known } => {
                 write!(f, "unknown parameter `{key}`{}; there are {known}", did_you_mean(key, known.split(", ")))
             }
+            Self::Twice { key } => write!(f, "parameter `{key}` is given twice; give it once"),
             Self::BadValue { key, value, expected } => write!(f, "`{key}={value}`: expected {expected}"),
         }
     }
@@ -123,6 +129,7 @@ impl std::error::Error for ParameterError {}
 
 /// Applies `key=value,key=value` to a configuration.
 pub fn apply<C>(rows: &[Parameter<C>], config: &mut C, settings: &str) -> Result<(), ParameterError> {
+    let mut given: Vec<&str> = Vec::new();
     for setting in settings.split(',').map(str::trim).filter(|s| !s.is_empty()) {
         let (key, value) = setting.split_once('=').unwrap_or((setting, ""));
         let (key, value) = (key.trim(), value.trim());
@@ -132,6 +139,10 @@ pub fn apply<C>(rows: &[Parameter<C>], config: &mut C, settings: &str) -> Result
                 known: rows.iter().map(|row| row.key).collect::<Vec<_>>().join(", "),
             });
         };
+        if given.contains(&row.key) {
+            return Err(ParameterError::Twice { key: row.key });
+        }
+        given.push(row.key);
         let (low, high) = row.range;
         let in_range = |number: u64| if (low..=high).contains(&number) { Ok(number) } else { Err(String::new()) };
         let number = row.unit.parse(value).and_then(in_range).map_err(|hint| {
