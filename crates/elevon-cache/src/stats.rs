@@ -373,11 +373,10 @@ mod tests {
     #[test]
     fn windows_are_joined_when_there_are_too_many_and_lose_nothing() {
         let mut stats = CallStats::default();
-        let mut state = 1u64;
+        let mut rng = elevon_testkit::Rng(1);
         let mut now = 0;
         for n in 0..5000u64 {
-            state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
-            now += (state >> 33) % 900_000_000;
+            now += rng.below(900_000_000);
             let class = [PrioClass::Rt, PrioClass::Be, PrioClass::Idle][(n % 3) as usize];
             stats.add(&done(n % 7 * 1000, class), Nanos::new(now), SECOND);
             assert!(stats.windows.list().len() <= WINDOWS_MAX);

@@ -135,15 +135,14 @@ mod tests {
         for depth in [1, 31, 64, 65, 128, 1000] {
             let (mut map, mut naive) = (TagMap::new(depth), (0..depth).collect::<BTreeSet<_>>());
             let mut taken = Vec::new();
-            let mut random = 1u64;
+            let mut rng = elevon_testkit::Rng(1);
             for _ in 0..5000 {
-                random = random.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
-                if random >> 63 == 0 {
+                if rng.one_in(2) {
                     let tag = map.take().map(|t| t.0);
                     assert_eq!(tag, naive.pop_first());
                     taken.extend(tag);
                 } else if !taken.is_empty() {
-                    let tag = taken.swap_remove((random >> 33) as usize % taken.len());
+                    let tag = taken.swap_remove(rng.below(taken.len() as u64) as usize);
                     map.free(Tag(tag));
                     naive.insert(tag);
                 }

@@ -160,16 +160,7 @@ mod tests {
     use alloc::collections::BTreeMap;
     use alloc::vec;
     use alloc::vec::Vec;
-
-    struct Rng(u64);
-    impl Rng {
-        fn below(&mut self, n: u64) -> u64 {
-            self.0 ^= self.0 << 13;
-            self.0 ^= self.0 >> 7;
-            self.0 ^= self.0 << 17;
-            (self.0 >> 11) % n
-        }
-    }
+    use elevon_testkit::Rng;
 
     /// Two trees over one table against two BTreeMaps keyed by (sector, sequence).
     #[test]

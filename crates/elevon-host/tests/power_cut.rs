@@ -20,6 +20,7 @@ use elevon_core::stack::{Stack, StackConfig};
 use elevon_core::status::Status;
 use elevon_core::units::{Bytes, Instant, Nanos, Sectors, TaskId};
 use elevon_formats::fio::{MemorySource, parse};
+use elevon_testkit::Rng;
 use elevon_workload::backend::Backend;
 use elevon_workload::cached::{CACHE_TOKEN, CacheCost, Cached};
 use elevon_workload::jobs::{Jobs, JobsOptions};
@@ -30,15 +31,6 @@ use elevon_workload::verify::HEADER_BYTES;
 const SECTOR: usize = 512;
 const PAGE: usize = 4096;
 const SIZE: u64 = 1 << 20;
-
-/// Small and repeatable.
-struct Dice(u64);
-impl Dice {
-    fn below(&mut self, n: u64) -> u64 {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (self.0 >> 33) % n
-    }
-}
 
 /// A version of a sector that a cut may leave, and when the drive had it.
 struct Version {
@@ -77,7 +69,7 @@ type Promise = fn(u64) -> u64;
 
 struct Drive {
     now: u64,
-    dice: Dice,
+    dice: Rng,
     durable: Vec<u8>,
     /// By sector, oldest first.
     volatile: BTreeMap<usize, Vec<Version>>,
@@ -102,7 +94,7 @@ impl Drive {
     fn new(seed: u64, frames: u64, told: Told, promise: Promise, is_through: bool) -> Self {
         Self {
             now: 0,
-            dice: Dice(seed),
+            dice: Rng(seed),
             durable: vec![0; SIZE as usize],
             volatile: BTreeMap::new(),
             in_flight: Vec::new(),

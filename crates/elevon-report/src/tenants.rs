@@ -221,12 +221,12 @@ mod tests {
         assert_eq!(largest_remainder(&[612, 301, 87]), [612, 301, 87]);
         assert_eq!(largest_remainder(&[u64::MAX, u64::MAX, 0]), [500, 500, 0]);
         assert_eq!(largest_remainder(&[0, 0]), [0, 0]);
-        let mut state = 1u64;
+        let mut rng = elevon_testkit::Rng(1);
         for count in 1..60 {
             let values: Vec<u64> = (0..count)
                 .map(|_| {
-                    state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
-                    (state >> 8) >> (state >> 58)
+                    let width = rng.below(64);
+                    rng.bits() >> 8 >> width
                 })
                 .collect();
             let shares = largest_remainder(&values);

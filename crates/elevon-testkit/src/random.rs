@@ -5,13 +5,23 @@
 pub struct Rng(pub u64);
 
 impl Rng {
-    /// A number below `n`, which is not 0.
-    pub fn below(&mut self, n: u64) -> u64 {
+    /// A number of 64 bits.
+    pub fn bits(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut x = self.0;
         x = (x ^ x >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         x = (x ^ x >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (x ^ x >> 31) % n
+        x ^ x >> 31
+    }
+
+    /// A number below `n`, which is not 0.
+    pub fn below(&mut self, n: u64) -> u64 {
+        self.bits() % n
+    }
+
+    /// A number from 0 to below 1.
+    pub fn fraction(&mut self) -> f64 {
+        (self.bits() >> 11) as f64 / (1_u64 << 53) as f64
     }
 
     /// True once in `n` times on average.

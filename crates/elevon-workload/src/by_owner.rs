@@ -116,14 +116,13 @@ mod tests {
         for rows in [1, 3, 5000] {
             let start = Instant::new(77);
             let mut series = OwnerSeries::new(start, rows);
-            let (mut now, mut state) = (start, 5_u64);
+            let (mut now, mut rng) = (start, elevon_testkit::Rng(5));
             let mut steps = Vec::new();
             let read = |steps: u64| -> Vec<Progressed> {
                 (0..rows as u64).map(|row| Progressed { ios: [steps, row, 0], ..Progressed::default() }).collect()
             };
             for _ in 0..2000 {
-                state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-                now = now.saturating_add(Nanos::new((state >> 33) % 500_000));
+                now = now.saturating_add(Nanos::new(rng.below(500_000)));
                 if series.is_due(now) {
                     series.read(now, &read(steps.len() as u64));
                 }

@@ -98,11 +98,10 @@ mod tests {
         // A counter that is the number of steps so far; when each step was.
         let mut steps = Vec::new();
         let mut now = start;
-        let mut state = 5u64;
+        let mut rng = elevon_testkit::Rng(5);
         for step in 1..30_000u64 {
-            state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
             let quiet = if step % 10_000 == 0 { 40_000_000_000 } else { 0 };
-            now = now.saturating_add(Nanos::new((state >> 33) % 500_000 + quiet));
+            now = now.saturating_add(Nanos::new(rng.below(500_000) + quiet));
             series.advance(now, || Reading { hits: steps.len() as u64, ..Reading::default() });
             steps.push(now);
             assert!(series.readings.len() <= MAX_POINTS);

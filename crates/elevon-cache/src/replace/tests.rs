@@ -719,11 +719,8 @@ fn each_policy_does_as_its_naive_model_for_long() {
     for (name, scale) in POLICIES.into_iter().flat_map(|name| [(name, 1), (name, 16)]) {
         let config = ReplacementConfig::parse(name).expect("a policy");
         let mut pair = Pair { memory: Resident::new(24 * scale, &config), naive: Naive::new(name), out: Vec::new() };
-        let mut random = 1u64;
-        let mut draw = |below: u64| {
-            random = random.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
-            (random >> 33) % below
-        };
+        let mut rng = elevon_testkit::Rng(1);
+        let mut draw = |below: u64| rng.below(below);
         for count in 0..12_000 {
             let index = if draw(2) == 0 { draw(12 * scale) } else { draw(60 * scale) };
             let step = match draw(200) {

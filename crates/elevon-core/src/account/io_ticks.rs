@@ -200,16 +200,15 @@ mod tests {
     /// and the proposal's form passes them by at most a jiffy per idle-to-busy edge.
     #[test]
     fn precise_counts_whole_jiffies_of_busy_stretches() {
-        let mut random = 1u64;
+        let mut rng = elevon_testkit::Rng(1);
         for _ in 0..500 {
             let (mut now, mut in_flight) = (0u64, 0u64);
             let mut precise = IoTicks::new(Rule::Precise);
             let mut seed = IoTicks::new(Rule::Inflight { one_hw_queue: true });
             let (mut busy, mut since, mut edges) = (0, 0, 0);
             for _ in 0..200 {
-                random = random.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
-                now += (random >> 60) / 5;
-                let start = in_flight == 0 || random >> 33 & 1 == 0;
+                now += rng.below(16) / 5;
+                let start = in_flight == 0 || rng.one_in(2);
                 let moment = if start { Moment::Start { in_flight, tags: in_flight as u32 + 1 } } else { Moment::End };
                 for ticks in [&mut precise, &mut seed] {
                     ticks.update(now, moment);

@@ -4,24 +4,15 @@
 extern crate std;
 use std::vec::Vec;
 
+use elevon_testkit::Rng;
+
 use super::*;
 
 const MS: u64 = 1_000_000;
 
-struct Random(u64);
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
-        self.0 >> 11
-    }
-    fn below(&mut self, n: u64) -> u64 {
-        self.next() % n
-    }
-    /// Nanoseconds to the next event of a Poisson stream of `rate` a second.
-    fn gap(&mut self, rate: f64) -> u64 {
-        let uniform = (self.next() as f64 + 1.0) / (1u64 << 53) as f64;
-        (-uniform.ln() / rate * 1e9) as u64
-    }
+/// Nanoseconds to the next event of a Poisson stream of `rate` a second.
+fn gap(rng: &mut Rng, rate: f64) -> u64 {
+    (-(1.0 - rng.fraction()).ln() / rate * 1e9) as u64
 }
 
 fn at(ns: u64) -> Instant {
@@ -117,7 +108,7 @@ fn a_thinking_writer_looks_busy_to_sampled() {
 #[test]
 fn a_second_submitter_hides_stalls_from_sampled() {
     for (beta, expected) in [(3.0, 82.0), (6.0, 69.3), (10.0, 58.0), (15.0, 49.0)] {
-        let mut random = Random(7);
+        let mut random = Rng(7);
         let mut account = Accounting::new(IoTicksForm::Sampled, 1000, 1, true);
         // What was caught in the stall ends as the next burst begins.
         account.on_start(at(0), 1);
@@ -133,7 +124,7 @@ fn a_second_submitter_hides_stalls_from_sampled() {
                 now += 100_000;
             }
             loop {
-                now += random.gap(beta);
+                now += gap(&mut random, beta);
                 if now >= end {
                     break;
                 }
@@ -156,22 +147,22 @@ fn a_second_submitter_hides_stalls_from_sampled() {
 #[test]
 fn sampled_on_a_busy_device_with_random_starts() {
     for (lambda, expected) in [(200.0, 66.5), (413.0, 78.1), (1000.0, 93.0), (4000.0, 100.0)] {
-        let mut random = Random(11);
+        let mut random = Rng(11);
         let mut account = Accounting::new(IoTicksForm::Sampled, 1000, 1, true);
         let mut open: Vec<u64> = (0..400).collect();
         open.iter().for_each(|&start| account.on_start(at(start), 1));
-        let (mut start, mut end, mut now) = (400 + random.gap(lambda), 400 + random.gap(lambda), 400);
+        let (mut start, mut end, mut now) = (400 + gap(&mut random, lambda), 400 + gap(&mut random, lambda), 400);
         while now < 100_000 * MS && open.len() > 1 {
             if start < end {
                 now = start;
                 account.on_start(at(now), open.len() as u32);
                 open.push(now);
-                start += random.gap(lambda);
+                start += gap(&mut random, lambda);
             } else {
                 now = end;
                 let began = open.swap_remove(random.below(open.len() as u64) as usize);
                 account.on_end(&fact(StatGroup::Read, began, began, now), false);
-                end += random.gap(lambda);
+                end += gap(&mut random, lambda);
             }
         }
         let busy = account.read(at(now)).utilisation;
@@ -229,7 +220,7 @@ struct Open {
 fn agrees_with_a_plain_log_of_requests() {
     let groups = [StatGroup::Read, StatGroup::Write, StatGroup::Discard];
     for seed in 0..12 {
-        let mut random = Random(seed);
+        let mut random = Rng(seed);
         let hz = [100, 250, 300, 1000][seed as usize % 4];
         let from_allocation = seed % 2 == 0;
         let mut account = Accounting::new(IoTicksForm::Exact, hz, 1, from_allocation);

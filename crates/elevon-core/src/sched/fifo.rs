@@ -172,11 +172,8 @@ mod tests {
 
     #[test]
     fn agrees_with_deques_at_every_step() {
-        let mut state = 7u64;
-        let mut below = move |n: u64| {
-            state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
-            (state >> 33) % n
-        };
+        let mut rng = elevon_testkit::Rng(7);
+        let mut below = move |n: u64| rng.below(n);
         let mut links = FifoLinks::new(16);
         let mut lists = [Fifo::EMPTY; 2];
         let mut oracle: [VecDeque<u32>; 2] = Default::default();

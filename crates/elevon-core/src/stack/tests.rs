@@ -7,6 +7,8 @@ use std::string::{String, ToString};
 use std::vec;
 use std::vec::Vec;
 
+use elevon_testkit::Rng;
+
 use super::*;
 use crate::driver::{Accept, Command, Completion, Driver, Pieces, TimeoutAction};
 use crate::kernel::Kernel;
@@ -744,7 +746,7 @@ fn random_walks_end_every_call_once() {
         config.limits.write_cache = seed % 3 == 0;
         config.limits.fua = seed % 6 == 0;
         let mut rig = Rig::new(config);
-        let mut random = Walk(seed);
+        let mut random = Rng(seed);
         let (mut asked, mut ended) = (BTreeMap::new(), BTreeMap::new());
         // As a caller knows it: from the answer to a submission to the word that the task goes on.
         let (mut asleep, mut in_batch) = ([false; 3], [false; 3]);
@@ -827,22 +829,12 @@ fn random_walks_end_every_call_once() {
 
 /// Sets one of the scheduler's tunables, if it has any, to its smallest value, its default, or twice that. Not to its largest:
 /// mq-deadline, as in Linux, keeps requests that came under a longer expiry until that has passed.
-fn change_a_tunable(stack: &mut Stack, random: &mut Walk) {
+fn change_a_tunable(stack: &mut Stack, random: &mut Rng) {
     let tunables = stack.scheduler().info().tunables;
-    let Some(tunable) = tunables.get(random.below(tunables.len() as u64) as usize) else { return };
+    let Some(tunable) = tunables.get(random.below(tunables.len().max(1) as u64) as usize) else { return };
     let default = tunable.default.parse().unwrap_or(tunable.min);
     let value = [tunable.min, default, tunable.max.min(default.saturating_mul(2))][random.below(3) as usize];
     stack.set_tunable(tunable.name, value).expect("the value is in range");
     let set = stack.scheduler().tunables().into_iter().find(|(name, _)| *name == tunable.name);
     assert!(set.is_some(), "a tunable that can be set can be read");
-}
-
-/// A small generator for walks: constants of Knuth's MMIX.
-struct Walk(u64);
-
-impl Walk {
-    fn below(&mut self, bound: u64) -> u64 {
-        self.0 = self.0.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
-        (self.0 >> 33) % bound.max(1)
-    }
 }

@@ -13,6 +13,7 @@ use elevon_core::sched::{AnyScheduler, SchedulerConfig};
 use elevon_core::stack::{Io, Stack, StackConfig, Submitted};
 use elevon_core::status::Status;
 use elevon_core::units::{Bytes, Instant, LayoutId, Nanos, Sector, Sectors, TaskId, TenantId};
+use elevon_testkit::Rng;
 
 /// N servers; each request holds one for a latency plus its bytes by the bandwidth.
 #[derive(Clone, Copy, Debug)]
@@ -96,18 +97,6 @@ impl Driver for Device {
             self.waiting.push_back(*command);
         }
         Accept::Ok
-    }
-}
-
-struct Rng(u64);
-
-impl Rng {
-    fn below(&mut self, n: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut x = self.0;
-        x = (x ^ x >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        x = (x ^ x >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (x ^ x >> 31) % n
     }
 }
 

@@ -27,11 +27,8 @@ fn x_labels(svg: &str) -> Vec<(f64, String)> {
 
 #[test]
 fn x_labels_never_touch() {
-    let mut state = 1u64;
-    let mut random = || {
-        state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
-        (state >> 11) as f64 / (1u64 << 53) as f64
-    };
+    let mut rng = elevon_testkit::Rng(1);
+    let mut random = || rng.fraction();
     for round in 0..400 {
         let size = 10f64.powf(random() * 14.0 - 2.0);
         let points = (0..20).map(|_| (random() * size + 1e-3, random() * size)).collect();
@@ -144,11 +141,8 @@ fn a_range_without_a_round_number_has_ticks() {
 
 #[test]
 fn every_range_has_two_ticks_that_differ() {
-    let mut state = 7u64;
-    let mut random = || {
-        state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
-        (state >> 11) as f64 / (1u64 << 53) as f64
-    };
+    let mut rng = elevon_testkit::Rng(7);
+    let mut random = || rng.fraction();
     for round in 0..4000 {
         let low = 10f64.powf(random() * 11.0);
         // From nothing to many decades, narrow ones more often.

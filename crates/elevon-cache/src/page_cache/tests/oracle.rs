@@ -7,25 +7,16 @@ use super::*;
 use crate::replace::POLICIES;
 use alloc::collections::BTreeMap;
 
+use elevon_testkit::Rng;
+
 const HALF: u64 = PAGE / 2;
 const FILES: u64 = 3;
 const FILE_PAGES: u64 = 1200;
 
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, n: u64) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        (self.0 >> 11) % n
-    }
-}
-
 struct World {
     cache: PageCache,
     opens: Vec<OpenId>,
-    random: Random,
+    random: Rng,
     now: Instant,
     /// What each frame holds, what the device holds by sector, what programs have to see by (file, half page).
     frames: Vec<[u64; 2]>,
@@ -68,7 +59,7 @@ impl World {
         Self {
             cache,
             opens,
-            random: Random(seed * 0x9e37_79b9 + 1),
+            random: Rng(seed * 0x9e37_79b9 + 1),
             now: T0,
             frames: vec![[0; 2]; 1024],
             device: BTreeMap::new(),

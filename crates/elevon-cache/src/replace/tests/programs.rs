@@ -1,16 +1,9 @@
 //! Programs' memory and files' under random pressure: nothing is lost, nothing is there twice.
 
+use elevon_testkit::Rng;
+
 use super::*;
 use crate::pages::Entry;
-
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, n: u64) -> u64 {
-        self.0 = self.0.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
-        (self.0 >> 33) % n
-    }
-}
 
 const FRAMES: u64 = 600;
 const TOUCHED: u64 = 60;
@@ -31,7 +24,7 @@ fn programs_and_files_share_memory() {
     for (seed, swappiness) in [(1, 0), (2, 1), (3, 60), (4, 100), (5, 200)] {
         for name in POLICIES {
             let mut memory = Resident::new(FRAMES, &ReplacementConfig::parse(name).expect("a policy"));
-            let (mut random, mut out) = (Random(seed), Vec::new());
+            let (mut random, mut out) = (Rng(seed), Vec::new());
             let swap = Swap { free: 150, used: 0 };
             memory.set_programs(Anonymous { touched: 0, idle: IDLE, swap, swappiness, high: 16 });
             memory.set_reserved(TOUCHED + IDLE);

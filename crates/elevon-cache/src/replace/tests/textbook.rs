@@ -115,11 +115,8 @@ fn hits(policy: &str, trace: &[u64], capacity: u64) -> Vec<bool> {
 
 /// Keys near 0 are wanted most; now and then a scan goes over many.
 fn trace(seed: u64, keys: u64, length: usize) -> Vec<u64> {
-    let mut random = seed;
-    let mut below = |n: u64| {
-        random = random.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
-        (random >> 33) % n
-    };
+    let mut rng = elevon_testkit::Rng(seed);
+    let mut below = |n: u64| rng.below(n);
     let mut trace = Vec::new();
     while trace.len() < length {
         if below(300) == 0 {

@@ -233,13 +233,8 @@ fn the_long_run_rate_is_the_limit() {
 /// A job of `depth` I/Os, each submitted again `service` after it went, for so many I/Os, while the clock calls up to `late` late.
 /// Answers the whole time, from the first I/O to the last.
 fn closed_loop(rig: &mut Rig, charge: Charge, depth: usize, service: u64, late: u64, count: u32) -> Nanos {
-    let mut state = 0x9e37_79b9_7f4a_7c15_u64 ^ (late << 7) ^ count as u64;
-    let mut lateness = move || {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        if late == 0 { 0 } else { state % late }
-    };
+    let mut rng = elevon_testkit::Rng(late << 7 ^ u64::from(count));
+    let mut lateness = move || if late == 0 { 0 } else { rng.below(late) };
     let start = rig.now;
     let mut over: VecDeque<Instant> = vec![rig.now; depth].into();
     let mut gone = 0;
@@ -333,13 +328,8 @@ fn who_was_late_and_then_idle_has_no_burst() {
 fn no_window_exceeds_a_limit_and_its_burst() {
     for seed in 0..80u64 {
         let is_timely = seed % 2 == 0;
-        let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
-        let mut below = move |n: u64| {
-            state ^= state << 13;
-            state ^= state >> 7;
-            state ^= state << 17;
-            state % n
-        };
+        let mut rng = elevon_testkit::Rng(seed);
+        let mut below = move |n: u64| rng.below(n);
         let changes = seed % 3 == 0;
         let mut rig = Rig::new();
         let mut alive = vec![ROOT];

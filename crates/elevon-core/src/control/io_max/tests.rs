@@ -392,13 +392,8 @@ fn a_tenant_without_a_rule_on_its_path_is_let_alone() {
 #[test]
 fn random_tenants_limits_and_removals() {
     for seed in 0..40u64 {
-        let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
-        let mut below = move |n: u64| {
-            state ^= state << 13;
-            state ^= state >> 7;
-            state ^= state << 17;
-            state % n
-        };
+        let mut rng = elevon_testkit::Rng(seed);
+        let mut below = move |n: u64| rng.below(n);
         let kernel = if seed % 8 < 4 { Kernel::V6_1 } else { Kernel::V6_18 };
         let mut rig = Rig::new(kernel, if seed % 3 == 0 { 20 } else { 100 });
         let mut alive = vec![ROOT];

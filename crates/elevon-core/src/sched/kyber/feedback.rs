@@ -186,12 +186,9 @@ mod tests {
 
     #[test]
     fn percentiles_against_sorted_latencies() {
-        let mut random = 1u64;
+        let mut rng = elevon_testkit::Rng(1);
         for _ in 0..500 {
-            let mut below = |bound: u64| {
-                random = random.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
-                (random >> 33) % bound
-            };
+            let mut below = |bound: u64| rng.below(bound);
             let count = 1 + below(40);
             let spread = 1 + below(8_000_000);
             let mut latencies: alloc::vec::Vec<u64> = (0..count).map(|_| below(spread)).collect();

@@ -131,13 +131,8 @@ fn a_tenants_policy_of_priority_is_on_its_bios() {
 #[test]
 fn random_tenants_lose_nothing_and_every_nanosecond_is_accounted_for() {
     for seed in 0..48u64 {
-        let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
-        let below = &mut move |n: u64| {
-            state ^= state << 13;
-            state ^= state >> 7;
-            state ^= state << 17;
-            state % n
-        };
+        let mut rng = elevon_testkit::Rng(seed);
+        let below = &mut move |n: u64| rng.below(n);
         let name = ["none", "mq-deadline", "bfq", "kyber"][seed as usize % 4];
         let scheduler = SchedulerConfig::parse(name).unwrap();
         let mut config = StackConfig { scheduler, nr_requests: Some(16), ..config(Kernel::V6_18) };
