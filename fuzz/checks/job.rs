@@ -1,6 +1,7 @@
 //! What must hold for any bytes given as a job file. The fuzz target and an ordinary test over the corpus share it.
 
-use elevon_formats::fio::{JobSpec, MemorySource, parse, render};
+use elevon_formats::fio::{JobSpec, MemorySource, parse};
+use elevon_render::jobs as render;
 
 /// Parses without panic, complains with a place and words, and renders accepted jobs to a file that means the same.
 pub(crate) fn job(data: &[u8]) {

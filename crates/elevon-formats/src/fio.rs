@@ -8,13 +8,12 @@ mod lines;
 mod number;
 pub mod options;
 mod parse;
-mod render;
 mod source;
 pub mod spec;
 
 pub use crate::diagnostic::{Complaint, Diagnostic, Problem, Span};
 pub use engine::{Behaviour, ENGINES, EngineRow, find_engine};
+pub use grammar::WRITE_HINTS;
 pub use parse::{MOST_ERRORS, MOST_JOBS, ParsedJobs, parse, parse_all};
-pub use render::render;
 pub use source::{HostSource, JobSource, Machine, MemorySource, SourceError, read_text, read_text_file};
 pub use spec::JobSpec;

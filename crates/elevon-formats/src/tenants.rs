@@ -30,12 +30,8 @@ use crate::quantity;
 
 mod knob;
 mod reader;
-mod render;
 
 pub use knob::{KNOBS, Knob};
-pub use render::render;
-
-pub(crate) use reader::string;
 
 use reader::{Entry, Reader, Value};
 

@@ -13,7 +13,8 @@ use elevon_formats::cgroup::{
     Cap, CostControl, CostModel, CostQos, FILES, IoMax, Limit, LimitKey, Setting, WeightFile, parse,
 };
 use elevon_formats::fio::Span;
-use elevon_formats::tenants::{Change, TenantTable, TenantsFile, parse as parse_file, render};
+use elevon_formats::tenants::{Change, TenantTable, TenantsFile, parse as parse_file};
+use elevon_render::tenants as render;
 use proptest::collection::{btree_map, vec};
 use proptest::option::of;
 use proptest::prelude::*;

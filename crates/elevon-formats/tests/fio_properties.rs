@@ -6,7 +6,8 @@ mod common;
 
 use common::parsed;
 use elevon_formats::fio::spec::JobSpec;
-use elevon_formats::fio::{MemorySource, parse, render};
+use elevon_formats::fio::{MemorySource, parse};
+use elevon_render::jobs as render;
 use proptest::prelude::*;
 
 /// Options that can stand together in one job, each with values of every form.

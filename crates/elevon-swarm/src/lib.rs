@@ -40,7 +40,7 @@ use elevon_core::op::Op;
 use elevon_core::stack::{Io, Stack};
 use elevon_core::status::Status;
 use elevon_core::units::{Bytes, Instant, Nanos, RequestId, TaskId, TenantId};
-use elevon_formats::fio::{MemorySource, ParsedJobs, parse, render};
+use elevon_formats::fio::{MemorySource, ParsedJobs, parse};
 use elevon_sim::device::fault::Silent;
 use elevon_sim::device::fault::content::PowerCut;
 use elevon_sim::device::fault::oracle::Oracle;
@@ -273,14 +273,18 @@ fn jobs_of(text: &str) -> ParsedJobs {
         parse(&mut MemorySource::one("swarm.fio", text), "swarm.fio").unwrap_or_else(|e| panic!("{e:?} in\n{text}"))
     };
     let parsed = read(text);
-    let again = read(&render(&parsed.jobs));
+    let again = read(&elevon_render::jobs(&parsed.jobs));
     let plain = |jobs: &ParsedJobs| {
         jobs.jobs
             .iter()
             .map(|job| elevon_formats::fio::JobSpec { origin: String::new(), ..job.clone() })
             .collect::<Vec<_>>()
     };
-    assert_eq!(render(&plain(&parsed)), render(&plain(&again)), "a job file does not survive being written out");
+    assert_eq!(
+        elevon_render::jobs(&plain(&parsed)),
+        elevon_render::jobs(&plain(&again)),
+        "a job file does not survive being written out"
+    );
     again
 }
 

@@ -66,7 +66,7 @@ fn no_file_grows_past_1200_lines() {
 
 #[test]
 fn unsafe_code_lives_in_the_host_crate_only() {
-    for krate in ["core", "cache", "formats", "trace", "workload", "report", "sim", "swarm", "testkit"] {
+    for krate in ["core", "cache", "formats", "trace", "workload", "report", "sim", "swarm", "testkit", "render"] {
         let lib = fs::read_to_string(root().join(format!("crates/elevon-{krate}/src/lib.rs"))).expect("a crate root");
         assert!(lib.contains("#![forbid(unsafe_code)]"), "elevon-{krate} must forbid unsafe code");
     }
@@ -117,12 +117,15 @@ fn metadata() -> serde_json::Value {
 /// Tests of every crate may use them; what is built for users contains nothing of them.
 #[test]
 fn no_production_crate_depends_on_the_crates_for_tests() {
-    const FOR_TESTS: [&str; 2] = ["elevon-swarm", "elevon-testkit"];
+    const FOR_TESTS: [&str; 3] = ["elevon-render", "elevon-swarm", "elevon-testkit"];
     let metadata = metadata();
     let name = |value: &serde_json::Value| value["name"].as_str().expect("a name").to_owned();
     let packages = metadata["packages"].as_array().expect("packages");
     let ours: Vec<_> = packages.iter().filter(|package| name(package).starts_with("elevon")).collect();
-    assert!(FOR_TESTS.iter().all(|it| ours.iter().any(|package| name(package) == *it)), "both crates are there");
+    assert!(
+        FOR_TESTS.iter().all(|it| ours.iter().any(|package| name(package) == *it)),
+        "the crates for tests are there"
+    );
     assert!(ours.len() > 7, "the crates of the workspace are listed");
     for package in ours.into_iter().filter(|package| !FOR_TESTS.contains(&name(package).as_str())) {
         // The kind of an ordinary dependency is null, and that of a build script's is `build`.

@@ -297,7 +297,7 @@ pub(super) fn verify(draft: &mut Draft, word: &str) {
 }
 
 /// What `write_hint=` takes, in the order of the kernel's numbers from 1.
-pub(super) const WRITE_HINTS: &[&str] = &["none", "short", "medium", "long", "extreme"];
+pub const WRITE_HINTS: &[&str] = &["none", "short", "medium", "long", "extreme"];
 
 pub(super) fn write_hint(draft: &mut Draft, word: &str) {
     // RWH_WRITE_LIFE_*: 2 is short; 1 ("none") and 0 ("not set") come to the same.

@@ -128,7 +128,7 @@ pub(super) fn quoted(name: &str) -> String {
 }
 
 /// A basic string of TOML.
-pub(crate) fn string(text: &str) -> String {
+fn string(text: &str) -> String {
     let mut out = String::from("\"");
     for c in text.chars() {
         match c {

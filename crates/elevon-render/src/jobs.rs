@@ -1,15 +1,15 @@
 //! A job as a job file: what is not fio's default, in units that need no thought. The text parses to an equal job.
 
-use super::grammar::WRITE_HINTS;
-use super::spec::{
-    Amount, BlockSizes, Distribution, ExitWhat, FileService, JobSpec, SyncMode, Unified, VerifyMethod, WindowValue,
-};
 use elevon_core::ioprio::{IoPrio, PrioClass};
 use elevon_core::units::Nanos;
+use elevon_formats::fio::WRITE_HINTS;
+use elevon_formats::fio::spec::{
+    Amount, BlockSizes, Distribution, ExitWhat, FileService, JobSpec, SyncMode, Unified, VerifyMethod, WindowValue,
+};
 use std::fmt::{Display, Write};
 
 /// Jobs as one job file. `origin` and `options` are not part of it: they say where a job came from, not what it does.
-pub fn render<'a>(jobs: impl IntoIterator<Item = &'a JobSpec>) -> String {
+pub fn jobs<'a>(jobs: impl IntoIterator<Item = &'a JobSpec>) -> String {
     let mut page = Page(String::new());
     for job in jobs {
         head(&job.name, &mut page);

@@ -2,12 +2,11 @@
 
 use std::fmt::Write;
 
-use super::TenantsFile;
-use super::reader::{quoted, string};
-use crate::cgroup::Setting;
+use elevon_formats::cgroup::Setting;
+use elevon_formats::tenants::TenantsFile;
 
-/// The TOML text that [`super::parse`] reads as the same, but for the order of lines with different keys.
-pub fn render(file: &TenantsFile) -> String {
+/// The TOML text that [`elevon_formats::tenants::parse`] reads as the same, but for the order of lines with different keys.
+pub fn tenants(file: &TenantsFile) -> String {
     let mut out = String::new();
     let mut table = |head: String, settings: &[Setting]| {
         let gap = if out.is_empty() { "" } else { "\n" };
@@ -53,4 +52,20 @@ fn value(setting: &Setting) -> String {
         | Setting::Bandwidth(_)
         | Setting::Iops(_) => string(&setting.text(None)),
     }
+}
+
+/// A key of TOML, in quotes where it has to be.
+fn quoted(name: &str) -> String {
+    let is_bare = !name.is_empty() && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'-');
+    if is_bare { name.to_owned() } else { string(name) }
+}
+
+/// A basic string of TOML.
+fn string(text: &str) -> String {
+    let escaped = text.chars().map(|c| match c {
+        '"' | '\\' => format!("\\{c}"),
+        c if c.is_control() => format!("\\u{:04X}", u32::from(c)),
+        c => c.to_string(),
+    });
+    format!("\"{}\"", escaped.collect::<String>())
 }
