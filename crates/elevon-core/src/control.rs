@@ -23,6 +23,7 @@ pub mod io_cost;
 pub mod io_latency;
 pub mod io_max;
 pub mod io_throttle;
+mod levels;
 pub mod limits;
 pub mod pressure;
 mod stage;

@@ -21,13 +21,14 @@
 
 extern crate alloc;
 use alloc::boxed::Box;
-use alloc::collections::{BTreeSet, VecDeque};
+use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
+use super::levels::{DIRECTIONS, Due, DueOrder, Level, Levels, PathRules};
 use super::limits::{Limits, UNLIMITED, bytes_rule, ios_rule};
 use super::{Cause, Charge, Direction, Ledger, Limiter, Rule, Verdict};
 use crate::monotonic::Monotonic;
-use crate::tenant::{ROOT, Tenants};
+use crate::tenant::Tenants;
 use crate::units::{BioId, Instant, Nanos, TenantId};
 
 mod bucket;
@@ -44,7 +45,6 @@ pub const NODE_BYTES: usize = size_of::<Node>();
 /// What its queues take beside that, without what stands in them.
 pub const QUEUES_BYTES: usize = size_of::<Queues>();
 
-const DIRECTIONS: [Direction; 2] = [Direction::Read, Direction::Write];
 const CLASSES: usize = 3;
 
 /// The limits that one direction meets: its own two, and the two for both.
@@ -116,7 +116,7 @@ impl Backlog {
 struct Line {
     tenants: VecDeque<TenantId>,
     /// Its key in the tree.
-    due: Option<(u64, u64)>,
+    due: Option<Due>,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -130,9 +130,7 @@ struct Node {
     limits: Limits,
     /// Bytes by direction, I/Os by direction, both bytes, both I/Os.
     buckets: [Bucket; 6],
-    /// Whether this level or one above limits a direction, as of `generation`.
-    ruled: [bool; 2],
-    generation: u32,
+    path_rules: PathRules,
     queues: Option<Box<Queues>>,
 }
 
@@ -163,22 +161,25 @@ impl Node {
             self.buckets[bucket].pay(now, rate, if is_bytes { bytes } else { 1 });
         }
     }
+}
 
+impl Level for Node {
     fn limits_direction(&self, direction: Direction) -> bool {
         self.keys(direction).iter().any(|key| key.0 != UNLIMITED)
+    }
+    fn path_rules(&mut self) -> &mut PathRules {
+        &mut self.path_rules
     }
 }
 
 /// The stage. See the module's head.
 #[derive(Clone, Debug, Default)]
 pub struct Exact {
-    nodes: Vec<Node>,
-    generation: u32,
+    nodes: Levels<Node>,
     rules: u32,
     held: usize,
     /// Levels that hold somebody, by (time, order of arrival).
-    waiting: BTreeSet<(u64, u64, TenantId, Direction)>,
-    sequence: u64,
+    waiting: DueOrder<(TenantId, Direction)>,
     /// When limits last changed: nothing was due under them before.
     changed: Instant,
     clock: Monotonic,
@@ -187,7 +188,7 @@ pub struct Exact {
 impl Exact {
     /// A stage without rules.
     pub fn new() -> Self {
-        Self { generation: 1, ..Self::default() }
+        Self::default()
     }
 
     /// A tenant's limits.
@@ -200,7 +201,7 @@ impl Exact {
     pub fn set(&mut self, now: Instant, tenant: TenantId, limits: Limits) {
         assert!(limits.is_valid(), "a limit of 0 for tenant {}", tenant.index());
         self.clock.advance(now);
-        let node = self.node(tenant);
+        let node = self.nodes.of(tenant);
         let old = node.limits;
         let rates = |l: &Limits| [l.bps[0], l.bps[1], l.iops[0], l.iops[1], l.total_bps, l.total_iops];
         for (bucket, (old, new)) in node.buckets.iter_mut().zip(rates(&old).into_iter().zip(rates(&limits))) {
@@ -211,43 +212,18 @@ impl Exact {
         node.limits = limits;
         self.changed = now;
         self.rules = self.rules + u32::from(!limits.is_none()) - u32::from(!old.is_none());
-        self.generation += 1;
+        self.nodes.rules_changed();
         for direction in DIRECTIONS {
             self.rekey(tenant, direction);
         }
     }
 
-    fn node(&mut self, tenant: TenantId) -> &mut Node {
-        if tenant.index() >= self.nodes.len() {
-            self.nodes.resize_with(tenant.index() + 1, Node::default);
-        }
-        &mut self.nodes[tenant.index()]
-    }
-
     fn queues(&mut self, tenant: TenantId) -> &mut Queues {
-        self.node(tenant).queues.get_or_insert_default()
+        self.nodes.of(tenant).queues.get_or_insert_default()
     }
 
     fn backlog(&mut self, tenant: TenantId, direction: Direction) -> Option<&mut Backlog> {
         self.nodes.get_mut(tenant.index())?.queues.as_mut().map(|queues| &mut queues.backlog[direction as usize])
-    }
-
-    /// Whether a tenant or an ancestor limits a direction. Walks the path only after a rule has changed anywhere.
-    fn is_ruled(&mut self, tenants: &Tenants, tenant: TenantId, direction: Direction) -> bool {
-        if tenant == ROOT {
-            return false;
-        }
-        let generation = self.generation;
-        if self.node(tenant).generation != generation {
-            let ruled = DIRECTIONS.map(|direction| {
-                let limited = |at: TenantId| self.nodes.get(at.index()).is_some_and(|n| n.limits_direction(direction));
-                tenants.path(tenant).any(limited)
-            });
-            let node = self.node(tenant);
-            node.ruled = ruled;
-            node.generation = generation;
-        }
-        self.nodes[tenant.index()].ruled[direction as usize]
     }
 
     /// The level of a path that holds a direction longest, where any holds it still. `None`: it may go.
@@ -318,14 +294,7 @@ impl Exact {
         let at = node.eligible(direction).0;
         let Some(queues) = &mut node.queues else { return };
         let line = &mut queues.lines[direction as usize];
-        if let Some((at, order)) = line.due.take() {
-            self.waiting.remove(&(at, order, level, direction));
-        }
-        if !line.tenants.is_empty() {
-            line.due = Some((at, self.sequence));
-            self.waiting.insert((at, self.sequence, level, direction));
-            self.sequence += 1;
-        }
+        self.waiting.set((level, direction), &mut line.due, (!line.tenants.is_empty()).then_some(at));
     }
 
     /// A tenant leaves the line that it stands in: what its bios waited for until now, the next and all behind it, is written
@@ -381,7 +350,7 @@ impl Limiter for Exact {
         let (tenant, direction) = (charge.tenant, charge.direction());
         // Where the last rule has just gone, what it held goes first.
         let waits = self.backlog(tenant, direction).is_some_and(|backlog| !backlog.is_empty());
-        if !waits && !self.is_ruled(tenants, tenant, direction) {
+        if !waits && !self.nodes.is_ruled(tenants, tenant, direction, true) {
             return Verdict::Pass;
         }
         let bytes = if charge.first { charge.bytes } else { 0 };
@@ -415,12 +384,12 @@ impl Limiter for Exact {
     }
 
     fn next_wakeup(&self) -> Option<Instant> {
-        self.waiting.first().map(|&(at, ..)| Instant::new(at))
+        self.waiting.first().map(|(at, _)| Instant::new(at))
     }
 
     fn release(&mut self, now: Instant, tenants: &Tenants, ledger: &mut Ledger, out: &mut Vec<BioId>) {
         self.clock.advance(now);
-        while let Some(&(at, _, level, direction)) = self.waiting.first() {
+        while let Some((at, (level, direction))) = self.waiting.first() {
             if at > now.get() {
                 break;
             }
@@ -474,8 +443,8 @@ impl Limiter for Exact {
                     !line.tenants.is_empty(),
                     "level {index} is in the tree while it has a line"
                 );
-                if let Some((at, order)) = line.due {
-                    assert!(self.waiting.contains(&(at, order, tenant, direction)));
+                if let Some(due) = line.due {
+                    assert!(self.waiting.has((tenant, direction), due));
                     lines += 1;
                 }
             }

@@ -18,9 +18,10 @@
 
 extern crate alloc;
 use alloc::boxed::Box;
-use alloc::collections::{BTreeSet, VecDeque};
+use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
+use super::levels::{DIRECTIONS, Due, DueOrder, Level, Levels, PathRules};
 use super::limits::{Limits, UNLIMITED, bytes_rule, ios_rule};
 use super::{Cause, Charge, Direction, Ledger, Limiter, Verdict};
 use crate::kernel::Rules;
@@ -43,8 +44,6 @@ pub const QUEUES_BYTES: usize = size_of::<Queues>();
 const TURN: [u32; 2] = [6, 2];
 /// Bios of a run, after which the clock is looked at again.
 const RUN: u32 = 32;
-
-const DIRECTIONS: [Direction; 2] = [Direction::Read, Direction::Write];
 
 /// How the stage works.
 #[derive(Clone, Copy, Debug)]
@@ -133,7 +132,7 @@ struct Queues {
     count: [usize; 2],
     holds: [Hold; 2],
     /// The key of this tenant in the tree of those who wait.
-    due: Option<(u64, u64)>,
+    due: Option<Due>,
 }
 
 /// A direction of a tenant.
@@ -160,9 +159,7 @@ impl Lane {
 #[derive(Clone, Debug, Default)]
 #[repr(C, align(64))]
 struct Node {
-    /// Whether this level or one above limits a direction, as of `generation`.
-    ruled: [bool; 2],
-    generation: u32,
+    path_rules: PathRules,
     queues: Option<Box<Queues>>,
     lanes: [Lane; 2],
 }
@@ -173,12 +170,21 @@ impl Node {
     }
 
     /// Its key in the tree of those who wait.
-    fn due(&self) -> Option<(u64, u64)> {
+    fn due(&self) -> Option<Due> {
         self.queues.as_ref().and_then(|queues| queues.due)
     }
 
     fn is_limited(&self) -> bool {
         self.lanes.iter().any(Lane::is_limited)
+    }
+}
+
+impl Level for Node {
+    fn limits_direction(&self, direction: Direction) -> bool {
+        self.lanes[direction as usize].is_limited()
+    }
+    fn path_rules(&mut self) -> &mut PathRules {
+        &mut self.path_rules
     }
 }
 
@@ -188,15 +194,12 @@ pub struct IoMax {
     clock: Clock,
     tick: u64,
     flat: bool,
-    nodes: Vec<Node>,
-    /// Counts changes of rules, so that `ruled` of a node is known to be old.
-    generation: u32,
+    nodes: Levels<Node>,
     /// Tenants with a limit.
     rules: u32,
     held: usize,
     /// Tenants that hold something by (tick, order of arrival).
-    waiting: BTreeSet<(u64, u64, TenantId)>,
-    sequence: u64,
+    waiting: DueOrder<TenantId>,
     /// What the current run let through, by direction.
     through: [Vec<Through>; 2],
     now: Monotonic,
@@ -210,12 +213,10 @@ impl IoMax {
             clock: Clock { hz, slice: (config.slice_ms * hz / 1000).max(1), in_series: config.in_series },
             tick: 1_000_000_000 / hz,
             flat: config.flat,
-            nodes: Vec::new(),
-            generation: 1,
+            nodes: Levels::default(),
             rules: 0,
             held: 0,
-            waiting: BTreeSet::new(),
-            sequence: 0,
+            waiting: DueOrder::default(),
             through: [Vec::new(), Vec::new()],
             now: Monotonic::START,
         }
@@ -235,7 +236,7 @@ impl IoMax {
         let time = self.time(now);
         let tick = time.tick;
         let clock = self.clock;
-        let node = self.node(tenant);
+        let node = self.nodes.of(tenant);
         let was = node.is_limited();
         for direction in DIRECTIONS {
             let d = direction as usize;
@@ -246,17 +247,10 @@ impl IoMax {
         }
         let (is, is_due) = (node.is_limited(), node.due().is_some());
         self.rules = self.rules + u32::from(is) - u32::from(was);
-        self.generation += 1;
+        self.nodes.rules_changed();
         if is_due {
             self.rekey(time, tenant);
         }
-    }
-
-    fn node(&mut self, tenant: TenantId) -> &mut Node {
-        if tenant.index() >= self.nodes.len() {
-            self.nodes.resize_with(tenant.index() + 1, Node::default);
-        }
-        &mut self.nodes[tenant.index()]
     }
 
     fn time(&mut self, now: Instant) -> Time {
@@ -267,26 +261,6 @@ impl IoMax {
     /// The level above that also counts; `None` below the root.
     fn above(&self, tenants: &Tenants, tenant: TenantId) -> Option<TenantId> {
         if self.flat { None } else { tenants.parent(tenant).filter(|&parent| parent != ROOT) }
-    }
-
-    /// Whether a tenant or an ancestor limits a direction. Walks the path only after a rule has changed anywhere.
-    fn is_ruled(&mut self, tenants: &Tenants, tenant: TenantId, direction: Direction) -> bool {
-        if tenant == ROOT {
-            return false;
-        }
-        let generation = self.generation;
-        let node = self.node(tenant);
-        if node.generation != generation {
-            let ruled = DIRECTIONS.map(|direction| {
-                let limited =
-                    |at: TenantId| self.nodes.get(at.index()).is_some_and(|n| n.lanes[direction as usize].is_limited());
-                if self.flat { limited(tenant) } else { tenants.path(tenant).any(limited) }
-            });
-            let node = &mut self.nodes[tenant.index()];
-            node.ruled = ruled;
-            node.generation = generation;
-        }
-        self.nodes[tenant.index()].ruled[direction as usize]
     }
 
     /// Whether a level lets a bio go now; pays for its bytes as soon as they are due where the version tests in series.
@@ -351,7 +325,7 @@ impl IoMax {
     ) -> Option<(TenantId, TenantId)> {
         let (mut level, mut source) = from;
         loop {
-            self.node(level);
+            self.nodes.of(level);
             let queued = self.nodes[level.index()].waiting(direction) > 0;
             if queued || self.test(tick, level, direction, held).is_some() {
                 return Some((level, source));
@@ -412,21 +386,16 @@ impl IoMax {
 
     /// Puts a tenant that holds something where it belongs in the tree, behind its equals; takes one that does not out.
     fn rekey(&mut self, time: Time, tenant: TenantId) {
-        let Some(queues) = &mut self.nodes[tenant.index()].queues else { return };
-        if let Some((at, order)) = queues.due.take() {
-            self.waiting.remove(&(at, order, tenant));
+        if self.nodes[tenant.index()].queues.is_none() {
+            return;
         }
         let mut earliest: Option<u64> = None;
         for direction in DIRECTIONS {
             let Some(wait) = self.test_front(time, tenant, direction) else { continue };
             earliest = Some(earliest.map_or(wait, |old| old.min(wait)));
         }
-        if let Some(wait) = earliest {
-            let key = (time.tick + wait, self.sequence);
-            self.sequence += 1;
-            self.nodes[tenant.index()].queues.as_mut().expect("something waits").due = Some(key);
-            self.waiting.insert((key.0, key.1, tenant));
-        }
+        let queues = self.nodes[tenant.index()].queues.as_mut().expect("looked at above");
+        self.waiting.set(tenant, &mut queues.due, earliest.map(|wait| time.tick + wait));
     }
 
     /// A tenant's turn: reads, then writes, as many as may go. Gives back how many went.
@@ -462,7 +431,7 @@ impl IoMax {
         };
         let child_start = self.nodes[level.index()].lanes[d].slice.start();
         let clock = self.clock;
-        let above = self.node(parent);
+        let above = self.nodes.of(parent);
         if above.lanes[d].slice.is_over(tick) && above.waiting(direction) == 0 {
             above.lanes[d].slice.begin_with_credit(&clock, tick, child_start);
         }
@@ -482,7 +451,7 @@ impl IoMax {
 impl Limiter for IoMax {
     fn admit(&mut self, now: Instant, tenants: &Tenants, bio: BioId, charge: &Charge) -> Verdict {
         let direction = charge.direction();
-        if !self.is_ruled(tenants, charge.tenant, direction) {
+        if !self.nodes.is_ruled(tenants, charge.tenant, direction, !self.flat) {
             return Verdict::Pass;
         }
         let time = self.time(now);
@@ -499,13 +468,13 @@ impl Limiter for IoMax {
     }
 
     fn next_wakeup(&self) -> Option<Instant> {
-        self.waiting.first().map(|&(tick, ..)| Instant::new(tick.saturating_mul(self.tick)))
+        self.waiting.first().map(|(tick, _)| Instant::new(tick.saturating_mul(self.tick)))
     }
 
     fn release(&mut self, now: Instant, tenants: &Tenants, ledger: &mut Ledger, out: &mut Vec<BioId>) {
         let time = self.time(now);
         let mut went = 0;
-        while let Some(&(at, _, tenant)) = self.waiting.first() {
+        while let Some((at, tenant)) = self.waiting.first() {
             if at > time.tick {
                 break;
             }
@@ -543,8 +512,8 @@ impl Limiter for IoMax {
                 count(0) + count(1) > 0,
                 "tenant {index}: in the tree while it holds something"
             );
-            if let Some((at, order)) = node.due() {
-                assert!(self.waiting.contains(&(at, order, tenant)));
+            if let Some(due) = node.due() {
+                assert!(self.waiting.has(tenant, due));
             }
             let Some(queues) = &node.queues else { continue };
             for d in 0..2 {

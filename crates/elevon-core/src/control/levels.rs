@@ -1,0 +1,143 @@
+//! What the limiters `io.max` and `exact` keep for each tenant, and in which order they look at those that hold something.
+//!
+//! *Cost.* A tenant's level is found by its index. Whether a rule on a tenant's path limits it is remembered: the path is walked
+//! only after a rule has changed anywhere. A place in the order costs O(log n) of those that hold something.
+
+extern crate alloc;
+use alloc::collections::BTreeSet;
+use alloc::vec::Vec;
+use core::ops::{Deref, DerefMut};
+
+use super::Direction;
+use crate::tenant::{ROOT, Tenants};
+use crate::units::TenantId;
+
+pub(super) const DIRECTIONS: [Direction; 2] = [Direction::Read, Direction::Write];
+
+/// Whether a level or one above it limits a direction, as of a count of changes.
+#[derive(Clone, Copy, Debug, Default)]
+#[repr(C)]
+pub(super) struct PathRules {
+    by_direction: [bool; 2],
+    generation: u32,
+}
+
+/// What a limiter keeps for one tenant.
+pub(super) trait Level: Default {
+    /// Returns true if the tenant's own rules limit a direction.
+    fn limits_direction(&self, direction: Direction) -> bool;
+    /// What is remembered of its path.
+    fn path_rules(&mut self) -> &mut PathRules;
+}
+
+/// The levels of a limiter, by the index of their tenant.
+#[derive(Clone, Debug)]
+pub(super) struct Levels<L> {
+    all: Vec<L>,
+    /// Counts changes of rules. It is never 0, which is what a new level remembers.
+    generation: u32,
+}
+
+impl<L> Default for Levels<L> {
+    fn default() -> Self {
+        Self { all: Vec::new(), generation: 1 }
+    }
+}
+
+impl<L: Level> Levels<L> {
+    /// The level of a tenant, made if it is new.
+    pub(super) fn of(&mut self, tenant: TenantId) -> &mut L {
+        if tenant.index() >= self.all.len() {
+            self.all.resize_with(tenant.index() + 1, L::default);
+        }
+        &mut self.all[tenant.index()]
+    }
+
+    /// A rule has changed: what is remembered of paths is old.
+    pub(super) const fn rules_changed(&mut self) {
+        self.generation += 1;
+    }
+
+    /// Returns true if a tenant's own rules, or with `ancestors` those of a tenant above it, limit a direction.
+    pub(super) fn is_ruled(
+        &mut self,
+        tenants: &Tenants,
+        tenant: TenantId,
+        direction: Direction,
+        ancestors: bool,
+    ) -> bool {
+        if tenant == ROOT {
+            return false;
+        }
+        let generation = self.generation;
+        if self.of(tenant).path_rules().generation != generation {
+            let by_direction = DIRECTIONS.map(|direction| {
+                let limits =
+                    |at: TenantId| self.all.get(at.index()).is_some_and(|level| level.limits_direction(direction));
+                if ancestors { tenants.path(tenant).any(limits) } else { limits(tenant) }
+            });
+            *self.all[tenant.index()].path_rules() = PathRules { by_direction, generation };
+        }
+        self.all[tenant.index()].path_rules().by_direction[direction as usize]
+    }
+}
+
+impl<L> Deref for Levels<L> {
+    type Target = [L];
+    fn deref(&self) -> &[L] {
+        &self.all
+    }
+}
+
+impl<L> DerefMut for Levels<L> {
+    fn deref_mut(&mut self) -> &mut [L] {
+        &mut self.all
+    }
+}
+
+/// Those that hold something, by when they are to be looked at; of two at one time the one that was put there first.
+#[derive(Clone, Debug)]
+pub(super) struct DueOrder<T> {
+    tree: BTreeSet<(u64, u64, T)>,
+    sequence: u64,
+}
+
+/// A place in a [`DueOrder`]: when, and which of those of that time.
+pub(super) type Due = (u64, u64);
+
+impl<T> Default for DueOrder<T> {
+    fn default() -> Self {
+        Self { tree: BTreeSet::new(), sequence: 0 }
+    }
+}
+
+impl<T: Copy + Ord> DueOrder<T> {
+    /// Moves `what` from its place to the time `at`, behind all of that time; `None` takes it out. `due` is where it keeps its
+    /// place.
+    pub(super) fn set(&mut self, what: T, due: &mut Option<Due>, at: Option<u64>) {
+        if let Some((at, sequence)) = due.take() {
+            let was_there = self.tree.remove(&(at, sequence, what));
+            debug_assert!(was_there, "a place that nothing stands at");
+        }
+        if let Some(at) = at {
+            *due = Some((at, self.sequence));
+            self.tree.insert((at, self.sequence, what));
+            self.sequence += 1;
+        }
+    }
+
+    /// The first, and when it is to be looked at.
+    pub(super) fn first(&self) -> Option<(u64, T)> {
+        self.tree.first().map(|&(at, _, what)| (at, what))
+    }
+
+    /// How many hold something.
+    pub(super) fn len(&self) -> usize {
+        self.tree.len()
+    }
+
+    /// Returns true if `what` stands at a place.
+    pub(super) fn has(&self, what: T, due: Due) -> bool {
+        self.tree.contains(&(due.0, due.1, what))
+    }
+}
