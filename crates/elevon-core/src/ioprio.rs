@@ -22,13 +22,6 @@ pub enum PrioClass {
 }
 
 impl PrioClass {
-    /// The more urgent of two; NONE counts as best effort and gives way to it in name too.
-    #[inline]
-    pub const fn more_urgent(self, other: Self) -> Self {
-        let (a, b) = (self.effective(), other.effective());
-        if a as u8 <= b as u8 { a } else { b }
-    }
-
     /// The class as a scheduler takes it: NONE is best effort. Of effective classes the smaller is the more urgent.
     #[inline]
     pub const fn effective(self) -> Self {
@@ -319,15 +312,5 @@ mod tests {
             assert_eq!(PrioPolicy::from_name(policy.name()), Some(policy));
         }
         assert_eq!(PrioPolicy::from_name("rt"), None);
-    }
-
-    #[test]
-    fn the_more_urgent_class() {
-        use PrioClass::{Be, Idle, None, Rt};
-        for (a, b, best) in
-            [(None, None, Be), (None, Idle, Be), (Idle, Idle, Idle), (Be, Idle, Be), (Rt, None, Rt), (Rt, Idle, Rt)]
-        {
-            assert_eq!((a.more_urgent(b), b.more_urgent(a)), (best, best));
-        }
     }
 }

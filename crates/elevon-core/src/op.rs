@@ -70,8 +70,6 @@ impl Flags {
     pub const SYNC: Self = Self(1);
     /// File-system metadata.
     pub const META: Self = Self(1 << 1);
-    /// Boosted priority (CFQ's hint).
-    pub const PRIO: Self = Self(1 << 2);
     /// Never merge.
     pub const NOMERGE: Self = Self(1 << 3);
     /// Anticipate more I/O after this (direct writes).
@@ -94,8 +92,6 @@ impl Flags {
     pub const FAILFAST_TRANSPORT: Self = Self(1 << 12);
     /// Do not retry driver errors.
     pub const FAILFAST_DRIVER: Self = Self(1 << 13);
-    /// Write zeroes must not unmap.
-    pub const NOUNMAP: Self = Self(1 << 14);
     /// Write all or nothing (6.11 and later).
     pub const ATOMIC: Self = Self(1 << 15);
 

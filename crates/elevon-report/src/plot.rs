@@ -149,7 +149,8 @@ impl Plot {
     }
 
     /// The drawing alone.
-    pub fn svg(&self, id: &str) -> String {
+    #[cfg(test)]
+    fn svg(&self, id: &str) -> String {
         self.draw(id).0
     }
 

@@ -15,12 +15,6 @@ use elevon_core::limits::QueueLimits;
 use elevon_core::stats::{JobStats, LatencyStat};
 use elevon_core::units::{Bytes, Instant, Nanos, TenantId};
 
-/// Percentiles that fio shows unless a job names its own, in millionths.
-pub const DEFAULT_PERCENTILES: [u32; 17] = [
-    10_000, 50_000, 100_000, 200_000, 300_000, 400_000, 500_000, 600_000, 700_000, 800_000, 900_000, 950_000, 990_000,
-    995_000, 999_000, 999_500, 999_900,
-];
-
 /// What one run of one job file found out.
 #[derive(Clone, Debug)]
 pub struct RunResult {

@@ -16,10 +16,16 @@ use elevon_core::tenant::{ROOT, Tenants};
 use elevon_core::units::{Bytes, Instant, Nanos, Sectors, TaskId, TenantId};
 
 use crate::result::{
-    CacheResult, CacheSeries, CacheSource, Claim, DEFAULT_PERCENTILES, DeviceInfo, DiskResult, JobResult,
-    LatencyPercentiles, Point, RunResult, SchedulerInfo, Series, SizeCounts, StackCounters, StageLatency, TenantResult,
-    UnifiedReporting, Workload,
+    CacheResult, CacheSeries, CacheSource, Claim, DeviceInfo, DiskResult, JobResult, LatencyPercentiles, Point,
+    RunResult, SchedulerInfo, Series, SizeCounts, StackCounters, StageLatency, TenantResult, UnifiedReporting,
+    Workload,
 };
+
+/// Percentiles that fio shows unless a job names its own, in millionths.
+const DEFAULT_PERCENTILES: [u32; 17] = [
+    10_000, 50_000, 100_000, 200_000, 300_000, 400_000, 500_000, 600_000, 700_000, 800_000, 900_000, 950_000, 990_000,
+    995_000, 999_000, 999_500, 999_900,
+];
 
 /// A latency spread around `typical` ns with a tail twenty times as long.
 fn spread(typical: u64, count: u64) -> LatencyStat {

@@ -137,6 +137,23 @@ fn no_production_crate_depends_on_the_crates_for_tests() {
     }
 }
 
+/// The features `without-...` take hooks out of a build so that a bench can count what they cost.
+#[test]
+fn no_crate_turns_on_a_feature_of_a_bench() {
+    let metadata = metadata();
+    let packages = metadata["packages"].as_array().expect("packages");
+    let dependencies = packages.iter().flat_map(|package| package["dependencies"].as_array().expect("dependencies"));
+    let enabled: Vec<&str> = dependencies
+        .flat_map(|dependency| dependency["features"].as_array().expect("features"))
+        .chain(packages.iter().flat_map(|package| package["features"]["default"].as_array().into_iter().flatten()))
+        .filter_map(|feature| feature.as_str().filter(|name| name.contains("without-")))
+        .filter(|name| ["control", "throttle", "activity"].iter().any(|hook| name.ends_with(hook)))
+        .collect();
+    assert!(enabled.is_empty(), "{enabled:?}");
+    let declared = packages.iter().filter(|package| package["features"].get("without-control").is_some());
+    assert_eq!(declared.count(), 2, "elevon-core declares them, and elevon-sim hands them on to its benches");
+}
+
 #[test]
 fn minimum_rust_version_is_enough_for_every_dependency() {
     let metadata = metadata();

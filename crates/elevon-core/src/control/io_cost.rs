@@ -251,12 +251,14 @@ impl IoCost {
     }
 
     /// Speed of the device's virtual clock in millionths: what the control loop made of it (`cost.vrate`).
-    pub const fn vrate_ppm(&self) -> u64 {
+    #[cfg(test)]
+    const fn vrate_ppm(&self) -> u64 {
         self.control.speed * 1_000_000 / SPEED_ONE
     }
 
     /// An active leaf's share of the device, and the part of it that it uses, in millionths; `None` for others.
-    pub fn share_ppm(&mut self, tenant: TenantId) -> Option<(u64, u64)> {
+    #[cfg(test)]
+    fn share_ppm(&mut self, tenant: TenantId) -> Option<(u64, u64)> {
         let slot = self.known(tenant)?;
         self.groups[slot as usize].active_at?;
         let (share, in_use) = self.shares.of(slot);
@@ -265,7 +267,8 @@ impl IoCost {
     }
 
     /// A tenant's debt, in device time.
-    pub fn debt_of(&self, tenant: TenantId) -> Nanos {
+    #[cfg(test)]
+    fn debt_of(&self, tenant: TenantId) -> Nanos {
         Nanos::new(self.known(tenant).map_or(0, |slot| self.groups[slot as usize].debt))
     }
 

@@ -35,42 +35,7 @@ impl Default for Limits {
     }
 }
 
-/// A change of limits: what it does not name keeps its value, as in a line written to `io.max`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct LimitsUpdate {
-    /// As [`Limits::bps`].
-    pub bps: [Option<u64>; 2],
-    /// As [`Limits::iops`].
-    pub iops: [Option<u64>; 2],
-    /// As [`Limits::total_bps`].
-    pub total_bps: Option<u64>,
-    /// As [`Limits::total_iops`].
-    pub total_iops: Option<u64>,
-    /// As [`Limits::burst_bytes`].
-    pub burst_bytes: Option<u64>,
-    /// As [`Limits::burst_ios`].
-    pub burst_ios: Option<u64>,
-}
-
 impl Limits {
-    /// With what an update names. 2³² − 1 I/Os a second and more are no limit, as in Linux.
-    #[must_use]
-    pub fn updated(self, update: &LimitsUpdate) -> Self {
-        let ios = |new: Option<u64>, old| match new {
-            Some(rate) if rate >= u64::from(u32::MAX) => UNLIMITED,
-            Some(rate) => rate,
-            None => old,
-        };
-        Self {
-            bps: [0, 1].map(|d| update.bps[d].unwrap_or(self.bps[d])),
-            iops: [0, 1].map(|d| ios(update.iops[d], self.iops[d])),
-            total_bps: update.total_bps.unwrap_or(self.total_bps),
-            total_iops: ios(update.total_iops, self.total_iops),
-            burst_bytes: update.burst_bytes.unwrap_or(self.burst_bytes),
-            burst_ios: update.burst_ios.unwrap_or(self.burst_ios),
-        }
-    }
-
     /// Whether every rate lets something go: none is 0.
     pub const fn is_valid(&self) -> bool {
         let Self { bps, iops, total_bps, total_iops, .. } = self;
@@ -113,13 +78,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_update_leaves_alone_what_it_does_not_name() {
-        let old = Limits { bps: [1 << 20, UNLIMITED], burst_bytes: 4096, ..Limits::default() };
-        let update = LimitsUpdate { iops: [Some(100), Some(u64::from(u32::MAX))], ..LimitsUpdate::default() };
-        let new = old.updated(&update);
-        assert_eq!(new, Limits { iops: [100, UNLIMITED], ..old });
-        let cleared = new.updated(&LimitsUpdate { bps: [Some(UNLIMITED), None], ..LimitsUpdate::default() });
-        assert_eq!(cleared, Limits { iops: [100, UNLIMITED], burst_bytes: 4096, ..Limits::default() });
-        assert!(new.is_valid() && !Limits { total_iops: 0, ..new }.is_valid());
+    fn a_limit_of_nothing_is_none() {
+        let one = Limits { total_iops: 1, ..Limits::default() };
+        assert!(one.is_valid() && !Limits { total_iops: 0, ..one }.is_valid());
+        assert!(Limits::default().is_none() && !one.is_none());
     }
 }

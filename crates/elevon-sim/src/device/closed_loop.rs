@@ -93,7 +93,8 @@ impl Measured {
         self.bytes.get() as f64 * 1e9 / self.elapsed.get().max(1) as f64
     }
     /// Mean latency, rounded down.
-    pub fn mean_latency(&self) -> Nanos {
+    #[cfg(test)]
+    pub(crate) fn mean_latency(&self) -> Nanos {
         Nanos::new((self.latency_sum / u128::from(self.ios.max(1))) as u64)
     }
     /// Mean number of commands in flight.
@@ -118,7 +119,8 @@ pub fn command(id: u32, op: Op, sector: u64, bytes: u64) -> Command {
 }
 
 /// [`command`] for a read.
-pub fn read_command(id: u32, sector: u64, bytes: u64) -> Command {
+#[cfg(test)]
+pub(crate) fn read_command(id: u32, sector: u64, bytes: u64) -> Command {
     command(id, Op::Read, sector, bytes)
 }
 

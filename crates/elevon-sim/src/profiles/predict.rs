@@ -269,9 +269,10 @@ pub fn measure(profile: &Profile, settings: &str, prediction: &Prediction, seed:
     })
 }
 
+#[cfg(test)]
 impl Profile {
     /// Whether [`predictions`] has anything to say of it.
-    pub fn is_predictable(&self) -> bool {
+    pub(crate) fn is_predictable(&self) -> bool {
         match self.base {
             Base::Flash { .. } | Base::Lun { .. } | Base::Disk(_) => true,
             Base::Model { .. } => false,

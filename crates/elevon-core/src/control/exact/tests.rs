@@ -8,6 +8,7 @@ use std::vec::Vec;
 use super::*;
 use crate::ioprio::{IoPrio, PrioClass};
 use crate::op::Op;
+use crate::tenant::ROOT;
 use crate::units::Nanos;
 
 const MIB: u64 = 1 << 20;
