@@ -19,6 +19,7 @@ const FOUND_WHOLE: &[(u64, &str)] = &[
     (6_514, "contents: a direct read that began while a sector was uncertain may see anything"),
     (2_758, "synced: what a sync under way had found written is lost by a cut of power"),
     (17_253, "errors: the same, after a write that failed"),
+    (10_244, "progress: readahead of those who waited for memory took all that came free"),
     (102_398, "synced: a discard of two ranges lies where its pieces say"),
 ];
 

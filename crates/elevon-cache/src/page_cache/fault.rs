@@ -110,6 +110,10 @@ impl PageCache {
         let Some(slot) = self.resident.find(at.file, at.pos) else {
             at.is_major = true;
             let context = self.fault_context(at);
+            if at.starved.is_some() {
+                // It has read ahead once, and now waits for memory for its one page.
+                return self.read_alone(now, at, context);
+            }
             let mut ra = self.opens[open].ra;
             let pages = self.resident.pages();
             let cached = |index| matches!(pages.entry(at.file, index), Entry::Page(_));

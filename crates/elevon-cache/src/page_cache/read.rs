@@ -71,7 +71,10 @@ impl PageCache {
     #[inline]
     fn page_for_read(&mut self, now: Instant, at: &mut Progress) -> Option<Place> {
         let Some(place) = self.resident.place(at.file, at.pos) else {
-            self.read_ahead(now, at, false);
+            // Once: who waited for memory for its one page reads that alone, or others' pages would take it again and again.
+            if at.starved.is_none() {
+                self.read_ahead(now, at, false);
+            }
             at.is_miss = true;
             if self.resident.place(at.file, at.pos).is_none() {
                 self.read_alone(now, at, Context::Read)?;

@@ -181,3 +181,21 @@ fn kswapd_writes_where_it_meets_nothing_but_dirty_pages() {
         cache.self_check();
     }
 }
+
+#[test]
+fn who_waits_for_memory_does_not_give_it_to_readahead() {
+    // The window about the page is larger than memory, and the page itself lies in its middle.
+    let (mut cache, open) = cache(1, 4096, |config| (config.ra_pages, config.io_pages) = (1024, 1024));
+    cache.map(open);
+    let touch = call(open, CallKind::Fault { write: false }, 2048 * PAGE, PAGE);
+    assert_eq!(cache.call(T0, touch), Called::Wait);
+    let ahead = bios(&mut cache, T0);
+    assert!(ahead.iter().all(|(io, first, pages)| io.flags.contains(Flags::RAHEAD) && first + pages <= 2048));
+    let (io, ..) = ahead[0];
+    cache.complete(ms(1), io.token, Status::Ok, Nanos::ZERO);
+    let alone = bios(&mut cache, ms(1));
+    assert_eq!(
+        alone.iter().map(|&(io, first, pages)| (io.flags, first, pages)).collect::<Vec<_>>(),
+        [(Flags::NONE, 2048, 1)]
+    );
+}
