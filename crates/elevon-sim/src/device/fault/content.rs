@@ -4,7 +4,8 @@
 //! it was sent with FUA, or there is no cache. A cut of power then leaves of the volatile writes, in flight or completed,
 //! whatever the mode says, block by block; the durable ones stay.
 //!
-//! Cost: O(blocks log blocks) per write that becomes durable; memory grows with the blocks written. For tests and the swarm.
+//! Cost: O(log writes) per write that completes, O(blocks log blocks) per write that becomes durable, O(volatile writes) per
+//! flush, O(volatile blocks log blocks) per cut; memory grows with the blocks written. For tests and the swarm.
 
 use std::collections::BTreeMap;
 
@@ -78,7 +79,7 @@ pub struct Content {
     block_size: u32,
     volatile_cache: bool,
     durable: Survivors,
-    /// In order of submission.
+    /// In order of submission, which is that of their generations.
     volatile: Vec<Write>,
     completions: u64,
     /// Flushes in flight, by sequence: the completions that came before them.
@@ -116,11 +117,13 @@ impl Content {
         } else if changes(command.op) && ok {
             let generation = command.sequence + 1;
             let through = !self.volatile_cache || command.flags.contains(Flags::FUA);
-            if let Some(write) = self.volatile.iter_mut().find(|write| write.generation == generation) {
-                write.completed = Some(self.completions);
+            if let Ok(index) = self.volatile.binary_search_by_key(&generation, |write| write.generation) {
+                self.volatile[index].completed = Some(self.completions);
             }
             self.completions += 1;
-            self.settle(|write| through && write.generation == generation);
+            if through {
+                self.settle(|write| write.generation == generation);
+            }
         }
         // A write that failed may still have reached some blocks: it stays among the volatile ones.
     }
@@ -140,12 +143,19 @@ impl Content {
         });
     }
 
-    /// Which generations of a volatile write to `block` are there, oldest first.
-    fn candidates(&self, block: u64) -> Vec<u64> {
-        self.volatile.iter().filter(|w| w.blocks.contains(&block)).map(|w| w.generation).collect()
+    /// Which generations of a volatile write to each block are there, oldest first.
+    fn candidates(&self) -> BTreeMap<u64, Vec<u64>> {
+        let mut all: BTreeMap<u64, Vec<u64>> = BTreeMap::new();
+        for write in &self.volatile {
+            for block in write.blocks.clone() {
+                all.entry(block).or_default().push(write.generation);
+            }
+        }
+        all
     }
 
-    fn keeps(&self, mode: PowerCut, seed: u64, index: usize, block: u64) -> bool {
+    /// Whether a block of a volatile write is left after a cut; `candidates` are all volatile writes to it.
+    fn keeps(&self, mode: PowerCut, seed: u64, index: usize, block: u64, candidates: &[u64]) -> bool {
         let write = &self.volatile[index];
         let count = self.volatile.len() as u64;
         let cut = below(draw(seed, 0, 0), count + 1);
@@ -156,11 +166,10 @@ impl Content {
             PowerCut::Suffix => index as u64 >= cut,
             PowerCut::Subset => draw(seed, 1, write.generation) & 1 == 1,
             PowerCut::Blocks => {
-                let candidates = self.candidates(block);
                 let pick = below(draw(seed, 2, block), candidates.len() as u64 + 1);
                 candidates.get(pick as usize) == Some(&write.generation)
             }
-            PowerCut::NewestLost => self.candidates(block).last() != Some(&write.generation),
+            PowerCut::NewestLost => candidates.last() != Some(&write.generation),
             PowerCut::Shorn => {
                 let length = write.blocks.end - write.blocks.start;
                 block - write.blocks.start < below(draw(seed, 3, write.generation), length + 1)
@@ -171,10 +180,11 @@ impl Content {
     /// What is left after a cut; from then on it is what the device holds.
     pub(super) fn power_cut(&mut self, mode: PowerCut, seed: u64) -> Survivors {
         let mut left = self.durable.clone();
+        let candidates = self.candidates();
         for (index, write) in self.volatile.iter().enumerate() {
             for block in write.blocks.clone() {
                 let held = left.entry(block).or_insert(0);
-                if self.keeps(mode, seed, index, block) {
+                if self.keeps(mode, seed, index, block, &candidates[&block]) {
                     *held = write.generation.max(*held);
                 }
             }
