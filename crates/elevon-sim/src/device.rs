@@ -5,7 +5,6 @@ pub mod fault;
 pub mod flash;
 pub mod hdd;
 pub mod lun;
-mod model_key;
 pub mod null;
 pub mod parameter;
 pub mod queue;
@@ -24,8 +23,8 @@ pub use fault::Fault;
 pub use flash::{Flash, FlashConfig};
 pub use hdd::{Hdd, HddParameters};
 pub use lun::{Lun, LunConfig};
-pub use model_key::KeyLine;
 pub use null::{Null, NullParameters};
+pub use parameter::KeyLine;
 pub use slots::{Slots, SlotsParameters};
 pub use text::TextError;
 
@@ -161,8 +160,8 @@ impl Model {
     /// Its keys with their values, as `elevon devices` shows them.
     pub fn keys(&self) -> Vec<KeyLine> {
         match self {
-            Self::Null(parameters) => model_key::lines(NullParameters::KEYS, parameters),
-            Self::Slots(parameters) => model_key::lines(SlotsParameters::KEYS, parameters),
+            Self::Null(parameters) => parameter::lines(NullParameters::KEYS, parameters),
+            Self::Slots(parameters) => parameter::lines(SlotsParameters::KEYS, parameters),
         }
     }
 }
@@ -240,21 +239,24 @@ mod tests {
     fn bad_models_say_what_would_be_right() {
         for (text, error) in [
             ("slot:", "unknown name `slot`; there are null, slots"),
-            ("null:sise=1GiB", "device null: unknown key `sise`; its keys are size, latency, "),
-            ("null:size=1", "device null: `size=1`: expected a size, a multiple of 4096 bytes "),
+            (
+                "null:sise=1GiB",
+                "device null: unknown parameter `sise` (did you mean `size`?); there are size, latency, ",
+            ),
+            ("null:size=1", "device null: `size=1`: expected a size, a multiple of 4096 bytes, with"),
             ("null:size=9999999TiB", "device null: `size=9999999TiB`: expected a size"),
             ("null:size=1000B", "device null: `size=1000B`: expected a size"),
             (
                 "slots:latency=2",
-                "device slots: `latency=2`: expected a time up to 3600s with its unit: ns, us, ms or s",
+                "device slots: `latency=2`: expected a time with its unit (ns, us, ms, s), as in 66us, from 0 to 3600s",
             ),
             ("slots:latency", "device slots: `latency=`: expected a time"),
-            ("slots:bandwidth=500", "device slots: `bandwidth=500`: expected a rate from 1kB/s"),
-            ("slots:size=4G", "as in 1GiB; write 4GB or 4GiB"),
-            ("slots:bandwidth=0", "device slots: `bandwidth=0`: expected a rate from 1kB/s"),
-            ("slots:slots=0", "device slots: `slots=0`: expected a number from 1 to 4096"),
-            ("slots:rotational=yes", "device slots: `rotational=yes`: expected a number from 0 to 1"),
-            ("slots:queue_depth=99999999999999999999", "expected a number from 1 to 65536"),
+            ("slots:bandwidth=500", "device slots: `bandwidth=500`: expected a rate with its unit"),
+            ("slots:size=4G", "from 4KiB to 8388608TiB; write 4GB or 4GiB"),
+            ("slots:bandwidth=0", "device slots: `bandwidth=0`: expected a rate with its unit"),
+            ("slots:slots=0", "device slots: `slots=0`: expected a whole number, from 1 to 4096"),
+            ("slots:rotational=yes", "device slots: `rotational=yes`: expected 0 or 1"),
+            ("slots:queue_depth=99999999999999999999", "expected a whole number, from 1 to 65536"),
         ] {
             let got = parse_model(text).unwrap_err().to_string();
             assert!(got.contains(error), "{text}: {got}");

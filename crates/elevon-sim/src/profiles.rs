@@ -312,10 +312,10 @@ impl Profile {
 }
 
 /// A configuration as lines: the parameters that are in `given` are the user's.
-fn lines<C>(rows: &[Parameter<C>], mut config: C, sources: &[Source], given: &[&str]) -> Vec<ParameterLine> {
+fn lines<C>(rows: &[Parameter<C>], config: C, sources: &[Source], given: &[&str]) -> Vec<ParameterLine> {
     let line = |row: &Parameter<C>| ParameterLine {
         key: row.key,
-        value: row.unit.text(*(row.field)(&mut config)),
+        value: row.unit.text((row.get)(&config)),
         meaning: row.meaning,
         source: sources.iter().position(|source| source.parameters.contains(&row.key)),
         changed: given.contains(&row.key),

@@ -169,7 +169,7 @@ fn refused(bench: &Bench, options: &[&str]) -> (Option<i32>, String) {
 #[test]
 fn a_setting_that_has_two_names_is_given_by_one() {
     let bench = bench();
-    bench.file("small.img", &"\0".repeat(1 << 20));
+    bench.file("small.img", "\0".repeat(1 << 20));
     bench.file("twice.toml", "[tenant.a]\n'io.max' = 'rbps=1000000 wiops=5'\nlimit = { rbps = '2M' }\n");
     bench.file("once.toml", "[tenant.a]\n'io.max' = 'rbps=1000000'\nlimit = { wbps = '2M' }\n");
     let memory = |set: &[&'static str]| {
@@ -218,11 +218,11 @@ fn a_setting_that_has_two_names_is_given_by_one() {
 fn a_size_is_read_alike_in_memory_a_device_and_a_tenants_file() {
     let bench = bench();
     for size in ["64Mi", "64MiB", "65536kB", "0.0625GiB", "4096MB"] {
-        bench.file("size.toml", &format!("[tenant.a]\nlimit = {{ rbps = '{size}', burst = '{size}' }}\n"));
+        bench.file("size.toml", format!("[tenant.a]\nlimit = {{ rbps = '{size}', burst = '{size}' }}\n"));
         let device = format!("slots:size={size}");
         let options = ["--memory", size, "--device", &device, "--tenants", "size.toml"];
         assert_eq!(refused(&bench, &options).0, Some(0), "{size}: {}", refused(&bench, &options).1);
     }
     let (code, text) = refused(&bench, &["--device", "slots:size=4G"]);
-    assert!(code == Some(2) && text.ends_with("as in 1GiB; write 4GB or 4GiB"), "{text}");
+    assert!(code == Some(2) && text.ends_with("as in 1GiB, from 4KiB to 8388608TiB; write 4GB or 4GiB"), "{text}");
 }

@@ -10,7 +10,7 @@ use elevon_core::op::Op;
 use elevon_core::status::Status;
 use elevon_core::units::{Bytes, Instant, RequestId};
 
-use super::parameter::{Parameter, Unit};
+use super::parameter::{Parameter, parameters};
 use super::queue::EventQueue;
 use super::service::{DISTRIBUTIONS, Distribution, Service};
 use super::{Description, Device};
@@ -57,65 +57,17 @@ impl Default for LunConfig {
 }
 
 /// The parameters of [`LunConfig`].
-pub const PARAMETERS: &[Parameter<LunConfig>] = &[
-    Parameter { key: "size", unit: Unit::Size, range: (1 << 20, 1 << 60), meaning: "capacity", field: |c| &mut c.size },
-    Parameter {
-        key: "slice_requests",
-        unit: Unit::Count,
-        range: (0, 1 << 32),
-        meaning: "requests that one slice admits; 0 for no limit",
-        field: |c| &mut c.slice_requests,
-    },
-    Parameter {
-        key: "slice",
-        unit: Unit::Time,
-        range: (1_000, 3_600_000_000_000),
-        meaning: "length of a slice; tokens are refilled when it ends",
-        field: |c| &mut c.slice,
-    },
-    Parameter {
-        key: "slice_jitter",
-        unit: Unit::Share,
-        range: (0, 900_000),
-        meaning: "how much longer or shorter a slice may be (even spread)",
-        field: |c| &mut c.slice_jitter,
-    },
-    Parameter {
-        key: "servers",
-        unit: Unit::Count,
-        range: (1, 4096),
-        meaning: "requests served at the same time",
-        field: |c| &mut c.servers,
-    },
-    Parameter {
-        key: "service",
-        unit: Unit::Time,
-        range: (0, 3_600_000_000_000),
-        meaning: "mean time that a request holds a server",
-        field: |c| &mut c.service,
-    },
-    Parameter {
-        key: "distribution",
-        unit: Unit::Choice(DISTRIBUTIONS),
-        range: (0, 2),
-        meaning: "spread of that time: none, uniform by 25 %, or exponential",
-        field: |c| &mut c.distribution,
-    },
-    Parameter {
-        key: "base_latency",
-        unit: Unit::Time,
-        range: (0, 3_600_000_000_000),
-        meaning: "time on the way that occupies nothing",
-        field: |c| &mut c.base_latency,
-    },
-    Parameter {
-        key: "queue_depth",
-        unit: Unit::Count,
-        range: (1, 65535),
-        meaning: "commands that the hardware queue holds",
-        field: |c| &mut c.queue_depth,
-    },
-];
+pub const PARAMETERS: &[Parameter<LunConfig>] = parameters! {
+    size Size in (1 << 20, 1 << 60), "capacity";
+    slice_requests Count in (0, 1 << 32), "requests that one slice admits; 0 for no limit";
+    slice Time in (1_000, 3_600_000_000_000), "length of a slice; tokens are refilled when it ends";
+    slice_jitter Share in (0, 900_000), "how much longer or shorter a slice may be (even spread)";
+    servers Count in (1, 4096), "requests served at the same time";
+    service Time in (0, 3_600_000_000_000), "mean time that a request holds a server";
+    distribution Choice(DISTRIBUTIONS) in (0, 2), "spread of that time: none, uniform by 25 %, or exponential";
+    base_latency Time in (0, 3_600_000_000_000), "time on the way that occupies nothing";
+    queue_depth Count in (1, 65535), "commands that the hardware queue holds";
+};
 
 /// Purposes of draws.
 const SERVICE: u64 = 0x1a_0001;

@@ -9,7 +9,7 @@ use elevon_core::limits::QueueLimits;
 use elevon_core::status::Status;
 use elevon_core::units::{Bytes, Instant, Nanos, Sectors};
 
-use super::model_key::{self, ModelKey, Place};
+use super::parameter::{self, HOUR, Parameter, SWITCH, parameters};
 use super::text::TextError;
 use super::{Description, Device, in_range};
 
@@ -48,39 +48,19 @@ impl Default for NullParameters {
 
 impl NullParameters {
     /// The keys of the text form.
-    pub(crate) const KEYS: &[ModelKey<Self>] = &[
-        ModelKey { key: "size", meaning: "capacity", place: Place::Size(|p| &mut p.size) },
-        ModelKey {
-            key: "latency",
-            meaning: "from submission to completion; 0: in the same instant",
-            place: Place::Time(|p| &mut p.latency),
-        },
-        ModelKey { key: "hw_queues", meaning: "hardware queues", place: Place::ShortCount(1024, |p| &mut p.hw_queues) },
-        ModelKey {
-            key: "queue_depth",
-            meaning: "commands that each hardware queue holds",
-            place: Place::Count(65536, |p| &mut p.queue_depth),
-        },
-        ModelKey {
-            key: "rotational",
-            meaning: "1: the queue says rotational, which schedulers look at",
-            place: Place::Switch(|p| &mut p.rotational),
-        },
-        ModelKey {
-            key: "write_cache",
-            meaning: "1: it has a volatile write cache, so that flushes reach it",
-            place: Place::Switch(|p| &mut p.write_cache),
-        },
-        ModelKey {
-            key: "fua",
-            meaning: "1: it can write through that cache (FUA)",
-            place: Place::Switch(|p| &mut p.fua),
-        },
-    ];
+    pub(crate) const KEYS: &[Parameter<Self>] = parameters! {
+        size Blocks in (4096, 1 << 63), "capacity";
+        latency Time in (0, HOUR), "from submission to completion; 0: in the same instant";
+        hw_queues Count in (1, 1024), "hardware queues";
+        queue_depth Count in (1, 65536), "commands that each hardware queue holds";
+        rotational Switch in SWITCH, "1: the queue says rotational, which schedulers look at";
+        write_cache Switch in SWITCH, "1: it has a volatile write cache, so that flushes reach it";
+        fua Switch in SWITCH, "1: it can write through that cache (FUA)";
+    };
 
     /// From the text form, as `size=100GiB,latency=0`.
     pub fn parse(text: &str) -> Result<Self, TextError> {
-        model_key::parse("device null", Self::KEYS, text)
+        parameter::parse("device null", Self::KEYS, text)
     }
 
     fn limits(&self) -> QueueLimits {

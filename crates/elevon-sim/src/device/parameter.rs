@@ -4,6 +4,7 @@
 //! number in the unit's base (nanoseconds, bytes, bytes a second, parts in a million), so that no float comes near a
 //! device.
 
+use super::text::TextError;
 use elevon_core::nearest::did_you_mean;
 
 use elevon_core::units::{Bytes, Nanos};
@@ -18,6 +19,8 @@ pub enum Unit {
     Rate,
     /// Bytes; written with B, KiB, MiB, GiB, TiB or kB, MB, GB, TB.
     Size,
+    /// The same, a multiple of 4096.
+    Blocks,
     /// A plain number.
     Count,
     /// Parts in a million; written with `%` or, for small shares, `ppm`.
@@ -40,6 +43,10 @@ impl Unit {
             Self::Time => quantity::time(text).map(Nanos::get).map_err(hint),
             Self::Rate => quantity::rate(text, Short::Nothing).map(Bytes::get).map_err(hint),
             Self::Size => quantity::size(text, Short::Nothing).map(Bytes::get).map_err(hint),
+            Self::Blocks => match Self::Size.parse(text) {
+                Ok(bytes) if !bytes.is_multiple_of(4096) => Err(String::new()),
+                size => size,
+            },
             Self::Share => quantity::share(text).map_err(hint),
             Self::Count => text.parse().map_err(|_| String::new()),
             Self::Switch => word(&["0", "1"]),
@@ -53,7 +60,7 @@ impl Unit {
             Self::Time => quantity::text(value, quantity::TIMES),
             Self::Rate if value == 0 => "0".into(),
             Self::Rate => quantity::text(value, quantity::SIZES) + "/s",
-            Self::Size => quantity::text(value, quantity::SIZES),
+            Self::Size | Self::Blocks => quantity::text(value, quantity::SIZES),
             Self::Share => quantity::text(value, quantity::SHARES),
             Self::Count | Self::Switch => value.to_string(),
             Self::Choice(words) => words[value as usize].into(),
@@ -66,6 +73,9 @@ impl Unit {
             Self::Time => "a time with its unit (ns, us, ms, s), as in 66us".into(),
             Self::Rate => "a rate with its unit (MB/s, MiB/s, GB/s ...), as in 2600MB/s".into(),
             Self::Size => "a size with its unit (KiB, MiB, GiB, MB, GB ...), as in 32KiB".into(),
+            Self::Blocks => {
+                "a size, a multiple of 4096 bytes, with its unit (KiB, MiB, GiB, MB, GB ...), as in 1GiB".into()
+            }
             Self::Count => "a whole number".into(),
             Self::Share => "a share with its unit (% or ppm), as in 7%".into(),
             Self::Switch => "0 or 1".into(),
@@ -84,8 +94,78 @@ pub struct Parameter<C> {
     pub range: (u64, u64),
     /// What it means.
     pub meaning: &'static str,
-    /// Where it lives.
-    pub field: fn(&mut C) -> &mut u64,
+    /// Returns the value, in the unit's base.
+    pub get: fn(&C) -> u64,
+    /// Sets a value that is in the range.
+    pub set: fn(&mut C, u64),
+}
+
+/// What the value of a parameter is kept as.
+pub(crate) trait Kept: Copy {
+    /// The value in the unit's base.
+    fn number(self) -> u64;
+    /// The value of a number that is in the parameter's range, which fits.
+    fn of(number: u64) -> Self;
+}
+
+macro_rules! kept {
+    ($($type:ty, |$value:ident| $number:expr, |$n:ident| $of:expr;)*) => {$(
+        impl Kept for $type {
+            fn number(self) -> u64 {
+                let $value = self;
+                $number
+            }
+            fn of($n: u64) -> Self {
+                $of
+            }
+        }
+    )*};
+}
+kept! {
+    u64, |value| value, |n| n;
+    u32, |value| value.into(), |n| n as Self;
+    u16, |value| value.into(), |n| n as Self;
+    bool, |value| value.into(), |n| n == 1;
+    Nanos, |value| value.get(), |n| Self::new(n);
+    Bytes, |value| value.get(), |n| Self::new(n);
+}
+
+/// Rows of a table: `KEY UNIT in RANGE, MEANING;`, where the key is the field in which the value is kept.
+macro_rules! parameters {
+    ($($key:ident $unit:ident $(($words:expr))? in $range:expr, $meaning:literal;)*) => {
+        &[$($crate::device::parameter::Parameter {
+            key: stringify!($key),
+            unit: $crate::device::parameter::Unit::$unit $(($words))?,
+            range: $range,
+            meaning: $meaning,
+            get: |c| $crate::device::parameter::Kept::number(c.$key),
+            set: |c, number| c.$key = $crate::device::parameter::Kept::of(number),
+        }),*]
+    };
+}
+pub(crate) use parameters;
+
+/// An hour, the longest time of a command.
+pub(crate) const HOUR: u64 = 3_600_000_000_000;
+/// 0 or 1.
+pub(crate) const SWITCH: (u64, u64) = (0, 1);
+
+/// A key with its value, as `elevon devices` shows it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KeyLine {
+    /// Its name.
+    pub key: &'static str,
+    /// Its value with its unit, as it would be written.
+    pub value: String,
+    /// What it means.
+    pub meaning: &'static str,
+}
+
+/// Every key with its value, in the order of the rows.
+pub fn lines<C>(rows: &[Parameter<C>], config: &C) -> Vec<KeyLine> {
+    let line =
+        |row: &Parameter<C>| KeyLine { key: row.key, value: row.unit.text((row.get)(config)), meaning: row.meaning };
+    rows.iter().map(line).collect()
 }
 
 /// What is wrong with a setting.
@@ -153,9 +233,16 @@ pub fn apply<C>(rows: &[Parameter<C>], config: &mut C, settings: &str) -> Result
             };
             ParameterError::BadValue { key: row.key, value: value.into(), expected }
         })?;
-        *(row.field)(config) = number;
+        (row.set)(config, number);
     }
     Ok(())
+}
+
+/// Reads `key=value,key=value`; a key that is not given keeps its default. `scope` stands in front of an error.
+pub(crate) fn parse<C: Default>(scope: &str, rows: &[Parameter<C>], text: &str) -> Result<C, TextError> {
+    let mut config = C::default();
+    apply(rows, &mut config, text).map_err(|error| TextError::Parameter { scope: scope.into(), error })?;
+    Ok(config)
 }
 
 /// A whole number times a fixed-point factor of 32 fractional bits, rounded to the nearest.

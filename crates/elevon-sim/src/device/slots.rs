@@ -15,7 +15,7 @@ use elevon_core::limits::QueueLimits;
 use elevon_core::status::Status;
 use elevon_core::units::{Bytes, Instant, Nanos, Sectors};
 
-use super::model_key::{self, ModelKey, Place};
+use super::parameter::{self, HOUR, Parameter, SWITCH, parameters};
 use super::queue::EventQueue;
 use super::text::TextError;
 use super::{Description, Device, in_range};
@@ -55,31 +55,19 @@ impl Default for SlotsParameters {
 
 impl SlotsParameters {
     /// The keys of the text form.
-    pub(crate) const KEYS: &[ModelKey<Self>] = &[
-        ModelKey { key: "slots", meaning: "servers", place: Place::Count(4096, |p| &mut p.slots) },
-        ModelKey {
-            key: "latency",
-            meaning: "time that every request holds one",
-            place: Place::Time(|p| &mut p.latency),
-        },
-        ModelKey { key: "bandwidth", meaning: "rate of each server", place: Place::Rate(|p| &mut p.bandwidth) },
-        ModelKey { key: "size", meaning: "capacity", place: Place::Size(|p| &mut p.size) },
-        ModelKey {
-            key: "rotational",
-            meaning: "1: the queue says rotational, which schedulers look at",
-            place: Place::Switch(|p| &mut p.rotational),
-        },
-        ModelKey { key: "hw_queues", meaning: "hardware queues", place: Place::ShortCount(1024, |p| &mut p.hw_queues) },
-        ModelKey {
-            key: "queue_depth",
-            meaning: "commands that each hardware queue holds",
-            place: Place::Count(65536, |p| &mut p.queue_depth),
-        },
-    ];
+    pub(crate) const KEYS: &[Parameter<Self>] = parameters! {
+        slots Count in (1, 4096), "servers";
+        latency Time in (0, HOUR), "time that every request holds one";
+        bandwidth Rate in (1_000, 1_000_000_000_000_000), "rate of each server";
+        size Blocks in (4096, 1 << 63), "capacity";
+        rotational Switch in SWITCH, "1: the queue says rotational, which schedulers look at";
+        hw_queues Count in (1, 1024), "hardware queues";
+        queue_depth Count in (1, 65536), "commands that each hardware queue holds";
+    };
 
     /// From the text form, as `slots=8,latency=2ms`.
     pub fn parse(text: &str) -> Result<Self, TextError> {
-        model_key::parse("device slots", Self::KEYS, text)
+        parameter::parse("device slots", Self::KEYS, text)
     }
 }
 

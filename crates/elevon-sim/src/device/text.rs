@@ -6,6 +6,7 @@
 use core::fmt;
 use core::ops::RangeInclusive;
 
+use super::parameter::ParameterError;
 use elevon_core::units::{Bytes, Nanos};
 use elevon_formats::quantity::{self, QuantityError, Short};
 
@@ -18,6 +19,13 @@ pub enum TextError {
         name: String,
         /// The names there are.
         known: String,
+    },
+    /// A parameter of a model is wrong.
+    Parameter {
+        /// What the parameters belong to, as `device slots`.
+        scope: String,
+        /// What is wrong.
+        error: ParameterError,
     },
     /// No such key.
     UnknownKey {
@@ -52,6 +60,7 @@ impl fmt::Display for TextError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::UnknownName { name, known } => write!(f, "unknown name `{name}`; there are {known}"),
+            Self::Parameter { scope, error } => write!(f, "{scope}: {error}"),
             Self::UnknownKey { scope, key, known } => {
                 write!(f, "{scope}: unknown key `{key}`; its keys are {}", known.join(", "))
             }
@@ -143,14 +152,6 @@ impl<'a> Fields<'a> {
                         kB, MB, GB, TB (powers of 1000), as in 1GiB";
         let is_good = |size: &Bytes| size.get() > 0 && size.get().is_multiple_of(4096) && size.get() <= 1 << 63;
         self.quantity(key, default, expected, |text| quantity::size(text, short), is_good)
-    }
-
-    /// Bytes per second, from 1 kB/s to 1000 TB/s.
-    pub fn rate(&self, key: &str, default: Bytes) -> Result<Bytes, TextError> {
-        let expected = "a rate from 1kB/s to 1000TB/s with its unit: kB/s, MB/s, GB/s (powers of 1000) or KiB/s, MiB/s, GiB/s, as in \
-                        500MB/s";
-        let is_good = |rate: &Bytes| (1_000..=1_000_000_000_000_000).contains(&rate.get());
-        self.quantity(key, default, expected, |text| quantity::rate(text, Short::Nothing), is_good)
     }
 
     /// A plain number within a range.

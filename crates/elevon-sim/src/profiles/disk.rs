@@ -3,7 +3,7 @@
 use elevon_core::units::{Bytes, Nanos};
 
 use crate::device::HddParameters;
-use crate::device::parameter::{Parameter, Unit};
+use crate::device::parameter::{Parameter, parameters};
 
 /// What can be changed of a hard disk, in base units (bytes, nanoseconds).
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,35 +26,23 @@ pub struct DiskSettings {
     pub queue_depth: u64,
 }
 
-macro_rules! rows {
-    ($($key:ident $unit:ident $range:expr, $meaning:literal;)*) => {
-        &[$(Parameter {
-            key: stringify!($key),
-            unit: Unit::$unit,
-            range: $range,
-            meaning: $meaning,
-            field: |settings| &mut settings.$key,
-        }),*]
-    };
-}
-
 /// The parameters of [`DiskSettings`].
-pub(super) const PARAMETERS: &[Parameter<DiskSettings>] = rows! {
-    size Size (1 << 30, 1 << 50), "capacity";
-    rpm Count (1000, 20000), "turns per minute";
-    outer_rate Rate (1_000_000, 10_000_000_000), "media rate at the outer edge, where the device starts";
-    inner_rate Share (1_000, 1_000_000), "media rate at the inner edge, as a share of it";
-    margin Time (0, 10_000_000), "time left after a seek so as not to miss the sector";
-    miss_overhead Time (0, 100_000_000), "cost of a command that needs the medium";
-    hit_overhead Time (0, 100_000_000), "cost of a command that the cache serves";
-    link Rate (1_000_000, 10_000_000_000), "rate of the interface, both directions together";
-    cache Size (1 << 16, 1 << 36), "dirty data that the cache holds";
-    write_cache Switch (0, 1), "1: the volatile write cache is on (hdparm -W)";
-    segments Count (1, 256), "runs that it reads ahead";
-    read_ahead Size (4096, 1 << 30), "how far it reads ahead of each";
-    shortest_first Switch (0, 1), "1: the command with the shortest positioning time first (NCQ); 0: the oldest";
-    starvation Time (1_000_000, 60_000_000_000), "age from which the oldest goes first all the same";
-    queue_depth Count (1, 32), "commands that it holds";
+pub(super) const PARAMETERS: &[Parameter<DiskSettings>] = parameters! {
+    size Size in (1 << 30, 1 << 50), "capacity";
+    rpm Count in (1000, 20000), "turns per minute";
+    outer_rate Rate in (1_000_000, 10_000_000_000), "media rate at the outer edge, where the device starts";
+    inner_rate Share in (1_000, 1_000_000), "media rate at the inner edge, as a share of it";
+    margin Time in (0, 10_000_000), "time left after a seek so as not to miss the sector";
+    miss_overhead Time in (0, 100_000_000), "cost of a command that needs the medium";
+    hit_overhead Time in (0, 100_000_000), "cost of a command that the cache serves";
+    link Rate in (1_000_000, 10_000_000_000), "rate of the interface, both directions together";
+    cache Size in (1 << 16, 1 << 36), "dirty data that the cache holds";
+    write_cache Switch in (0, 1), "1: the volatile write cache is on (hdparm -W)";
+    segments Count in (1, 256), "runs that it reads ahead";
+    read_ahead Size in (4096, 1 << 30), "how far it reads ahead of each";
+    shortest_first Switch in (0, 1), "1: the command with the shortest positioning time first (NCQ); 0: the oldest";
+    starvation Time in (1_000_000, 60_000_000_000), "age from which the oldest goes first all the same";
+    queue_depth Count in (1, 32), "commands that it holds";
 };
 
 impl DiskSettings {

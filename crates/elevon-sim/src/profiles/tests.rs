@@ -340,7 +340,7 @@ fn names_and_settings_are_checked() {
         ("raid-lun-1q:servers=0", "device raid-lun-1q: `servers=0`: expected a whole number, from 1 to 4096"),
         ("hdd-7200:rpm=99999999999", "expected a whole number, from 1000 to 20000"),
         ("slots:slots=0", "device slots: `slots=0`"),
-        ("null:sise=1GiB", "unknown key `sise`"),
+        ("null:sise=1GiB", "unknown parameter `sise` (did you mean `size`?)"),
         ("emmc-5.1:queue_depth", "`queue_depth=`: expected a whole number"),
     ] {
         let got = open(spec, 1).err().map(|e| e.to_string()).unwrap_or_default();

@@ -1,6 +1,6 @@
 //! Parameters of a flash device, and the arithmetic that follows from them.
 
-use super::super::parameter::{Parameter, Unit, ns_per_byte_q32, scale_q32};
+use super::super::parameter::{Parameter, SWITCH, ns_per_byte_q32, parameters, scale_q32};
 use super::super::service::DISTRIBUTIONS;
 
 /// Parameters of a flash device, in the base units of [`PARAMETERS`], which says what each one means.
@@ -94,62 +94,47 @@ impl Default for FlashConfig {
 const HOUR: u64 = 3_600_000_000_000;
 const TIME: (u64, u64) = (0, 60_000_000_000);
 const RATE: (u64, u64) = (1_000_000, 1_000_000_000_000);
-const SWITCH: (u64, u64) = (0, 1);
 const SHARE: (u64, u64) = (0, 1_000_000);
 
-macro_rules! rows {
-    ($($key:ident $unit:ident $range:expr, $meaning:literal;)*) => {
-        &[$(Parameter {
-            key: stringify!($key),
-            unit: rows!(@unit $unit),
-            range: $range,
-            meaning: $meaning,
-            field: |config| &mut config.$key,
-        }),*]
-    };
-    (@unit Distribution) => { Unit::Choice(DISTRIBUTIONS) };
-    (@unit $unit:ident) => { Unit::$unit };
-}
-
 /// The parameters of [`FlashConfig`].
-pub const PARAMETERS: &[Parameter<FlashConfig>] = rows! {
-    size Size (1 << 20, 1 << 50), "capacity";
-    hw_queues Count (1, 1024), "hardware queues; a kernel uses as many as it has CPUs, so the NVMe profiles have 2";
-    queue_depth Count (1, 65535), "commands that each hardware queue holds";
-    fixed_latency Time TIME, "host interface, interrupt and completion of a read; occupies nothing";
-    write_latency Time TIME, "the same for a write, a flush or a discard";
-    command_on_link Switch SWITCH, "1: the cost of a command holds the link (SATA, UFS); 0: a command stage before it (NVMe)";
-    command_base Time TIME, "cost of a command of no size; grows evenly to the full cost at command_size";
-    read_command_cost Time TIME, "full cost of a read command";
-    write_command_cost Time TIME, "full cost of a write command";
-    command_size Size (0, 1 << 30), "size from which a command costs the full cost; 0: every command does";
-    duplex Switch SWITCH, "1: reads and writes have a link each; 0: they share one (SATA, eMMC)";
-    read_link Rate RATE, "rate of the link to the host";
-    write_link Rate RATE, "rate of the link from the host";
-    read_rate Rate (0, 1_000_000_000_000), "what the controller reads at most, where that is below the link; 0 for no such cap";
-    dies Count (1, 4096), "units that work in parallel: an effective number, never a teardown count";
-    unit Size (512, 1 << 24), "bytes that one die access gives, a power of two; a larger read uses the dies after it too";
-    read_time Time (1, HOUR), "mean time of a die access";
-    distribution Distribution (0, 2), "its spread: none, even within the jitter, or exponential (for comparison with queueing theory)";
-    jitter Share SHARE, "half width of the even spread";
-    page_register Switch SWITCH, "1: a die keeps the unit it read last, and reading from it again takes no die access";
-    map_miss Share SHARE, "share of reads whose mapping is not cached and that pay one more die access";
-    stall_share Share SHARE, "share of reads that meet housekeeping on their die";
-    stall_time Time TIME, "how long that takes";
-    buffer Size (4096, 1 << 40), "write buffer; a write completes when its data is in it";
-    write_rate Rate RATE, "rate at which the buffer drains to the dies";
-    slc_rate Rate (0, 1_000_000_000_000), "the same while SLC blocks are left; 0 for no SLC cache";
-    slc_size Size (0, 1 << 50), "bytes of SLC cache; refills at write_rate when no write waits";
-    scatter_cost Time TIME, "drain time that a write adds where it continues none of the last 8 write streams (mapping, partial pages)";
-    program_time Time TIME, "time of a program on a die; a read that comes meanwhile waits";
-    program_unit Size (512, 1 << 24), "bytes that one program takes";
-    erase_time Time TIME, "time of an erase";
-    erase_block Size (1 << 16, 1 << 32), "bytes of an erase block on a die";
-    overprovision Share SHARE, "spare capacity of a drive in steady state under random writes; 0: a fresh or trimmed drive, no valid page is ever moved";
-    gc_slice Time (1, HOUR), "piece in which a die pays what it owes to garbage collection, give or take half";
-    power_loss_protection Switch SWITCH, "1: no volatile cache; flush and FUA mean nothing";
-    flush_time Time TIME, "cost of a flush beyond draining the buffer";
-    discard_time Time TIME, "cost of a discard or of writing zeroes, whatever the size";
+pub const PARAMETERS: &[Parameter<FlashConfig>] = parameters! {
+    size Size in (1 << 20, 1 << 50), "capacity";
+    hw_queues Count in (1, 1024), "hardware queues; a kernel uses as many as it has CPUs, so the NVMe profiles have 2";
+    queue_depth Count in (1, 65535), "commands that each hardware queue holds";
+    fixed_latency Time in TIME, "host interface, interrupt and completion of a read; occupies nothing";
+    write_latency Time in TIME, "the same for a write, a flush or a discard";
+    command_on_link Switch in SWITCH, "1: the cost of a command holds the link (SATA, UFS); 0: a command stage before it (NVMe)";
+    command_base Time in TIME, "cost of a command of no size; grows evenly to the full cost at command_size";
+    read_command_cost Time in TIME, "full cost of a read command";
+    write_command_cost Time in TIME, "full cost of a write command";
+    command_size Size in (0, 1 << 30), "size from which a command costs the full cost; 0: every command does";
+    duplex Switch in SWITCH, "1: reads and writes have a link each; 0: they share one (SATA, eMMC)";
+    read_link Rate in RATE, "rate of the link to the host";
+    write_link Rate in RATE, "rate of the link from the host";
+    read_rate Rate in (0, 1_000_000_000_000), "what the controller reads at most, where that is below the link; 0 for no such cap";
+    dies Count in (1, 4096), "units that work in parallel: an effective number, never a teardown count";
+    unit Size in (512, 1 << 24), "bytes that one die access gives, a power of two; a larger read uses the dies after it too";
+    read_time Time in (1, HOUR), "mean time of a die access";
+    distribution Choice(DISTRIBUTIONS) in (0, 2), "its spread: none, even within the jitter, or exponential (for comparison with queueing theory)";
+    jitter Share in SHARE, "half width of the even spread";
+    page_register Switch in SWITCH, "1: a die keeps the unit it read last, and reading from it again takes no die access";
+    map_miss Share in SHARE, "share of reads whose mapping is not cached and that pay one more die access";
+    stall_share Share in SHARE, "share of reads that meet housekeeping on their die";
+    stall_time Time in TIME, "how long that takes";
+    buffer Size in (4096, 1 << 40), "write buffer; a write completes when its data is in it";
+    write_rate Rate in RATE, "rate at which the buffer drains to the dies";
+    slc_rate Rate in (0, 1_000_000_000_000), "the same while SLC blocks are left; 0 for no SLC cache";
+    slc_size Size in (0, 1 << 50), "bytes of SLC cache; refills at write_rate when no write waits";
+    scatter_cost Time in TIME, "drain time that a write adds where it continues none of the last 8 write streams (mapping, partial pages)";
+    program_time Time in TIME, "time of a program on a die; a read that comes meanwhile waits";
+    program_unit Size in (512, 1 << 24), "bytes that one program takes";
+    erase_time Time in TIME, "time of an erase";
+    erase_block Size in (1 << 16, 1 << 32), "bytes of an erase block on a die";
+    overprovision Share in SHARE, "spare capacity of a drive in steady state under random writes; 0: a fresh or trimmed drive, no valid page is ever moved";
+    gc_slice Time in (1, HOUR), "piece in which a die pays what it owes to garbage collection, give or take half";
+    power_loss_protection Switch in SWITCH, "1: no volatile cache; flush and FUA mean nothing";
+    flush_time Time in TIME, "cost of a flush beyond draining the buffer";
+    discard_time Time in TIME, "cost of a discard or of writing zeroes, whatever the size";
 };
 
 /// A cost of `base + slope * min(bytes, size) + bytes / rate` nanoseconds.
