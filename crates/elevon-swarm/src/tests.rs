@@ -12,7 +12,7 @@ const FOUND_WHOLE: &[(u64, &str)] = &[
     (104_405, "io.stat: what waited behind another hardware queue's request was never sent"),
     (103_279, "conservation: a queue that the device refused waits for its delayed run"),
     (101_406, "errors: a write that could not read its page has not asked for write errors"),
-    (9_699, "conservation: mq-deadline kept a class back for one that the page cache had promoted"),
+    (6_111, "conservation: mq-deadline kept a class back for one that the page cache had promoted"),
     (11_161, "progress: requests put back for another hardware queue kept the tags that one before them needed"),
     (100_808, "moved: bios before the place of an error end well"),
     (5_921, "contents: a change of memory let a write go on, and a bio was submitted before its bytes had moved"),
