@@ -5,6 +5,7 @@ use elevon_cache::stats::{CLASSES, CacheUse, CallStats, Window};
 use elevon_core::histogram::SparseHistogram;
 use elevon_core::units::{Instant, Nanos};
 
+use crate::number::percent;
 use crate::result::{CacheSeries, CacheSource, RunResult};
 use crate::summary::ratio;
 
@@ -80,7 +81,7 @@ pub(crate) fn intervals(series: &CacheSeries) -> impl Iterator<Item = (Instant, 
 pub(crate) fn active_percent(source: &CacheSource) -> String {
     source
         .active_bytes
-        .map_or_else(|| "-".to_owned(), |active| format!("{:.1} %", 100.0 * ratio(active as f64, source.bytes as f64)))
+        .map_or_else(|| "-".to_owned(), |active| percent(ratio(active as f64, source.bytes as f64), 1) + " %")
 }
 
 #[cfg(test)]

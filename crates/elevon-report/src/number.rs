@@ -1,5 +1,7 @@
 //! Numbers as fio, iostat and plots print them.
 
+use elevon_core::units::Nanos;
+
 /// Unit names after a number, from 1 up, by powers of 1024 or 1000.
 const BINARY: [&str; 7] = ["", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"];
 const DECIMAL: [&str; 7] = ["", "k", "M", "G", "T", "P", "E"];
@@ -60,6 +62,25 @@ pub fn span(ns: f64) -> String {
         _ => (ns / 1e9, "s"),
     };
     format!("{}{unit}", significant(value, 3))
+}
+
+/// A span of time in whole seconds or milliseconds if it is whole: 2s, 500ms; else as [`span`].
+pub(crate) fn length(time: Nanos) -> String {
+    match time.get() {
+        ns if ns % 1_000_000_000 == 0 => format!("{}s", ns / 1_000_000_000),
+        ns if ns % 1_000_000 == 0 => format!("{}ms", ns / 1_000_000),
+        ns => span(ns as f64),
+    }
+}
+
+/// A share of one in percent, without the sign: 61.20.
+pub(crate) fn percent(share: f64, decimals: usize) -> String {
+    format!("{:.decimals$}", 100.0 * share)
+}
+
+/// Thousandths in percent: 61.2 %.
+pub(crate) fn permille(share: u64) -> String {
+    format!("{}.{} %", share / 10, share % 10)
 }
 
 /// A number with that many significant digits, never in exponent form; whole numbers above that keep all their digits.

@@ -3,6 +3,7 @@
 use elevon_core::control::{Cause, Reason, Wait};
 use elevon_core::units::{Nanos, TenantId};
 
+use crate::number::permille;
 use crate::result::{RunResult, TenantResult};
 use crate::summary::ratio;
 
@@ -182,20 +183,15 @@ fn words(run: &RunResult, tenant: &TenantResult, cause: Cause) -> String {
     }
 }
 
-/// A share as a reader is told: `61.2 %`.
-pub(crate) fn percent(share: u64) -> String {
-    format!("{}.{} %", share / 10, share % 10)
-}
-
 /// Everything that a tenant waited for, in a line; what rounds to nothing is left out, and the rest still sums to 100 %. After `most`
 /// causes the others are one.
 pub(crate) fn parts(explained: &[Explained], most: usize) -> Vec<String> {
     let shown: Vec<&Explained> = explained.iter().filter(|at| at.share > 0).collect();
     let most = if shown.len() == most + 1 { most + 1 } else { most };
     let (first, rest) = shown.split_at(shown.len().min(most));
-    let mut parts: Vec<String> = first.iter().map(|at| format!("{} {}", percent(at.share), at.words)).collect();
+    let mut parts: Vec<String> = first.iter().map(|at| format!("{} {}", permille(at.share), at.words)).collect();
     if !rest.is_empty() {
-        parts.push(format!("{} {} other causes", percent(rest.iter().map(|at| at.share).sum()), rest.len()));
+        parts.push(format!("{} {} other causes", permille(rest.iter().map(|at| at.share).sum()), rest.len()));
     }
     parts
 }

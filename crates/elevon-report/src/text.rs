@@ -14,7 +14,6 @@ use crate::fairness;
 use crate::result::RunResult;
 use crate::summary::DiskDelta;
 
-pub(crate) use cache::length as window_length;
 pub(crate) use fio::{BUCKETS, bucket_counts, shares};
 pub use iostat::{iostat_header, iostat_line};
 pub use stack::{Figure, figures};

@@ -2,6 +2,7 @@
 
 use super::{Fairness, Share, claim_words, fairness};
 use crate::compare::Variant;
+use crate::number::percent;
 use crate::summary::ratio;
 use crate::text::{align_right, plain_table, push_table};
 
@@ -66,18 +67,15 @@ struct Resource {
 
 fn row(resource: &Resource, variants: &[Variant<'_>], all: &[Option<Fairness>], share: &Share) -> Vec<String> {
     let job = &variants[0].result.jobs[share.job];
-    let mut cells = vec![job.name.clone(), job.claim.as_ref().map(claim_words).unwrap_or_default(), percent(share.due)];
+    let mut cells =
+        vec![job.name.clone(), job.claim.as_ref().map(claim_words).unwrap_or_default(), percent(share.due, 2) + "%"];
     for (variant, found) in variants.iter().zip(all) {
         let same = variant.result.jobs.get(share.job).is_some_and(|other| other.name == job.name);
         let theirs = found.as_ref().filter(|_| same).and_then(|f| f.shares.iter().find(|s| s.job == share.job));
         match theirs.and_then(|s| Some((s, (resource.got)(s)?))) {
-            Some((s, got)) => cells.extend([percent(got), format!("{:.3}", ratio(got, s.due))]),
+            Some((s, got)) => cells.extend([percent(got, 2) + "%", format!("{:.3}", ratio(got, s.due))]),
             None => cells.extend(["-".to_owned(), "-".to_owned()]),
         }
     }
     cells
-}
-
-fn percent(share: f64) -> String {
-    format!("{:.2}%", 100.0 * share)
 }

@@ -12,11 +12,10 @@ use crate::cache::{
     window_percentile, windows,
 };
 use crate::compare::Variant;
-use crate::number::{bytes_binary, grouped, significant, span};
+use crate::number::{bytes_binary, grouped, length, significant, span};
 use crate::plot::{Mark, Plot, Scale, Series, Unit};
 use crate::result::{CacheResult, CacheSeries, RunResult};
 use crate::summary::{latency_mean, percentile, ratio};
-use crate::text::window_length;
 
 /// Windows on the page, of each kind of call; JSON has all.
 const MOST_WINDOWS: usize = 60;
@@ -353,11 +352,11 @@ fn by_window(run: &RunResult, cache: &CacheResult) -> Markup {
             div class="block" {
                 p {
                     b { (kind) } ": " (grouped(us.round() as u64)) " µs = " (significant(us / 1e3, 4))
-                    " ms of iowait in a window of " (window_length(cache.window))
+                    " ms of iowait in a window of " (length(cache.window))
                     ", all tasks together; one sleep is " (typeset(&span(latency_mean(&stats.iowait)))) "."
                 }
                 details {
-                    summary { "Windows of " (window_length(stats.windows.length())) }
+                    summary { "Windows of " (length(stats.windows.length())) }
                     div class="scroll" { table { (body(&header, &rows)) } }
                     @if hidden > 0 {
                         p class="soft" { (hidden) " more windows are in the JSON report." }
@@ -375,7 +374,7 @@ fn window_row((start, window): (Nanos, &Window)) -> Vec<String> {
     let at = |millionths| time(window_percentile(window, millionths) as f64);
     let queued = 100.0 * ratio(iowait_ns.saturating_sub(device_ns) as f64, iowait_ns as f64);
     vec![
-        window_length(start),
+        length(start),
         grouped(window.calls),
         grouped(window.major),
         grouped(window.slept),

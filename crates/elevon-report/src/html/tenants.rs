@@ -3,9 +3,9 @@
 use maud::{Markup, html};
 
 use super::text;
-use crate::number::{grouped, span};
+use crate::number::{grouped, permille, span};
 use crate::result::{RunResult, TenantResult};
-use crate::tenants::{Explained, Kind, WHOLE, explain, parts, percent, shown, total};
+use crate::tenants::{Explained, Kind, WHOLE, explain, parts, shown, total};
 
 /// Tenants on the page; JSON has all.
 const MOST_TENANTS: usize = 40;
@@ -58,7 +58,7 @@ fn tenant_bar(tenant: &TenantResult, explained: &[Explained]) -> Markup {
                 @for at in by_kind {
                     i class={ "k" (at.kind as u8) }
                         style={ "width:" (at.share * 100 / WHOLE) "." (at.share % 10) "%" }
-                        title=(text(&format!("{} {}", percent(at.share), at.words))) {}
+                        title=(text(&format!("{} {}", permille(at.share), at.words))) {}
                 }
             }
             p class="soft" { (text(&parts(explained, MOST_CAUSES).join(", "))) }

@@ -4,7 +4,6 @@ use std::fmt::Write as _;
 
 use elevon_cache::stats::{CacheUse, CallStats, Served, Sleeps};
 use elevon_core::stats::LatencyStat;
-use elevon_core::units::Nanos;
 
 use super::{align_right, plain_table, push_table};
 use crate::cache::{
@@ -12,7 +11,7 @@ use crate::cache::{
     shared_kinds,
 };
 use crate::document::WIDTH;
-use crate::number::{bytes_binary, grouped, significant, span};
+use crate::number::{bytes_binary, grouped, length, percent, significant, span};
 use crate::result::{CacheResult, RunResult};
 use crate::summary::{latency_mean, percentile, ratio};
 
@@ -50,19 +49,15 @@ fn hits(out: &mut String, cache: &CacheResult, all: &CacheUse) {
     let (found, missed) = (cache.pages("hits"), cache.pages("misses"));
     let mut parts = Vec::new();
     if let Some(share) = hit_ratio(found, missed) {
-        parts.push(format!("{} % of {} pages read", percent(share), grouped(found + missed)));
+        parts.push(format!("{} % of {} pages read", percent(share, 2), grouped(found + missed)));
     }
     if let Some(share) = mapped_ratio(all) {
         let touched = all.touches + all.fault.calls;
-        parts.push(format!("{} % of {} pages touched", percent(share), grouped(touched)));
+        parts.push(format!("{} % of {} pages touched", percent(share, 2), grouped(touched)));
     }
     if !parts.is_empty() {
         let _ = writeln!(out, "  found in memory: {}", parts.join(", "));
     }
-}
-
-fn percent(share: f64) -> String {
-    format!("{:.2}", 100.0 * share)
 }
 
 fn waits(out: &mut String, run: &RunResult, all: &CacheUse) {
@@ -178,15 +173,6 @@ fn windows(out: &mut String, run: &RunResult, cache: &CacheResult, all: &CacheUs
             significant(us / 1e3, 4),
             span(latency_mean(&stats.iowait)),
         );
-    }
-}
-
-/// A window's length: whole units where it is whole.
-pub(crate) fn length(window: Nanos) -> String {
-    match window.get() {
-        ns if ns % 1_000_000_000 == 0 => format!("{}s", ns / 1_000_000_000),
-        ns if ns % 1_000_000 == 0 => format!("{}ms", ns / 1_000_000),
-        ns => span(ns as f64),
     }
 }
 

@@ -8,7 +8,7 @@ use elevon_core::units::Nanos;
 
 use super::{align_right, plain_table};
 use crate::document::WIDTH;
-use crate::number::{bytes_binary, count, grouped, span};
+use crate::number::{bytes_binary, count, grouped, percent, span};
 use crate::result::{RunResult, TenantResult};
 use crate::summary::ratio;
 use crate::tenants::{device_share, device_time_of_all, explain, parts, shown, throttled};
@@ -61,7 +61,7 @@ fn row(tenant: &TenantResult, device_time: Nanos) -> [String; 7] {
         format!("{}/s", bytes_binary(ratio(tenant.io.all_bytes() as f64, seconds))),
         at(500_000),
         at(990_000),
-        format!("{:.1} %", 100.0 * device_share(tenant, device_time)),
+        percent(device_share(tenant, device_time), 1) + " %",
         settings.join("; "),
     ]
 }
