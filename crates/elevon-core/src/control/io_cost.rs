@@ -19,6 +19,7 @@ use alloc::vec::Vec;
 use core::cmp::Reverse;
 
 use super::{Cause, Charge, Finished, Gate, Ledger, Verdict};
+use crate::monotonic::Monotonic;
 use crate::op::Op;
 use crate::tenant::{ROOT, Tenants};
 use crate::units::{BioId, Instant, Nanos, Sector, Sectors, TenantId};
@@ -149,6 +150,7 @@ pub struct IoCost {
     look_again: bool,
     enabled_at: Instant,
     donors: Vec<(u32, u64)>,
+    now: Monotonic,
 }
 
 impl IoCost {
@@ -162,6 +164,7 @@ impl IoCost {
             clock: Clock::new(),
             control: Control::new(),
             seen: Seen::default(),
+            now: Monotonic::START,
             shares: Shares::new(),
             groups: Vec::new(),
             free: Vec::new(),
@@ -579,6 +582,7 @@ impl CostStat {
 impl Gate for IoCost {
     #[inline]
     fn admit(&mut self, now: Instant, tenants: &Tenants, bio: BioId, charge: &Charge) -> Verdict {
+        self.now.advance(now);
         if charge.tenant == ROOT || !self.qos.enable {
             return Verdict::Pass;
         }
@@ -612,6 +616,7 @@ impl Gate for IoCost {
     }
 
     fn on_merge(&mut self, now: Instant, tenants: &Tenants, charge: &Charge) {
+        self.now.advance(now);
         if charge.tenant == ROOT || !self.qos.enable {
             return;
         }
@@ -622,7 +627,8 @@ impl Gate for IoCost {
         }
     }
 
-    fn on_finish(&mut self, _now: Instant, _tenants: &Tenants, io: &Finished) {
+    fn on_finish(&mut self, now: Instant, _tenants: &Tenants, io: &Finished) {
+        self.now.advance(now);
         let direction = match io.op {
             Op::Read => 0,
             Op::Write | Op::ZoneAppend => 1,
@@ -651,6 +657,7 @@ impl Gate for IoCost {
     }
 
     fn release(&mut self, now: Instant, _tenants: &Tenants, ledger: &mut Ledger, out: &mut Vec<BioId>) {
+        self.now.advance(now);
         while let Some(&Reverse((at, slot))) = self.wakeups.peek().filter(|&&Reverse((at, _))| at <= now) {
             self.wakeups.pop();
             if self.groups[slot as usize].wake_at == Some(at) {
@@ -681,6 +688,7 @@ impl Gate for IoCost {
     }
 
     fn on_tenant_removed(&mut self, now: Instant, tenants: &Tenants, tenant: TenantId) {
+        self.now.advance(now);
         let Some(slot) = self.known(tenant).filter(|&slot| slot != ROOT_SLOT) else { return };
         self.let_go(now, slot);
         self.deactivate(slot);

@@ -13,6 +13,7 @@ use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
 use super::{Cause, Charge, Finished, Gate, Ledger, Verdict};
+use crate::monotonic::Monotonic;
 use crate::tenant::{ROOT, Tenants};
 use crate::units::{BioId, Instant, Nanos, TenantId};
 
@@ -93,6 +94,7 @@ pub struct IoLatency {
     owed: Vec<(TenantId, TenantId, Nanos)>,
     tick_at: Option<Instant>,
     enabled_at: Instant,
+    now: Monotonic,
 }
 
 const NO_SLOT: u32 = u32::MAX;
@@ -113,6 +115,7 @@ impl IoLatency {
             owed: Vec::new(),
             tick_at: None,
             enabled_at: Instant::ZERO,
+            now: Monotonic::START,
         }
     }
 
@@ -350,6 +353,7 @@ impl Level {
 
 impl Gate for IoLatency {
     fn admit(&mut self, now: Instant, tenants: &Tenants, bio: BioId, charge: &Charge) -> Verdict {
+        self.now.advance(now);
         if self.targets == 0 || charge.tenant == ROOT {
             return Verdict::Pass;
         }
@@ -360,6 +364,7 @@ impl Gate for IoLatency {
     fn on_merge(&mut self, _now: Instant, _tenants: &Tenants, _charge: &Charge) {}
 
     fn on_finish(&mut self, now: Instant, tenants: &Tenants, io: &Finished) {
+        self.now.advance(now);
         if self.targets == 0 || io.allocated < self.enabled_at {
             return;
         }
@@ -385,6 +390,7 @@ impl Gate for IoLatency {
     }
 
     fn release(&mut self, now: Instant, _tenants: &Tenants, ledger: &mut Ledger, out: &mut Vec<BioId>) {
+        self.now.advance(now);
         if self.tick_at.is_some_and(|at| at <= now) {
             self.tick(now);
         }
@@ -407,6 +413,7 @@ impl Gate for IoLatency {
     }
 
     fn on_tenant_removed(&mut self, now: Instant, tenants: &Tenants, tenant: TenantId) {
+        self.now.advance(now);
         let Some(slot) = self.known(tenant).filter(|&slot| slot != 0) else { return };
         self.set(now, tenants, tenant, None);
         let parent = tenants.parent(tenant).unwrap_or(ROOT);
