@@ -14,6 +14,9 @@ pub mod settings;
 pub mod summary;
 mod tenants;
 
+// Of traces, whose value is elevon-trace's.
+pub mod inspect;
+
 // For people at a terminal.
 pub mod compare;
 pub mod text;

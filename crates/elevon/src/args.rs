@@ -26,6 +26,9 @@ pub(crate) enum Command {
     /// Measure a device, simulated or real, and print what io.cost.model wants to know of it
     #[command(long_about = CALIBRATE_ABOUT, after_help = CALIBRATE_EXAMPLES)]
     Calibrate(CalibrateArgs),
+    /// Say what a trace of block events shows: problems first, then latency by stage, processes, depth, utilisation
+    #[command(long_about = INSPECT_ABOUT, after_help = INSPECT_EXAMPLES)]
+    Inspect(InspectArgs),
     /// Repeat a published experiment: the figures then and ours, and why they differ
     Reproduce(ReproduceArgs),
     /// List the simulated devices, or show one: parameters, sources, predictions beside what the model does
@@ -78,6 +81,27 @@ Examples:
 
 Write the line to io.cost.model of the root cgroup, and 'MAJ:MIN enable=1' to io.cost.qos. Where the device was a file, or
 simulated, put the numbers of yours in place of MAJ:MIN (lsblk shows them).";
+
+const INSPECT_ABOUT: &str = "\
+Say what a trace of block events shows: problems first, then latency by stage, processes, depth, utilisation.
+
+Reads ftrace text (the kernel's trace file, trace-cmd report, perf script) and blktrace's binary files, compressed with gzip or zstd or not; the format is found by the content. Every bio and request of one device is followed from queue to completion through splits, merges, requeues and flushes. Findings come first, each with when, who, how much and what to try; a trace without a problem says so. No latency is computed across a gap of lost events.";
+
+const INSPECT_EXAMPLES: &str = "\
+Examples:
+  elevon inspect trace.txt                               ftrace text; trace.txt.gz and trace.txt.zst, too
+  elevon inspect sda.blktrace.0                          with the files of the other CPUs beside it; also: inspect sda
+  perf script | elevon inspect -                         from the standard input
+  elevon inspect trace.txt --dev 8:0                     one device (or partition) of several; lsblk shows the numbers
+  elevon inspect trace.txt --output-format json | jq '.findings[] | {kind, title, processes}'
+  elevon inspect trace.txt --output-format json | jq .events
+
+Stages as blktrace names them: Q queued, G request allocated, I inserted into the scheduler, D issued to the driver, C completed.
+To record a trace: echo 1 > /sys/kernel/tracing/events/block/enable, and cat /sys/kernel/tracing/trace afterwards.
+docs/inspect.md explains every finding with its threshold, every table and every key of the JSON.
+
+Exit status: 0 done, 1 the trace could not be read to its end or something could not be written, 2 bad input: no trace, a trace
+without block events, several devices and no --dev.";
 
 /// What decides how I/O travels: device, kernel, scheduler, settings.
 #[derive(Args, Clone, Debug)]
@@ -194,6 +218,28 @@ pub(crate) struct CalibrateArgs {
     /// Report as text or as JSON
     #[arg(long, value_name = "FORMAT", value_enum, default_value_t = OutputFormat::Normal)]
     pub(crate) output_format: OutputFormat,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct InspectArgs {
+    /// The trace: a file, any one of blktrace's per-CPU files or their base name, or - for the standard input
+    #[arg(value_name = "TRACE")]
+    pub(crate) trace: PathBuf,
+    /// The device or partition to look at. Without it, the device that has nearly all events; if there is none, they are
+    /// listed
+    #[arg(long, value_name = "MAJ:MIN")]
+    pub(crate) dev: Option<String>,
+    /// Report as text or as JSON
+    #[arg(long, value_name = "FORMAT", value_enum, default_value_t = InspectFormat::Normal)]
+    pub(crate) output_format: InspectFormat,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum InspectFormat {
+    /// Text for people
+    Normal,
+    /// JSON for programs
+    Json,
 }
 
 #[derive(Args, Debug)]

@@ -11,6 +11,7 @@ mod execute;
 mod failure;
 mod files;
 mod in_force;
+mod inspect;
 mod logs;
 mod memory;
 mod output;
@@ -49,6 +50,7 @@ fn dispatch(cli: Cli) -> Result<Outcome, Failure> {
         Command::Run(args) => run::run(&args),
         Command::Compare(args) => compare::compare(&args),
         Command::Calibrate(args) => calibrate::calibrate(&args),
+        Command::Inspect(args) => inspect::inspect(&args),
         Command::Reproduce(args) => reproduce::reproduce(&args),
         Command::Devices(args) => catalogue::devices(args.name.as_deref()),
         Command::Faults(args) => catalogue::faults(args.name.as_deref()),

@@ -34,7 +34,7 @@ fn every_arrow_points_towards_the_core() {
         ("formats", &["core"]),
         ("trace", &["core", "formats"]),
         ("workload", &["core", "cache", "formats"]),
-        ("report", &["core", "cache"]),
+        ("report", &["core", "cache", "trace"]),
         ("sim", &["core", "formats", "workload"]),
         ("host", &["core", "cache", "formats", "workload"]),
         ("swarm", &["core", "cache", "formats", "workload", "sim"]),

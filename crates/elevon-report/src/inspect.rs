@@ -1,0 +1,16 @@
+//! What `elevon inspect` says of a trace, as text and JSON: pure functions of an
+//! [`Inspection`](elevon_trace::analysis::Inspection).
+
+mod json;
+mod tables;
+mod text;
+
+pub use json::json;
+pub use text::text;
+
+/// Version of the JSON that [`json`] writes; it grows when a key changes its meaning or goes away.
+pub const SCHEMA_VERSION: u32 = 1;
+
+/// Percentiles that are shown, in millionths, with their names.
+const PERCENTILES: [(u64, &str); 5] =
+    [(500_000, "p50"), (900_000, "p90"), (950_000, "p95"), (990_000, "p99"), (999_000, "p99.9")];

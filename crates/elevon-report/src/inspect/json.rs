@@ -1,0 +1,292 @@
+//! The inspection for programs. Times are nanoseconds of the trace's clock, sizes bytes; what the trace lacks is `null` or
+//! not there.
+
+use elevon_core::histogram::SparseHistogram;
+use elevon_core::stats::LatencyStat;
+use elevon_trace::analysis::{
+    DEPTH_ROWS, Finding, Group, Inspection, ProcessStats, Seeks, SizeStat, Stages, depth_row_name,
+};
+use elevon_trace::{ReadReport, TraceKind};
+use serde_json::{Map, Value, json};
+
+use super::{PERCENTILES, SCHEMA_VERSION};
+
+/// The whole inspection, with a newline at its end.
+pub fn json(found: &Inspection) -> String {
+    let value = json!({
+        "schema_version": SCHEMA_VERSION,
+        "trace": trace(&found.report),
+        "device": found.device.to_string(),
+        "disk": found.disk.map(|disk| disk.to_string()),
+        "start_ns": found.span.map(|(first, _)| first),
+        "end_ns": found.span.map(|(_, last)| last),
+        "duration_ns": found.duration(),
+        "events": events(&found.events, true),
+        "events_without_device": events(&found.events_without_device, false),
+        "events_without_time": found.untimed,
+        "findings": found.findings.iter().map(finding).collect::<Vec<_>>(),
+        "bios": bios(found),
+        "requests": requests(found),
+        "splits": found.counts.splits,
+        "merges": {
+            "back": found.counts.back_merges,
+            "front": found.counts.front_merges,
+            "request": found.counts.request_merges,
+        },
+        "requeues": found.counts.requeues,
+        "partial_completions": found.counts.partial,
+        "errors": found.counts.errors,
+        "not_followed": {
+            "completions_without_beginning": found.counts.unmatched,
+            "latencies_across_gaps": found.counts.across_gaps,
+            "forgotten_at_gaps": found.counts.forgotten,
+            "bios_under_way_at_end": found.bios_under_way,
+            "requests_under_way_at_end": found.requests_under_way,
+        },
+        "latency": by_group(|group| stages(&found.stages[group as usize])),
+        "sequentiality": { "queued": seeks(&found.queue_seeks), "issued": seeks(&found.issue_seeks) },
+        "depth": depth(found),
+        "utilisation": utilisation(found),
+        "priorities": priorities(found),
+        "processes": found.processes.iter().map(process).collect::<Vec<_>>(),
+        "timeline": timeline(found),
+    });
+    format!("{value:#}\n")
+}
+
+fn trace(report: &ReadReport) -> Value {
+    let place = |place: &elevon_trace::Place| {
+        let file = report.files.get(place.file as usize).cloned().unwrap_or_default();
+        format!("{file}: {}", place.at)
+    };
+    json!({
+        "format": report.format.name(),
+        "files": report.files,
+        "events": report.events,
+        "other_lines_or_records": report.other,
+        "devices": report.devices.iter().map(|(device, events)| json!({
+            "device": device.to_string(), "events": events,
+        })).collect::<Vec<_>>(),
+        "damaged": report.skipped.iter().map(|skipped| json!({
+            "expected": skipped.reason, "count": skipped.count, "first": place(&skipped.first),
+        })).collect::<Vec<_>>(),
+        "gaps": report.gap_count,
+        "lost_events": report.lost,
+        "overwritten_events": report.overwritten,
+        "clock": report.clock,
+        "resolution_ns": report.resolution_ns,
+    })
+}
+
+/// Counts by kind; with `all`, kinds that do not occur are 0.
+fn events(counts: &[u64], all: bool) -> Value {
+    let rows = TraceKind::NAMES.iter().zip(counts).filter(|&(_, &count)| all || count > 0);
+    rows.map(|(name, &count)| ((*name).to_owned(), json!(count))).collect::<Map<_, _>>().into()
+}
+
+fn finding(finding: &Finding) -> Value {
+    json!({
+        "kind": finding.kind.name(),
+        "title": finding.title,
+        "weight_permille": finding.weight,
+        "first_ns": finding.when.map(|(first, _)| first),
+        "last_ns": finding.when.map(|(_, last)| last),
+        "processes": finding.who,
+        "figures": finding.figures.iter().map(|&(name, value)| (name.to_owned(), json!(value)))
+            .collect::<Map<_, _>>(),
+        "evidence": finding.evidence,
+        "advice": finding.advice,
+    })
+}
+
+/// An object with a key for each group that has something to say.
+fn by_group(mut of: impl FnMut(Group) -> Option<Value>) -> Value {
+    let rows = Group::ALL.into_iter().filter_map(|group| Some((group.name().to_owned(), of(group)?)));
+    rows.collect::<Map<_, _>>().into()
+}
+
+fn bios(found: &Inspection) -> Value {
+    by_group(|group| {
+        let at = group as usize;
+        (found.counts.bios[at] > 0).then(|| {
+            json!({
+                "count": found.counts.bios[at],
+                "bytes": found.counts.bio_bytes[at],
+                "completed": found.counts.bios_completed[at],
+                "sync": found.mix.sync[at],
+                "meta": found.mix.meta[at],
+                "readahead": found.mix.readahead[at],
+                "fua": found.mix.fua[at],
+                "preflush": found.mix.preflush[at],
+                "sizes": sizes(&found.bio_sizes.groups[at]),
+            })
+        })
+    })
+}
+
+fn requests(found: &Inspection) -> Value {
+    by_group(|group| {
+        let at = group as usize;
+        (found.counts.issued[at] + found.counts.completed[at] > 0).then(|| {
+            json!({
+                "issued": found.counts.issued[at],
+                "completed": found.counts.completed[at],
+                "bytes": found.counts.completed_bytes[at],
+                "sizes": sizes(&found.request_sizes.groups[at]),
+            })
+        })
+    })
+}
+
+fn sizes(stat: &SizeStat) -> Value {
+    let rows = stat.rows.iter().enumerate().filter(|&(_, &count)| count > 0);
+    let at_most: Map<String, Value> = rows.map(|(row, &count)| ((512u64 << row).to_string(), json!(count))).collect();
+    let mean = stat.bytes.checked_div(stat.count);
+    json!({
+        "min": (stat.count > 0).then_some(stat.min),
+        "max": (stat.count > 0).then_some(stat.max),
+        "mean": mean,
+        "at_most_bytes": at_most,
+    })
+}
+
+fn stages(stages: &Stages) -> Option<Value> {
+    let rows = [
+        ("queue_to_allocated", &stages.queue_to_allocated),
+        ("allocated_to_inserted", &stages.allocated_to_inserted),
+        ("inserted_to_issued", &stages.inserted_to_issued),
+        ("allocated_to_issued", &stages.allocated_to_issued),
+        ("issued_to_completed", &stages.issued_to_completed),
+        ("request_total", &stages.request_total),
+        ("bio_total", &stages.bio_total),
+    ];
+    let rows = rows.into_iter().filter(|(_, stat)| stat.count > 0);
+    let rows: Map<String, Value> = rows.map(|(name, stat)| (name.to_owned(), latency(stat))).collect();
+    (!rows.is_empty()).then(|| rows.into())
+}
+
+fn latency(stat: &LatencyStat) -> Value {
+    let percentiles = PERCENTILES.map(|(millionths, name)| {
+        (name.to_owned(), json!(stat.histogram.percentile(millionths).clamp(stat.min, stat.max)))
+    });
+    let mean = stat.sum as f64 / stat.count as f64;
+    let variance = stat.sum_squares as f64 / stat.count as f64 - mean * mean;
+    json!({
+        "count": stat.count,
+        "min_ns": stat.min,
+        "mean_ns": mean,
+        "stddev_ns": variance.max(0.0).sqrt(),
+        "max_ns": stat.max,
+        "percentile_ns": percentiles.into_iter().collect::<Map<_, _>>(),
+    })
+}
+
+fn sparse(histogram: &SparseHistogram, mean: Option<u64>, max: Option<u64>) -> Value {
+    let dense = histogram.dense();
+    let percentiles = PERCENTILES.map(|(millionths, name)| (name.to_owned(), json!(dense.percentile(millionths))));
+    json!({
+        "count": histogram.total(),
+        "mean_ns": mean,
+        "max_ns": max,
+        "percentile_ns": percentiles.into_iter().collect::<Map<_, _>>(),
+    })
+}
+
+fn seeks(seeks: &Seeks) -> Value {
+    json!({
+        "count": seeks.count,
+        "sequential": seeks.sequential,
+        "mean_sectors": seeks.mean(),
+        "median_sectors": (seeks.count > 0).then(|| seeks.distances.percentile(500_000)),
+    })
+}
+
+fn depth(found: &Inspection) -> Value {
+    let rows = (0..DEPTH_ROWS).filter(|&row| found.depths.rows[row].time + found.depths.rows[row].count > 0);
+    let rows: Vec<Value> = rows
+        .map(|at| {
+            let row = &found.depths.rows[at];
+            json!({
+                "depth": depth_row_name(at),
+                "time_ns": row.time,
+                "completed": row.completed,
+                "bytes": row.bytes,
+                "issued": row.count,
+                "issued_to_completed_mean_ns": row.mean_latency(),
+                "issued_to_completed_p99_ns": (row.count > 0).then(|| row.latency.percentile(990_000)),
+            })
+        })
+        .collect();
+    let time = found.depths.time();
+    json!({
+        "max": found.depths.max,
+        "mean": (time > 0).then(|| found.depths.integral as f64 / time as f64),
+        "mean_while_busy": found.depths.mean_busy_depth(),
+        "busy_ns": found.depths.busy(),
+        "rows": rows,
+    })
+}
+
+fn utilisation(found: &Inspection) -> Value {
+    let busy = &found.utilisation;
+    json!({
+        "hz": elevon_trace::analysis::HZ,
+        "sampled_ms": busy.sampled_ms,
+        "inflight_ms": busy.inflight_ms,
+        "precise_ms": busy.precise_ms,
+        "exact_ns": busy.exact.get(),
+    })
+}
+
+fn priorities(found: &Inspection) -> Value {
+    let rows = found.mix.priorities.iter().map(|row| {
+        let total = row.latency.total();
+        json!({
+            "class": super::tables::class_name(row.prio.class()),
+            "level": row.prio.level(),
+            "requests": by_group(|group| {
+                let count = row.requests[group as usize];
+                (count > 0).then(|| json!(count))
+            }),
+            "latency": sparse(&row.latency, row.latency_sum.checked_div(u128::from(total)).map(|ns| ns as u64), None),
+        })
+    });
+    rows.collect()
+}
+
+fn process(row: &ProcessStats) -> Value {
+    json!({
+        "id": row.id,
+        "name": row.name,
+        "bios": by_group(|group| (row.bios[group as usize] > 0).then(|| json!(row.bios[group as usize]))),
+        "bytes": by_group(|group| (row.bytes[group as usize] > 0).then(|| json!(row.bytes[group as usize]))),
+        "requests": by_group(|group| (row.requests[group as usize] > 0).then(|| json!(row.requests[group as usize]))),
+        "splits": row.splits,
+        "merges": row.merges,
+        "sequential_bios": row.sequential,
+        "device_time_ns": row.device_time,
+        "latency": by_group(|group| {
+            let latency = &row.latency[group as usize];
+            (latency.histogram.total() > 0).then(|| sparse(&latency.histogram, latency.mean(), Some(latency.max)))
+        }),
+    })
+}
+
+fn timeline(found: &Inspection) -> Value {
+    let line = &found.timeline;
+    let column = |of: &dyn Fn(&elevon_trace::analysis::Slot) -> u64| line.slots.iter().map(of).collect::<Vec<_>>();
+    let (read, write) = (Group::Read as usize, Group::Write as usize);
+    json!({
+        "start_ns": line.start,
+        "slot_ns": line.width,
+        "queued": column(&|slot| slot.queued),
+        "reads_completed": column(&|slot| slot.completed[read]),
+        "writes_completed": column(&|slot| slot.completed[write]),
+        "read_bytes": column(&|slot| slot.bytes[read]),
+        "write_bytes": column(&|slot| slot.bytes[write]),
+        "busy_ns": column(&|slot| slot.busy),
+        "in_device_request_ns": column(&|slot| slot.in_device),
+        "waiting_request_ns": column(&|slot| slot.waiting),
+        "latency_max_ns": column(&|slot| slot.latency_max),
+    })
+}

@@ -1,0 +1,302 @@
+//! The tables of the text.
+
+use comfy_table::Table;
+use elevon_core::histogram::Histogram;
+use elevon_core::ioprio::PrioClass;
+use elevon_core::stats::LatencyStat;
+use elevon_trace::analysis::{DEPTH_ROWS, Group, Inspection, SIZE_ROWS, Stages, depth_row_name};
+
+use super::PERCENTILES;
+use crate::number::{bytes_binary, grouped, span};
+use crate::text::{align_right, plain_table, push_table};
+
+/// Processes that the text lists.
+const MOST_PROCESSES: usize = 20;
+/// Lines of the text's table over time.
+const TIME_LINES: usize = 12;
+
+/// The name of a priority class, as tracepoints print it.
+pub(super) const fn class_name(class: PrioClass) -> &'static str {
+    match class {
+        PrioClass::None => "none",
+        PrioClass::Rt => "rt",
+        PrioClass::Be => "be",
+        PrioClass::Idle => "idle",
+    }
+}
+
+/// Groups of which there is something.
+fn groups(found: &Inspection) -> Vec<Group> {
+    let counts = &found.counts;
+    let has = |group: &Group| {
+        let at = *group as usize;
+        counts.bios[at] + counts.issued[at] + counts.completed[at] > 0
+    };
+    Group::ALL.into_iter().filter(has).collect()
+}
+
+fn put(out: &mut String, title: &str, mut table: Table) {
+    out.push('\n');
+    if !title.is_empty() {
+        out.push_str(title);
+        out.push('\n');
+    }
+    align_right(&mut table);
+    push_table(out, &table);
+}
+
+fn mean(sum: u64, count: u64) -> String {
+    sum.checked_div(count).map_or_else(|| "-".to_owned(), |mean| bytes_binary(mean as f64))
+}
+
+fn count(value: u64) -> String {
+    if value == 0 { "-".to_owned() } else { grouped(value) }
+}
+
+/// A number of things, as a part of all in percent.
+pub(super) fn percent(part: u64, whole: u64) -> String {
+    if whole == 0 { "-".to_owned() } else { format!("{:.1}%", 100.0 * part as f64 / whole as f64) }
+}
+
+/// Bios and requests by group.
+pub(super) fn io(out: &mut String, found: &Inspection) {
+    let mut table = plain_table();
+    table.set_header([
+        "I/O", "bios", "bytes", "mean", "requests", "mean", "max", "IOPS", "rate", "sync", "meta", "ahead", "FUA",
+        "flush",
+    ]);
+    let seconds = found.duration() as f64 / 1e9;
+    let rate = |value: u64, unit: fn(f64) -> String| {
+        if seconds > 0.0 { unit(value as f64 / seconds) } else { "-".to_owned() }
+    };
+    for group in groups(found) {
+        let at = group as usize;
+        let counts = &found.counts;
+        let (requests, bytes) = (counts.completed[at], counts.completed_bytes[at]);
+        // Formats with one record for an I/O show no requests.
+        let (done, moved) =
+            if requests > 0 { (requests, bytes) } else { (counts.bios_completed[at], counts.bio_bytes[at]) };
+        let max = found.request_sizes.groups[at].max.max(found.bio_sizes.groups[at].max * u64::from(requests == 0));
+        table.add_row([
+            group.name().to_owned(),
+            count(counts.bios[at]),
+            if counts.bios[at] > 0 { bytes_binary(counts.bio_bytes[at] as f64) } else { "-".to_owned() },
+            mean(counts.bio_bytes[at], counts.bios[at]),
+            count(requests),
+            mean(bytes, requests),
+            if max > 0 { bytes_binary(max as f64) } else { "-".to_owned() },
+            rate(done, |value| format!("{value:.1}")),
+            rate(moved, |value| bytes_binary(value) + "/s"),
+            count(found.mix.sync[at]),
+            count(found.mix.meta[at]),
+            count(found.mix.readahead[at]),
+            count(found.mix.fua[at]),
+            count(found.mix.preflush[at]),
+        ]);
+    }
+    put(out, "", table);
+}
+
+fn latency_row(name: &str, stat: &LatencyStat) -> Vec<String> {
+    let mut row = vec![name.to_owned(), grouped(stat.count), span(stat.min as f64)];
+    row.push(span(stat.sum as f64 / stat.count as f64));
+    row.extend(
+        PERCENTILES.map(|(millionths, _)| span(stat.histogram.percentile(millionths).clamp(stat.min, stat.max) as f64)),
+    );
+    row.push(span(stat.max as f64));
+    row
+}
+
+/// Latency by stage.
+pub(super) fn stages(out: &mut String, found: &Inspection) {
+    let mut table = plain_table();
+    let mut header = vec!["Latency", "count", "min", "mean"];
+    header.extend(PERCENTILES.map(|(_, name)| name));
+    header.push("max");
+    table.set_header(header);
+    let mut rows = 0;
+    for group in groups(found) {
+        let Stages {
+            queue_to_allocated,
+            allocated_to_inserted,
+            inserted_to_issued,
+            allocated_to_issued,
+            issued_to_completed,
+            request_total,
+            bio_total,
+        } = &found.stages[group as usize];
+        for (name, stat) in [
+            ("Q2G queued to allocated", queue_to_allocated),
+            ("G2I allocated to inserted", allocated_to_inserted),
+            ("I2D inserted to issued", inserted_to_issued),
+            ("G2D allocated to issued", allocated_to_issued),
+            ("D2C issued to completed", issued_to_completed),
+            ("Q2C of requests", request_total),
+            ("Q2C of bios", bio_total),
+        ] {
+            if stat.count > 0 {
+                table.add_row(latency_row(&format!("{} {name}", group.name()), stat));
+                rows += 1;
+            }
+        }
+    }
+    if rows > 0 {
+        put(out, "", table);
+    }
+}
+
+/// Processes.
+pub(super) fn processes(out: &mut String, found: &Inspection) {
+    let mut table = plain_table();
+    table.set_header([
+        "Process", "reads", "bytes", "p50", "p99", "writes", "bytes", "p50", "p99", "flushes", "requests", "splits",
+        "merges", "seq", "device",
+    ]);
+    let latency = |histogram: &Histogram, millionths: u64| {
+        if histogram.total() == 0 { "-".to_owned() } else { span(histogram.percentile(millionths) as f64) }
+    };
+    let device: u64 = found.processes.iter().map(|row| row.device_time).sum();
+    for row in found.processes.iter().take(MOST_PROCESSES) {
+        let (read, write) = (Group::Read as usize, Group::Write as usize);
+        let mut cells = vec![row.label()];
+        for at in [read, write] {
+            let dense = row.latency[at].histogram.dense();
+            cells.push(count(row.bios[at]));
+            cells.push(if row.bytes[at] > 0 { bytes_binary(row.bytes[at] as f64) } else { "-".to_owned() });
+            cells.push(latency(&dense, 500_000));
+            cells.push(latency(&dense, 990_000));
+        }
+        cells.push(count(row.bios[Group::Flush as usize]));
+        cells.push(count(row.all_requests()));
+        cells.push(count(row.splits));
+        cells.push(count(row.merges));
+        cells.push(percent(row.sequential, row.all_bios()));
+        cells.push(percent(row.device_time, device));
+        table.add_row(cells);
+    }
+    put(out, "", table);
+    if let Some(more) = found.processes.len().checked_sub(MOST_PROCESSES + 1) {
+        out.push_str(&format!("and {} more processes (all are in the JSON)\n", more + 1));
+    }
+}
+
+/// Sizes of requests, or of bios if the trace has no requests.
+pub(super) fn sizes(out: &mut String, found: &Inspection) {
+    let mut table = plain_table();
+    let groups = [Group::Read, Group::Write, Group::Discard];
+    let of = |bios: bool, group: Group| {
+        let sizes = if bios { &found.bio_sizes } else { &found.request_sizes };
+        sizes.groups[group as usize]
+    };
+    table.set_header(["Size up to", "read bios", "requests", "write bios", "requests", "discard bios", "requests"]);
+    let mut rows = 0;
+    for row in 0..SIZE_ROWS {
+        let cells = groups.map(|group| [of(true, group).rows[row], of(false, group).rows[row]]);
+        if cells.iter().flatten().all(|&count| count == 0) {
+            continue;
+        }
+        let name = if row + 1 == SIZE_ROWS { "more".to_owned() } else { bytes_binary((512u64 << row) as f64) };
+        let mut line = vec![name];
+        line.extend(cells.iter().flatten().map(|&value| count(value)));
+        table.add_row(line);
+        rows += 1;
+    }
+    if rows > 0 {
+        put(out, "", table);
+    }
+}
+
+/// Depth of the device's queue.
+pub(super) fn depth(out: &mut String, found: &Inspection) {
+    let time = found.depths.time();
+    if time == 0 {
+        return;
+    }
+    let mut table = plain_table();
+    table.set_header(["Depth in device", "time", "issued", "D2C mean", "D2C p99", "completed/s", "rate"]);
+    for at in 0..DEPTH_ROWS {
+        let row = &found.depths.rows[at];
+        if row.time + row.count == 0 {
+            continue;
+        }
+        let per_second = |value: u64| value as f64 * 1e9 / row.time.max(1) as f64;
+        let has = row.completed > 0 && row.time > 0;
+        table.add_row([
+            depth_row_name(at),
+            percent(row.time, time),
+            count(row.count),
+            row.mean_latency().map_or_else(|| "-".to_owned(), |ns| span(ns as f64)),
+            if row.count > 0 { span(row.latency.percentile(990_000) as f64) } else { "-".to_owned() },
+            if has { format!("{:.0}", per_second(row.completed)) } else { "-".to_owned() },
+            if has { bytes_binary(per_second(row.bytes)) + "/s" } else { "-".to_owned() },
+        ]);
+    }
+    put(out, "", table);
+}
+
+/// Requests by priority, if the trace has priorities.
+pub(super) fn priorities(out: &mut String, found: &Inspection) {
+    if found.mix.priorities.is_empty() {
+        return;
+    }
+    let mut table = plain_table();
+    table.set_header(["Priority", "reads", "writes", "others", "mean", "p50", "p99"]);
+    for row in &found.mix.priorities {
+        let [read, write, others @ ..] = row.requests;
+        let dense = row.latency.dense();
+        let latency = |millionths: u64| {
+            if dense.total() == 0 { "-".to_owned() } else { span(dense.percentile(millionths) as f64) }
+        };
+        let mean = row.latency_sum.checked_div(u128::from(dense.total()));
+        table.add_row([
+            format!("{},{}", class_name(row.prio.class()), row.prio.level()),
+            count(read),
+            count(write),
+            count(others.iter().sum()),
+            mean.map_or_else(|| "-".to_owned(), |ns| span(ns as f64)),
+            latency(500_000),
+            latency(990_000),
+        ]);
+    }
+    put(out, "", table);
+}
+
+/// The trace over time, in a few lines.
+pub(super) fn over_time(out: &mut String, found: &Inspection) {
+    let line = &found.timeline;
+    let Some(_) = line.start.filter(|_| !line.slots.is_empty()) else { return };
+    let per_line = line.slots.len().div_ceil(TIME_LINES);
+    let mut table = plain_table();
+    table.set_header([
+        "Time", "queued", "r/s", "rate", "w/s", "rate", "flush/s", "depth", "waiting", "busy", "D2C mean", "max",
+    ]);
+    for (at, slots) in line.slots.chunks(per_line).enumerate() {
+        let width = line.width * slots.len() as u64;
+        let sum = |of: &dyn Fn(&elevon_trace::analysis::Slot) -> u64| slots.iter().map(of).sum::<u64>();
+        let rate = |value: u64| value as f64 * 1e9 / width as f64;
+        let completed = |group: Group| format!("{:.0}", rate(sum(&|slot| slot.completed[group as usize])));
+        let bytes = |group: Group| bytes_binary(rate(sum(&|slot| slot.bytes[group as usize]))) + "/s";
+        let all: u64 = sum(&|slot| slot.completed.iter().sum());
+        let latency = sum(&|slot| slot.latency_sum).checked_div(all);
+        table.add_row([
+            span((at as u64 * per_line as u64 * line.width) as f64),
+            count(sum(&|slot| slot.queued)),
+            completed(Group::Read),
+            bytes(Group::Read),
+            completed(Group::Write),
+            bytes(Group::Write),
+            completed(Group::Flush),
+            format!("{:.1}", sum(&|slot| slot.in_device) as f64 / width as f64),
+            format!("{:.1}", sum(&|slot| slot.waiting) as f64 / width as f64),
+            percent(sum(&|slot| slot.busy), width),
+            latency.map_or_else(|| "-".to_owned(), |ns| span(ns as f64)),
+            slots
+                .iter()
+                .map(|slot| slot.latency_max)
+                .max()
+                .filter(|&ns| ns > 0)
+                .map_or("-".to_owned(), |ns| span(ns as f64)),
+        ]);
+    }
+    put(out, "", table);
+}

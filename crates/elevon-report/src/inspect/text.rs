@@ -1,0 +1,198 @@
+//! The inspection for people at a terminal: findings first, then tables.
+
+use std::fmt::Write as _;
+
+use elevon_trace::TraceKind;
+use elevon_trace::analysis::{Finding, HZ, Inspection};
+
+use super::tables;
+use crate::number::{bytes_binary, grouped, span};
+
+/// Columns that sentences are wrapped to.
+const WIDTH: usize = 100;
+
+/// The whole inspection.
+pub fn text(found: &Inspection) -> String {
+    let mut out = head(found);
+    findings(&mut out, found);
+    tables::io(&mut out, found);
+    shape(&mut out, found);
+    tables::stages(&mut out, found);
+    tables::processes(&mut out, found);
+    tables::priorities(&mut out, found);
+    tables::sizes(&mut out, found);
+    tables::depth(&mut out, found);
+    tables::over_time(&mut out, found);
+    utilisation(&mut out, found);
+    not_followed(&mut out, found);
+    out
+}
+
+fn head(found: &Inspection) -> String {
+    let report = &found.report;
+    let files = match &report.files[..] {
+        [one] => one.clone(),
+        [first, rest @ ..] => format!("{first} and {} more", rest.len()),
+        [] => "trace".to_owned(),
+    };
+    let disk = found.disk.map_or_else(String::new, |disk| format!(" (a partition of {disk})"));
+    let mut out = format!(
+        "{files}: {}, device {}{disk}, {} events in {}\n",
+        report.format.name(),
+        found.device,
+        grouped(found.events.iter().sum()),
+        span(found.duration() as f64)
+    );
+    let kinds = TraceKind::NAMES.iter().zip(found.events).filter(|&(_, count)| count > 0);
+    let kinds: Vec<String> = kinds.map(|(name, count)| format!("{name} {}", grouped(count))).collect();
+    wrap(&mut out, &format!("events: {}", kinds.join(", ")), "  ");
+    if report.gap_count > 0 {
+        let line = format!(
+            "gaps: {} with {} events lost; nothing is computed across them",
+            report.gap_count,
+            grouped(report.lost)
+        );
+        wrap(&mut out, &line, "  ");
+    }
+    if let Some(overwritten) = report.overwritten {
+        wrap(&mut out, &format!("the ring buffer overwrote {} events before the first", grouped(overwritten)), "  ");
+    }
+    out
+}
+
+fn findings(out: &mut String, found: &Inspection) {
+    out.push('\n');
+    if found.findings.is_empty() {
+        out.push_str("Findings: none. Nothing in this trace passes the threshold of a known problem.\n");
+        return;
+    }
+    out.push_str("Findings:\n");
+    for (at, finding) in found.findings.iter().enumerate() {
+        one_finding(out, at + 1, finding, found);
+    }
+}
+
+fn one_finding(out: &mut String, number: usize, finding: &Finding, found: &Inspection) {
+    wrap_after(out, &finding.title, &format!("{number:2}. "), "    ");
+    if let (Some((first, last)), Some((start, _))) = (finding.when, found.span) {
+        let since = |time: u64| span(time.saturating_sub(start) as f64);
+        wrap_after(
+            out,
+            &format!("from {} to {} into the trace", since(first), since(last)),
+            "    when: ",
+            "          ",
+        );
+    }
+    if !finding.who.is_empty() {
+        wrap_after(out, &finding.who.join(", "), "    who:  ", "          ");
+    }
+    for line in &finding.evidence {
+        wrap_after(out, line, "    - ", "      ");
+    }
+    for line in &finding.advice {
+        wrap_after(out, line, "    try: ", "         ");
+    }
+}
+
+/// Splits, merges and how sequential it was, in sentences.
+fn shape(out: &mut String, found: &Inspection) {
+    let counts = &found.counts;
+    out.push('\n');
+    let _ = writeln!(
+        out,
+        "splits {}, merges {} (back {}, front {}, of requests {}), requeues {}, partial completions {}, errors {}",
+        grouped(counts.splits),
+        grouped(counts.back_merges + counts.front_merges + counts.request_merges),
+        grouped(counts.back_merges),
+        grouped(counts.front_merges),
+        grouped(counts.request_merges),
+        grouped(counts.requeues),
+        grouped(counts.partial),
+        grouped(counts.errors)
+    );
+    for (name, seeks) in [("queued", &found.queue_seeks), ("issued", &found.issue_seeks)] {
+        if let Some(mean) = seeks.mean() {
+            let _ = writeln!(
+                out,
+                "sequential as {name}: {} of {}; distance between two: mean {}, median {}",
+                tables::percent(seeks.sequential, seeks.count),
+                grouped(seeks.count),
+                bytes_binary(mean * 512.0),
+                bytes_binary(seeks.distances.percentile(500_000) as f64 * 512.0)
+            );
+        }
+    }
+}
+
+fn utilisation(out: &mut String, found: &Inspection) {
+    if found.duration() == 0 {
+        return;
+    }
+    let busy = &found.utilisation;
+    let ms = found.duration() as f64 / 1e6;
+    let percent = |value: f64| format!("{:.1}%", 100.0 * value / ms);
+    let _ = writeln!(
+        out,
+        "\nUtilisation (%util): exact {}; as kernels count it at HZ={HZ}: sampled (5.7 to 6.9) {}, inflight (proposal 003) {}, \
+         precise (6.10 and later) {}",
+        percent(busy.exact.get() as f64 / 1e6),
+        percent(busy.sampled_ms as f64),
+        percent(busy.inflight_ms as f64),
+        percent(busy.precise_ms as f64)
+    );
+    let depths = &found.depths;
+    let _ = writeln!(
+        out,
+        "Requests in the device: mean {:.2} while busy, at most {}; the device was busy {} of the time",
+        depths.mean_busy_depth(),
+        grouped(depths.max),
+        tables::percent(depths.busy(), depths.time())
+    );
+}
+
+/// What could not be followed, if anything.
+fn not_followed(out: &mut String, found: &Inspection) {
+    let counts = &found.counts;
+    let rows = [
+        (counts.unmatched, "completions of requests that began before the trace"),
+        (counts.across_gaps, "latencies left out because events were lost in between"),
+        (counts.forgotten, "requests under way when events were lost"),
+        (found.requests_under_way, "requests under way at the end"),
+        (found.untimed, "events without a time"),
+        (found.report.skipped_count(), "damaged lines or records"),
+    ];
+    let rows: Vec<String> = rows
+        .iter()
+        .filter(|(count, _)| *count > 0)
+        .map(|(count, what)| format!("{} {what}", grouped(*count)))
+        .collect();
+    if !rows.is_empty() {
+        out.push('\n');
+        wrap(out, &format!("Not in the figures: {}", rows.join("; ")), "");
+    }
+}
+
+fn wrap(out: &mut String, text: &str, indent: &str) {
+    wrap_after(out, text, indent, indent);
+}
+
+/// A sentence, with something before its first line and before the others.
+fn wrap_after(out: &mut String, text: &str, first: &str, others: &str) {
+    let mut line = first.to_owned();
+    let mut is_empty = true;
+    for word in text.split_whitespace() {
+        if !is_empty && line.chars().count() + 1 + word.chars().count() > WIDTH {
+            out.push_str(line.trim_end());
+            out.push('\n');
+            line = others.to_owned();
+            is_empty = true;
+        }
+        if !is_empty {
+            line.push(' ');
+        }
+        line.push_str(word);
+        is_empty = false;
+    }
+    out.push_str(line.trim_end());
+    out.push('\n');
+}

@@ -1,0 +1,386 @@
+//! What a trace says of a device: a streaming pass over its events, in memory that does not grow with the trace.
+//!
+//! [`Analysis`] takes every event of a trace and follows bios and requests of one device from queue to completion, through
+//! splits, merges, requeues and flush sequences. [`Analysis::finish`] gives an [`Inspection`]: counts, sizes, latency by
+//! stage, depth, utilisation, figures by process, and [`Finding`]s: what an engineer should look at first.
+//!
+//! No latency is computed across a gap of lost events, and what a trace lacks is absent in the result.
+//!
+//! ```
+//! use elevon_trace::analysis::{Analysis, Group};
+//!
+//! let trace = "dd-1 [000] 1.000100: block_rq_issue: 8,0 R 4096 () 2048 + 8 [dd]\n\
+//!              dd-1 [000] 1.000300: block_rq_complete: 8,0 R () 2048 + 8 [0]\n";
+//! let mut reader = elevon_trace::from_bytes(trace.into())?;
+//! let mut analysis = Analysis::new("8:0".parse()?);
+//! while let Some(events) = reader.next_batch()? {
+//!     analysis.add(events);
+//! }
+//! let inspection = analysis.finish(&reader);
+//! assert_eq!(inspection.stages[Group::Read as usize].issued_to_completed.max, 200_000);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+mod chains;
+mod collect;
+mod depth;
+mod device;
+mod findings;
+mod life;
+mod mix;
+mod partition;
+mod process;
+mod run;
+mod seek;
+mod sizes;
+mod timeline;
+mod utilisation;
+mod words;
+
+#[cfg(test)]
+mod tests;
+
+use elevon_core::account::Utilisation;
+use elevon_core::ioprio::IoPrio;
+use elevon_core::op::Flags;
+
+pub use collect::{Counts, Stages};
+pub use depth::{DepthRow, Depths, ROWS as DEPTH_ROWS, row_name as depth_row_name};
+pub use device::{Choice, ChooseError, MOSTLY_PERCENT};
+pub use findings::{Finding, FindingKind};
+pub use mix::{Mix, PrioRow};
+pub use process::{ProcessLatency, ProcessStats};
+pub use run::{InspectError, inspect};
+pub use seek::Seeks;
+pub use sizes::{SIZE_ROWS, SizeStat, Sizes};
+pub use timeline::{SLOTS as TIMELINE_SLOTS, Slot, Timeline};
+
+use crate::event::{Device, TraceEvent, TraceKind};
+use crate::op::TraceOp;
+use crate::reader::Reader;
+use crate::report::ReadReport;
+use collect::Collector;
+use findings::Context;
+use life::Life;
+use partition::Partitions;
+
+/// A time that the trace does not have.
+const ABSENT: u64 = u64::MAX;
+
+/// Ticks a second by which the whole-jiffy forms of utilisation count; a trace does not tell. Debian's and most
+/// distributions' kernels have 250.
+pub const HZ: u32 = 250;
+
+/// Five groups of operations, for which figures are kept apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(u8)]
+pub enum Group {
+    /// Reads.
+    Read = 0,
+    /// Writes, zone appends and writes of zeroes.
+    Write = 1,
+    /// Discards and secure erases.
+    Discard = 2,
+    /// Flushes of the device's volatile cache, and bios that only ask for one.
+    Flush = 3,
+    /// Passthrough commands, zone management, and what has no operation.
+    Other = 4,
+}
+
+impl Group {
+    /// Number of groups.
+    pub const COUNT: usize = 5;
+    /// Every group.
+    pub const ALL: [Self; Self::COUNT] = [Self::Read, Self::Write, Self::Discard, Self::Flush, Self::Other];
+
+    /// A short stable name.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Read => "read",
+            Self::Write => "write",
+            Self::Discard => "discard",
+            Self::Flush => "flush",
+            Self::Other => "other",
+        }
+    }
+
+    /// The group of an operation.
+    #[inline]
+    pub const fn of(op: Option<TraceOp>) -> Self {
+        match op {
+            Some(TraceOp::Read) => Self::Read,
+            Some(TraceOp::Write | TraceOp::ZoneAppend | TraceOp::WriteZeroes) => Self::Write,
+            Some(TraceOp::Discard | TraceOp::SecureErase) => Self::Discard,
+            Some(TraceOp::Flush) => Self::Flush,
+            Some(
+                TraceOp::ZoneReset
+                | TraceOp::ZoneResetAll
+                | TraceOp::ZoneOpen
+                | TraceOp::ZoneClose
+                | TraceOp::ZoneFinish
+                | TraceOp::Passthrough
+                | TraceOp::Other,
+            )
+            | None => Self::Other,
+        }
+    }
+}
+
+/// One completed request (or whole I/O), as it is handed to a [`RequestSink`]. Times are nanoseconds of the trace's clock;
+/// absent is what the trace does not have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RequestRecord {
+    /// When its first bio was queued.
+    pub queued: Option<u64>,
+    /// When it was allocated.
+    pub allocated: Option<u64>,
+    /// When it was inserted.
+    pub inserted: Option<u64>,
+    /// When it was issued last.
+    pub issued: Option<u64>,
+    /// When it completed.
+    pub completed: Option<u64>,
+    /// First sector.
+    pub sector: u64,
+    /// Bytes.
+    pub bytes: u64,
+    /// Group of its operation.
+    pub group: Group,
+    /// Operation.
+    pub op: Option<TraceOp>,
+    /// Flags at issue.
+    pub flags: Flags,
+    /// Index of the process in [`Inspection::processes`] before they are ordered: in order of appearance.
+    pub process: u32,
+    /// Bios in it; 0 if the trace does not show any.
+    pub bios: u32,
+    /// Priority.
+    pub prio: Option<IoPrio>,
+    /// 0, or a negative errno.
+    pub error: Option<i32>,
+}
+
+impl RequestRecord {
+    fn of(request: &life::Request, bytes: u64, error: Option<i32>, now: u64) -> Self {
+        let known = |time: u64| (time != ABSENT).then_some(time);
+        Self {
+            queued: known(request.queued),
+            allocated: known(request.allocated),
+            inserted: known(request.inserted),
+            issued: known(request.issued),
+            completed: known(now),
+            sector: request.start.wrapping_add(request.sectors).wrapping_sub(request.issued_sectors),
+            bytes,
+            group: request.group,
+            op: request.op,
+            flags: request.flags.unwrap_or_default(),
+            process: request.process,
+            bios: request.bios,
+            prio: request.prio,
+            error,
+        }
+    }
+}
+
+/// Takes every request as it completes.
+pub trait RequestSink: Send {
+    /// A request completed. Calls come in order of completion.
+    fn request(&mut self, request: &RequestRecord, process: &ProcessStats);
+}
+
+/// A pass over the events of a trace, for one device or partition.
+pub struct Analysis {
+    device: Device,
+    partitions: Partitions,
+    life: Life,
+    collect: Collector,
+    events: [u64; TraceKind::NAMES.len()],
+    /// Events of no device: gaps, and the plugs of formats that do not name a device there.
+    without_device: [u64; TraceKind::NAMES.len()],
+    span: Option<(u64, u64)>,
+    /// Set while a gap of lost events has not passed: what is under way then is forgotten.
+    gap_until: Option<u64>,
+    untimed: u64,
+}
+
+impl Analysis {
+    /// A pass for one device. A partition is a device that others are remapped from: only its I/O is followed then.
+    pub fn new(device: Device) -> Self {
+        Self {
+            device,
+            partitions: Partitions::default(),
+            life: Life::default(),
+            collect: Collector::new(HZ),
+            events: [0; TraceKind::NAMES.len()],
+            without_device: [0; TraceKind::NAMES.len()],
+            span: None,
+            gap_until: None,
+            untimed: 0,
+        }
+    }
+
+    /// Hands every request to a sink as it completes.
+    pub fn set_sink(&mut self, sink: Box<dyn RequestSink>) {
+        self.collect.sink = Some(sink);
+    }
+
+    /// Ends what the trace's end leaves open, and takes the sink back.
+    pub fn take_sink(&mut self) -> Option<Box<dyn RequestSink>> {
+        self.collect.finish_responses();
+        self.collect.sink.take()
+    }
+
+    /// Takes events, in the order in which the reader delivers them; those of other devices are left out.
+    pub fn add(&mut self, events: &[TraceEvent]) {
+        for event in events {
+            self.add_event(event);
+        }
+    }
+
+    #[inline]
+    fn add_event(&mut self, event: &TraceEvent) {
+        match event.device {
+            Some(device) if device == self.device => self.partitions.set_own(),
+            None => return self.add_without_device(event),
+            Some(_) => {
+                if !self.partitions.is_ours(self.device, event) {
+                    return;
+                }
+            }
+        }
+        self.events[event.kind.index()] += 1;
+        let now = self.time(event);
+        let process = self.collect.processes.of(event);
+        if let TraceKind::Io { .. } = event.kind {
+            return self.collect.on_whole_io(event, now, process);
+        }
+        self.life.handle(event, now, process, &mut self.collect);
+    }
+
+    /// Brings time up to an event and returns it; [`ABSENT`] if it has none.
+    #[inline]
+    fn time(&mut self, event: &TraceEvent) -> u64 {
+        let Some(now) = event.time else {
+            self.untimed += 1;
+            return ABSENT;
+        };
+        let (first, last) = self.span.unwrap_or((now, now));
+        // Readers deliver in order; a trace with untimed events among timed ones need not be.
+        let now = now.max(last).min(ABSENT - 1);
+        self.span = Some((first, now));
+        if self.gap_until.is_some_and(|until| now >= until) {
+            self.gap_until = None;
+            self.forget(now);
+        }
+        self.collect.advance(now);
+        now
+    }
+
+    /// Events were lost: what was under way cannot be told from what has ended.
+    fn forget(&mut self, now: u64) {
+        self.collect.on_forgotten(now);
+        self.life.forget();
+    }
+
+    fn add_without_device(&mut self, event: &TraceEvent) {
+        self.without_device[event.kind.index()] += 1;
+        self.collect.gaps.observe(event);
+        if let TraceKind::Lost { until, .. } = event.kind {
+            self.gap_until = self.gap_until.max(until.or(event.time));
+            if self.gap_until.is_none() {
+                self.forget(self.span.map_or(ABSENT, |(_, last)| last));
+            }
+        }
+    }
+
+    /// The result, with the names of the reader that the events came from.
+    pub fn finish(mut self, reader: &Reader) -> Inspection {
+        self.collect.finish_responses();
+        self.collect.processes.resolve(reader.names());
+        let under_way = self.life.under_way();
+        let utilisation = self.collect.busy.read();
+        let Collector { processes, stages, counts, depths, watch, .. } = self.collect;
+        let mut processes = processes.all;
+        let context = Context { processes: &processes, counts: &counts, depths: &depths, span: self.span };
+        let findings = watch.findings(&context);
+        processes.retain(|row| row.all_bios() + row.all_requests() > 0);
+        processes.sort_by_key(|row| std::cmp::Reverse(row.all_bytes()));
+        Inspection {
+            device: self.device,
+            disk: self.partitions.disk(),
+            events: self.events,
+            events_without_device: self.without_device,
+            span: self.span,
+            untimed: self.untimed,
+            findings,
+            processes,
+            stages,
+            counts,
+            bio_sizes: self.collect.bio_sizes,
+            request_sizes: self.collect.request_sizes,
+            queue_seeks: self.collect.queue_seeks,
+            issue_seeks: self.collect.issue_seeks,
+            depths,
+            timeline: self.collect.timeline,
+            utilisation,
+            mix: self.collect.mix,
+            bios_under_way: under_way.0 as u64,
+            requests_under_way: under_way.1 as u64,
+            report: reader.report().clone(),
+        }
+    }
+}
+
+/// What a trace says of a device.
+#[derive(Clone, Debug)]
+pub struct Inspection {
+    /// The device.
+    pub device: Device,
+    /// The whole disk, if the device is a partition.
+    pub disk: Option<Device>,
+    /// Events of the device by kind, in the order of [`TraceKind::NAMES`].
+    pub events: [u64; TraceKind::NAMES.len()],
+    /// Events of no device: gaps, and the plugs of formats that do not name a device there.
+    pub events_without_device: [u64; TraceKind::NAMES.len()],
+    /// Time of the device's first and last event.
+    pub span: Option<(u64, u64)>,
+    /// Events without a time.
+    pub untimed: u64,
+    /// Problems, the weightiest first.
+    pub findings: Vec<Finding>,
+    /// Processes, those with most bytes first.
+    pub processes: Vec<ProcessStats>,
+    /// Latency by stage, by [`Group`].
+    pub stages: [Stages; Group::COUNT],
+    /// Numbers of things.
+    pub counts: Counts,
+    /// Sizes of bios.
+    pub bio_sizes: Sizes,
+    /// Sizes of completed requests.
+    pub request_sizes: Sizes,
+    /// Distances between bios in the order in which they were queued.
+    pub queue_seeks: Seeks,
+    /// Distances between requests in the order in which they were issued.
+    pub issue_seeks: Seeks,
+    /// Depth of the device's queue.
+    pub depths: Depths,
+    /// The trace over time.
+    pub timeline: Timeline,
+    /// Time that the device was busy, in four forms; the whole-jiffy ones at [`HZ`].
+    pub utilisation: Utilisation,
+    /// Flags and priorities.
+    pub mix: Mix,
+    /// Bios that had not completed when the trace ended.
+    pub bios_under_way: u64,
+    /// Requests that had not completed when the trace ended.
+    pub requests_under_way: u64,
+    /// What was read, and what was not.
+    pub report: ReadReport,
+}
+
+impl Inspection {
+    /// Length of the trace in nanoseconds.
+    pub fn duration(&self) -> u64 {
+        self.span.map_or(0, |(first, last)| last - first)
+    }
+}

@@ -1,0 +1,496 @@
+//! What is made of the lives of bios and requests: every figure of an inspection.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use elevon_core::op::Flags;
+use elevon_core::stats::LatencyStat;
+
+use super::depth::Depths;
+use super::findings::Watchers;
+use super::life::{Bio, Request};
+use super::mix::Mix;
+use super::process::{ProcessStats, Processes};
+use super::seek::Seeks;
+use super::sizes::Sizes;
+use super::timeline::Timeline;
+use super::utilisation::BusyTime;
+use super::{ABSENT, Group};
+use crate::event::{Gaps, TraceEvent, TraceKind};
+
+/// What is noted of a request on its way, for figures that compare requests.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Note {
+    /// Requests in the device after it was issued.
+    pub(super) depth: u32,
+    /// Writes that were under way when it was allocated.
+    pub(super) writes: u32,
+    /// Which of the busiest processes had I/O under way when it was allocated.
+    pub(super) neighbours: u8,
+    /// Requests of a worse priority class in the device when it was issued.
+    pub(super) worse: u32,
+}
+
+/// Times between the stages of bios and requests of one [`Group`], in nanoseconds.
+#[derive(Clone, Debug, Default)]
+pub struct Stages {
+    /// From queue to the allocation of a request, or to the merge into one: for each piece of a bio that began a
+    /// request.
+    pub queue_to_allocated: LatencyStat,
+    /// From allocation to insertion into the scheduler.
+    pub allocated_to_inserted: LatencyStat,
+    /// From insertion to issue.
+    pub inserted_to_issued: LatencyStat,
+    /// From allocation to issue, of requests that were never inserted.
+    pub allocated_to_issued: LatencyStat,
+    /// From the (last) issue to completion.
+    pub issued_to_completed: LatencyStat,
+    /// From the queueing of a request's first bio to the request's completion.
+    pub request_total: LatencyStat,
+    /// From queue to completion of bios.
+    pub bio_total: LatencyStat,
+}
+
+/// Numbers of things.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Bios queued, by [`Group`].
+    pub bios: [u64; Group::COUNT],
+    /// Their bytes.
+    pub bio_bytes: [u64; Group::COUNT],
+    /// Bios that completed, by [`Group`].
+    pub bios_completed: [u64; Group::COUNT],
+    /// Requests issued, by [`Group`]; those that were given back and issued again count once.
+    pub issued: [u64; Group::COUNT],
+    /// Requests completed, by [`Group`].
+    pub completed: [u64; Group::COUNT],
+    /// Bytes of those.
+    pub completed_bytes: [u64; Group::COUNT],
+    /// Cuts made in bios.
+    pub splits: u64,
+    /// Bios appended to requests.
+    pub back_merges: u64,
+    /// Bios put in front of requests.
+    pub front_merges: u64,
+    /// Requests merged into others.
+    pub request_merges: u64,
+    /// Times that the driver gave a request back.
+    pub requeues: u64,
+    /// Completions of a part of a request.
+    pub partial: u64,
+    /// Requests that completed with an error.
+    pub errors: u64,
+    /// Completions of requests of which nothing before was seen: they began before the trace or in a gap.
+    pub unmatched: u64,
+    /// Latencies that were not counted because events were lost in between.
+    pub across_gaps: u64,
+    /// Bios and requests that were under way when events were lost, or when too many were under way to follow.
+    pub forgotten: u64,
+}
+
+/// Everything that is collected.
+pub(super) struct Collector {
+    pub(super) processes: Processes,
+    pub(super) stages: [Stages; Group::COUNT],
+    pub(super) counts: Counts,
+    pub(super) bio_sizes: Sizes,
+    pub(super) request_sizes: Sizes,
+    pub(super) queue_seeks: Seeks,
+    pub(super) issue_seeks: Seeks,
+    pub(super) depths: Depths,
+    pub(super) timeline: Timeline,
+    pub(super) busy: BusyTime,
+    pub(super) mix: Mix,
+    pub(super) watch: Watchers,
+    pub(super) gaps: Gaps,
+    /// Requests in the device.
+    pub(super) in_device: u64,
+    /// Requests that were allocated and not issued.
+    waiting: u64,
+    /// Completions of whole I/Os whose record has a response time.
+    responses: BinaryHeap<Reverse<(u64, u64)>>,
+    whole: Vec<WholeIo>,
+    free_whole: Vec<u64>,
+    pub(super) sink: Option<Box<dyn super::RequestSink>>,
+}
+
+/// An I/O of a format that has one record for it.
+#[derive(Clone, Copy)]
+struct WholeIo {
+    group: Group,
+    process: u32,
+    queued: u64,
+    sector: u64,
+    bytes: u64,
+}
+
+impl Collector {
+    pub(super) fn new(hz: u32) -> Self {
+        Self {
+            processes: Processes::default(),
+            stages: Default::default(),
+            counts: Counts::default(),
+            bio_sizes: Sizes::default(),
+            request_sizes: Sizes::default(),
+            queue_seeks: Seeks::default(),
+            issue_seeks: Seeks::default(),
+            depths: Depths::default(),
+            timeline: Timeline::default(),
+            busy: BusyTime::new(hz),
+            mix: Mix::default(),
+            watch: Watchers::default(),
+            gaps: Gaps::default(),
+            in_device: 0,
+            waiting: 0,
+            responses: BinaryHeap::new(),
+            whole: Vec::new(),
+            free_whole: Vec::new(),
+            sink: None,
+        }
+    }
+
+    /// Brings what depends on the passing of time up to `now`.
+    #[inline]
+    pub(super) fn advance(&mut self, now: u64) {
+        while let Some(&Reverse((end, id))) = self.responses.peek() {
+            if end > now {
+                break;
+            }
+            self.responses.pop();
+            self.move_to(end);
+            self.end_whole(id, end);
+        }
+        self.move_to(now);
+    }
+
+    #[inline]
+    fn move_to(&mut self, now: u64) {
+        self.timeline.advance(now, self.in_device, self.waiting);
+        self.depths.advance(now, self.in_device);
+    }
+
+    /// The time from `from` to `to`, if both are known and no events were lost in between.
+    #[inline]
+    fn span(&mut self, from: u64, to: u64) -> Option<u64> {
+        if from == ABSENT || to == ABSENT || to < from {
+            return None;
+        }
+        if self.gaps.crossed_since(from) {
+            self.counts.across_gaps += 1;
+            return None;
+        }
+        Some(to - from)
+    }
+
+    #[inline]
+    fn process(&mut self, id: u32) -> &mut ProcessStats {
+        &mut self.processes.all[id as usize]
+    }
+
+    #[inline]
+    pub(super) fn note(&self, process: u32) -> Note {
+        Note { depth: 0, writes: self.watch.writes_under_way(), neighbours: self.watch.neighbours(process), worse: 0 }
+    }
+
+    /// Notes what a request meets that is issued now.
+    #[inline]
+    pub(super) fn note_issue(&self, request: &mut Request) {
+        request.note.depth = (self.in_device + 1).min(u64::from(u32::MAX)) as u32;
+        request.note.worse = self.watch.worse_in_device(request);
+    }
+
+    pub(super) fn on_bio_queued(&mut self, bio: &Bio, now: u64) {
+        let sectors = bio.end.wrapping_sub(bio.start);
+        let at = bio.group as usize;
+        self.counts.bios[at] += 1;
+        self.counts.bio_bytes[at] += bio.bytes;
+        self.process(bio.process).queued(bio.group, bio.start, sectors, bio.bytes);
+        if sectors > 0 {
+            self.bio_sizes.add(bio.group, bio.bytes);
+            self.queue_seeks.add(bio.start, sectors);
+        }
+        self.mix.bio(bio.group, bio.flags);
+        if now != ABSENT {
+            self.timeline.queued(now);
+        }
+        self.watch.on_bio_queued(bio, now);
+    }
+
+    /// An I/O of a format that has one record for it.
+    pub(super) fn on_whole_io(&mut self, event: &TraceEvent, now: u64, process: u32) {
+        let group = Group::of(event.op);
+        let (sector, bytes) = (event.sector.unwrap_or(0), event.bytes.unwrap_or(0));
+        let sectors = event.sectors().unwrap_or(0);
+        self.counts.bios[group as usize] += 1;
+        self.counts.bio_bytes[group as usize] += bytes;
+        self.process(process).queued(group, sector, sectors, bytes);
+        if sectors > 0 {
+            self.bio_sizes.add(group, bytes);
+            self.queue_seeks.add(sector, sectors);
+        }
+        self.mix.bio(group, event.flags.unwrap_or_default());
+        if now == ABSENT {
+            return;
+        }
+        self.timeline.queued(now);
+        let TraceKind::Io { response_ns: Some(response) } = event.kind else { return };
+        let whole = WholeIo { group, process, queued: now, sector, bytes };
+        let id = match self.free_whole.pop() {
+            Some(id) => {
+                self.whole[id as usize] = whole;
+                id
+            }
+            None if self.whole.len() < super::life::MOST => {
+                self.whole.push(whole);
+                self.whole.len() as u64 - 1
+            }
+            // Hostile response times: more at once than any device has.
+            None => {
+                self.counts.forgotten += 1;
+                return;
+            }
+        };
+        self.in_device += 1;
+        self.busy.start(now);
+        self.responses.push(Reverse((now.saturating_add(response), id)));
+    }
+
+    fn end_whole(&mut self, id: u64, end: u64) {
+        let io = self.whole[id as usize];
+        self.free_whole.push(id);
+        self.depths.completed(self.in_device, io.bytes);
+        self.in_device = self.in_device.saturating_sub(1);
+        let at = io.group as usize;
+        self.counts.bios_completed[at] += 1;
+        self.busy.end(end, io.group);
+        let Some(total) = self.span(io.queued, end) else { return };
+        self.stages[at].bio_total.add(total);
+        self.process(io.process).latency[at].add(total);
+        self.timeline.completed(end, io.group, io.bytes, Some(total));
+        if let Some(sink) = &mut self.sink {
+            let record = super::RequestRecord {
+                queued: Some(io.queued),
+                allocated: None,
+                inserted: None,
+                issued: None,
+                completed: Some(end),
+                sector: io.sector,
+                bytes: io.bytes,
+                group: io.group,
+                op: None,
+                flags: Flags::NONE,
+                process: io.process,
+                bios: 1,
+                prio: None,
+                error: None,
+            };
+            sink.request(&record, &self.processes.all[io.process as usize]);
+        }
+    }
+
+    pub(super) const fn on_rest_queued(&mut self) {}
+
+    pub(super) fn on_split(&mut self, bio: &Bio, front: u64, now: u64) {
+        self.counts.splits += 1;
+        self.process(bio.process).splits += 1;
+        self.watch.tails.on_split(bio, front, now);
+    }
+
+    pub(super) const fn on_split_of_unknown(&mut self) {
+        self.counts.splits += 1;
+    }
+
+    /// A request was seen for the first time.
+    pub(super) fn on_started(&mut self, request: &Request, now: u64) {
+        if !request.is_started {
+            return;
+        }
+        self.watch.tails.on_started(request);
+        if now == ABSENT {
+            return;
+        }
+        self.waiting += 1;
+        self.busy.start(now);
+        self.watch.on_started(request);
+    }
+
+    pub(super) fn on_allocated(&mut self, request: &Request, now: u64) {
+        if let Some(span) = self.span(request.queued, now) {
+            self.stages[request.group as usize].queue_to_allocated.add(span);
+        }
+    }
+
+    pub(super) fn on_merged(&mut self, request: Option<&Request>, event: &TraceEvent, _now: u64) {
+        if event.kind == TraceKind::BackMerge {
+            self.counts.back_merges += 1;
+        } else {
+            self.counts.front_merges += 1;
+        }
+        if let Some(request) = request {
+            self.process(request.process).merges += 1;
+        }
+    }
+
+    pub(super) fn on_request_merged(&mut self, absorbed: Option<&Request>, now: u64) {
+        self.counts.request_merges += 1;
+        let Some(absorbed) = absorbed.filter(|absorbed| absorbed.is_started && now != ABSENT) else { return };
+        if absorbed.issued == ABSENT {
+            self.waiting = self.waiting.saturating_sub(1);
+        }
+        self.busy.swallowed(now);
+        self.watch.on_ended(absorbed);
+    }
+
+    pub(super) fn on_inserted(&mut self, request: &Request, now: u64) {
+        if let Some(span) = self.span(request.allocated, now) {
+            self.stages[request.group as usize].allocated_to_inserted.add(span);
+        }
+    }
+
+    pub(super) fn on_issued(&mut self, request: &Request, is_again: bool, now: u64) {
+        if now == ABSENT {
+            self.counts.issued[request.group as usize] += u64::from(!is_again);
+            self.watch.tails.on_issued(request, now);
+            return;
+        }
+        if is_again {
+            return;
+        }
+        if request.is_started {
+            self.waiting = self.waiting.saturating_sub(1);
+        }
+        self.in_device += 1;
+        self.depths.reached(self.in_device);
+        let at = request.group as usize;
+        self.counts.issued[at] += 1;
+        if request.sectors > 0 {
+            self.issue_seeks.add(request.start, request.sectors);
+        }
+        if request.inserted != ABSENT {
+            if let Some(span) = self.span(request.inserted, now) {
+                self.stages[at].inserted_to_issued.add(span);
+            }
+        } else if let Some(span) = self.span(request.allocated, now) {
+            self.stages[at].allocated_to_issued.add(span);
+        }
+        self.watch.on_issued(request, self.in_device, now);
+    }
+
+    pub(super) fn on_requeued(&mut self, request: Option<&Request>, now: u64) {
+        self.counts.requeues += 1;
+        let Some(request) = request.filter(|request| request.issued != ABSENT && now != ABSENT) else { return };
+        self.in_device = self.in_device.saturating_sub(1);
+        let issued = &mut self.counts.issued[request.group as usize];
+        *issued = issued.saturating_sub(1);
+        if request.is_started {
+            self.waiting += 1;
+        }
+        self.watch.on_left_device(request, self.in_device, now);
+    }
+
+    pub(super) const fn on_part_completed(&mut self, _sectors: u64) {
+        self.counts.partial += 1;
+    }
+
+    pub(super) fn on_completed(&mut self, request: &Request, error: Option<i32>, now: u64) {
+        let at = request.group as usize;
+        let bytes = request.issued_sectors * crate::event::SECTOR_SIZE;
+        self.counts.completed[at] += 1;
+        self.counts.completed_bytes[at] += bytes;
+        self.counts.errors += u64::from(error.is_some_and(|error| error != 0));
+        if request.sectors > 0 {
+            self.request_sizes.add(request.group, bytes);
+        }
+        self.process(request.process).requests[at] += 1;
+        if now != ABSENT {
+            self.leave(request, bytes, now);
+        }
+        let serviced = self.span(request.issued, now);
+        let total = self.span(request.queued, now);
+        if let Some(serviced) = serviced {
+            self.stages[at].issued_to_completed.add(serviced);
+            self.depths.latency(request.note.depth, serviced);
+            self.process(request.process).device_time += serviced;
+        }
+        if let Some(total) = total {
+            self.stages[at].request_total.add(total);
+        }
+        let known = total.or(serviced);
+        if request.bios == 0
+            && let Some(known) = known
+        {
+            self.process(request.process).latency[at].add(known);
+        }
+        self.mix.request(request.group, request.prio, known);
+        if let Some(known) = known {
+            self.watch.on_completed(request, bytes, serviced, known, now);
+        }
+        if now != ABSENT {
+            self.timeline.completed(now, request.group, bytes, serviced);
+        }
+        if let Some(sink) = &mut self.sink {
+            let record = super::RequestRecord::of(request, bytes, error, now);
+            sink.request(&record, &self.processes.all[request.process as usize]);
+        }
+    }
+
+    /// A request is no longer in the device, or no longer waits.
+    fn leave(&mut self, request: &Request, bytes: u64, now: u64) {
+        if request.issued != ABSENT {
+            self.depths.completed(self.in_device, bytes);
+            self.in_device = self.in_device.saturating_sub(1);
+            self.watch.on_left_device(request, self.in_device, now);
+        } else if request.is_started {
+            self.waiting = self.waiting.saturating_sub(1);
+        }
+        if request.is_started {
+            self.busy.end(now, request.group);
+            self.watch.on_ended(request);
+        }
+    }
+
+    pub(super) fn on_completed_unknown(&mut self, event: &TraceEvent, process: u32, now: u64) {
+        let _ = (process, now);
+        // The end of a flush sequence is no request of its own.
+        if event.bytes == Some(0) && Group::of(event.op) != Group::Flush {
+            return;
+        }
+        self.counts.unmatched += 1;
+    }
+
+    pub(super) fn on_bio_completed(&mut self, bio: &Bio, now: u64) {
+        let at = bio.group as usize;
+        self.counts.bios_completed[at] += 1;
+        if let Some(total) = self.span(bio.queued, now) {
+            self.stages[at].bio_total.add(total);
+            self.process(bio.process).latency[at].add(total);
+            if bio.group == Group::Flush {
+                self.watch.flushes.on_bio_completed(bio, total, now);
+            }
+        }
+        self.watch.tails.on_bio_completed(bio);
+    }
+
+    pub(super) const fn on_bio_completed_unknown(&mut self, _event: &TraceEvent, _now: u64) {}
+
+    /// Everything under way is forgotten.
+    pub(super) fn on_forgotten(&mut self, now: u64) {
+        self.counts.forgotten += self.in_device + self.waiting;
+        self.in_device = 0;
+        self.waiting = 0;
+        if now != ABSENT {
+            self.timeline.skip_to(now);
+            self.depths.skip_to(now);
+            self.busy.forget(now);
+        }
+        self.watch.forget();
+    }
+
+    /// The end of the trace: whole I/Os still have their responses to come.
+    pub(super) fn finish_responses(&mut self) {
+        while let Some(Reverse((end, id))) = self.responses.pop() {
+            self.move_to(end);
+            self.end_whole(id, end);
+        }
+    }
+}

@@ -1,0 +1,60 @@
+//! Which device of a trace is looked at.
+
+use crate::event::Device;
+use crate::report::ReadReport;
+
+/// Percent of all events that one device has if it is the one that the trace is about: what is left is a stray flush or
+/// a log file of the machine that recorded it.
+pub const MOSTLY_PERCENT: u64 = 95;
+
+/// The device that a trace is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Choice {
+    /// The device.
+    pub device: Device,
+    /// Its events.
+    pub events: u64,
+    /// Events of all devices.
+    pub all: u64,
+}
+
+/// Why no device could be chosen.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ChooseError {
+    /// The trace has no block event.
+    #[error("it has no event of a block device")]
+    NoDevice,
+    /// No device has nearly all events.
+    #[error("it has events of several devices; choose one with --dev: {}", list(.0))]
+    Several(Vec<(Device, u64)>),
+}
+
+/// Most devices that a message lists.
+const LISTED: usize = 20;
+
+fn list(devices: &[(Device, u64)]) -> String {
+    let shown = devices.iter().take(LISTED).map(|(device, events)| format!("{device} ({events} events)"));
+    let mut text = shown.collect::<Vec<_>>().join(", ");
+    if devices.len() > LISTED {
+        text.push_str(&format!(" and {} more", devices.len() - LISTED));
+    }
+    text
+}
+
+impl Choice {
+    /// The device that has nearly all events of what was read.
+    ///
+    /// # Errors
+    /// If there is none.
+    pub fn of(report: &ReadReport) -> Result<Self, ChooseError> {
+        let mut devices = report.devices.clone();
+        devices.sort_by_key(|&(device, events)| (std::cmp::Reverse(events), device));
+        let all: u64 = devices.iter().map(|&(_, events)| events).sum();
+        let &(device, events) = devices.first().ok_or(ChooseError::NoDevice)?;
+        if u128::from(events) * 100 >= u128::from(all) * u128::from(MOSTLY_PERCENT) {
+            Ok(Self { device, events, all })
+        } else {
+            Err(ChooseError::Several(devices))
+        }
+    }
+}

@@ -1,0 +1,156 @@
+//! A queue that is too shallow for the device, or so deep that further depth adds latency only.
+//!
+//! Both are read off one table: at each depth (in powers of two) the time spent, what completed meanwhile, and the
+//! latency of what was issued into it.
+
+use super::super::depth::{DepthRow, ROWS, row_name};
+use super::super::words;
+use super::{Context, Finding, FindingKind};
+
+/// Fewest requests in a row for its figures to count: the mean of 64 scatters by an eighth of their deviation.
+const FEWEST: u64 = 64;
+/// Of two rows the deeper one has four times the depth, at least.
+const ROWS_APART: usize = 2;
+/// The device serves more at a time without effort if the latency at four times the depth, or more, is at most by a
+/// third longer. (With depth beyond what a device can use, latency grows as depth does.)
+const FLAT_PERCENT: u128 = 133;
+/// The device is in use for half of the time, at least: else it is not its depth that limits throughput.
+const BUSY_PERMILLE: u32 = 500;
+/// Throughput at the deeper row that counts as no gain, in percent of the shallower one's: the geometric mean of requests
+/// and bytes a second, because a mix that shifts between small and large I/O moves the two against each other.
+const NO_GAIN_PERCENT: u128 = 110;
+/// Part of the busy time that is spent at depths without a gain, in thousandths.
+const BLOATED_PERMILLE: u32 = 200;
+
+/// Rows with enough requests.
+fn rows<'a>(context: &Context<'a>) -> Vec<(usize, &'a DepthRow)> {
+    let rows = context.depths.rows.iter().enumerate().skip(1);
+    rows.filter(|(_, row)| row.count >= FEWEST && row.completed >= FEWEST && row.time > 0).collect()
+}
+
+/// The device could serve more at a time than it is given.
+pub(super) fn shallow(context: &Context<'_>) -> Option<Finding> {
+    let rows = rows(context);
+    let (low, few) = *rows.first()?;
+    let (high, many) = rows.iter().rev().find(|&&(at, row)| {
+        let (few, many) = (u128::from(few.mean_latency().unwrap_or(0)), u128::from(row.mean_latency().unwrap_or(0)));
+        at >= low + ROWS_APART && many * 100 <= few * FLAT_PERCENT
+    })?;
+    let busy = context.depths.busy();
+    let mean = context.depths.mean_busy_depth();
+    // Smallest depth of the deeper row.
+    let usable = 1u64 << (high - 1);
+    if words::permille(busy, context.duration()) < BUSY_PERMILLE || mean * 4.0 > usable as f64 {
+        return None;
+    }
+    let below: u64 = context.depths.rows[1..*high].iter().map(|row| row.time).sum();
+    Some(Finding {
+        kind: FindingKind::ShallowQueue,
+        title: format!(
+            "The queue is shallower than the device can use: {mean:.1} requests in it on average, and {usable} take hardly \
+             longer each"
+        ),
+        when: context.span,
+        who: Vec::new(),
+        figures: vec![
+            ("usable_depth", usable),
+            ("mean_busy_depth_permille", (mean * 1000.0) as u64),
+            ("latency_shallow_mean_ns", few.mean_latency().unwrap_or(0)),
+            ("latency_deep_mean_ns", many.mean_latency().unwrap_or(0)),
+            ("time_below_usable_ns", below),
+        ],
+        evidence: vec![format!(
+            "a request takes {} on average at depth {} and {} at depth {} ({} requests); {} of the busy time the depth was \
+             below {usable}",
+            words::span(few.mean_latency().unwrap_or(0)),
+            row_name(low),
+            words::span(many.mean_latency().unwrap_or(0)),
+            row_name(*high),
+            many.count,
+            words::percent(below, busy)
+        )],
+        advice: vec![
+            "more I/O at a time: iodepth with an asynchronous engine (io_uring, libaio), more threads, larger readahead \
+             (read_ahead_kb)"
+                .to_owned(),
+            "a scheduler that does not wait (none, or mq-deadline instead of bfq with slice_idle)".to_owned(),
+        ],
+        weight: words::permille(below, context.duration()),
+    })
+}
+
+/// Bytes or requests a second at a row, times a thousand, so that small rates stay apart.
+fn rate(amount: u64, time: u64) -> u128 {
+    u128::from(amount) * 1_000_000_000_000 / u128::from(time.max(1))
+}
+
+/// The device's queue is deeper than what it can use.
+pub(super) fn bufferbloat(context: &Context<'_>) -> Option<Finding> {
+    let rows = rows(context);
+    let gains_nothing = |few: &DepthRow, many: &DepthRow| {
+        let (bytes, more_bytes) = (rate(few.bytes, few.time), rate(many.bytes, many.time));
+        let (ios, more_ios) = (rate(few.completed, few.time), rate(many.completed, many.time));
+        let percent = |more: u128, few: u128| more.saturating_mul(100) / few.max(1);
+        percent(more_bytes, bytes).saturating_mul(percent(more_ios, ios)) <= NO_GAIN_PERCENT * NO_GAIN_PERCENT
+    };
+    // The shallowest row that no row of four times its depth beats.
+    let (knee, few) = *rows.iter().find(|&&(at, few)| {
+        let mut deeper = rows.iter().filter(|&&(other, _)| other >= at + ROWS_APART).peekable();
+        deeper.peek().is_some() && deeper.all(|&(_, many)| gains_nothing(few, many))
+    })?;
+    let deep = knee + ROWS_APART;
+    let time: u64 = context.depths.rows[deep..ROWS].iter().map(|row| row.time).sum();
+    let count: u64 = context.depths.rows[deep..ROWS].iter().map(|row| row.count).sum();
+    let sum: u128 = context.depths.rows[deep..ROWS].iter().map(|row| row.latency_sum).sum();
+    let busy = context.depths.busy();
+    let weight = words::permille(time, busy);
+    let deep_mean = sum.checked_div(u128::from(count))? as u64;
+    let few_mean = few.mean_latency()?;
+    // Latency that grows with depth is the other half of the proof.
+    if weight < BLOATED_PERMILLE || deep_mean < few_mean * 2 {
+        return None;
+    }
+    let enough = (1u64 << knee) - 1;
+    let added = deep_mean - few_mean;
+    Some(Finding {
+        kind: FindingKind::DeviceBufferbloat,
+        title: format!(
+            "Bufferbloat in the device: beyond {enough} requests at a time, depth adds {} of latency and no throughput",
+            words::span(added)
+        ),
+        when: context.span,
+        who: Vec::new(),
+        figures: vec![
+            ("enough_depth", enough),
+            ("latency_at_enough_mean_ns", few_mean),
+            ("latency_deeper_mean_ns", deep_mean),
+            ("added_latency_ns", added),
+            ("iops_at_enough", (rate(few.completed, few.time) / 1000) as u64),
+            ("bytes_per_second_at_enough", (rate(few.bytes, few.time) / 1000) as u64),
+            ("time_deeper_ns", time),
+        ],
+        evidence: vec![
+            format!(
+                "at depth {} the device completes {} requests and {} a second, and no deeper queue does a tenth better",
+                row_name(knee),
+                rate(few.completed, few.time) / 1000,
+                words::bytes((rate(few.bytes, few.time) / 1000) as u64)
+            ),
+            format!(
+                "{} of the busy time the depth was {} or more, where a request takes {} instead of {}",
+                words::percent(time, busy),
+                1u64 << (deep - 1),
+                words::span(deep_mean),
+                words::span(few_mean)
+            ),
+        ],
+        advice: vec![
+            format!(
+                "a smaller queue: nr_requests (with a scheduler) or iodepth so that about {enough} are in the device; what \
+                 waits in the scheduler can still be reordered"
+            ),
+            "kyber (read_lat_nsec) or io.latency, which lower the depth when latency rises".to_owned(),
+        ],
+        weight,
+    })
+}

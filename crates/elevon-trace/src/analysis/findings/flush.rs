@@ -1,0 +1,125 @@
+//! A flush storm: so many flushes of the device's write cache that they take a part of its time.
+
+use super::super::life::Bio;
+use super::super::words;
+use super::{ByProcess, Context, Finding, FindingKind, When};
+use crate::analysis::Group;
+
+/// Fewest flushes worth a word.
+const FEWEST: u64 = 50;
+/// Data writes per flush from which flushes are no storm: one flush makes several writes durable.
+const WRITES_PER_FLUSH: u64 = 4;
+/// Part of the trace's time, in thousandths, with a flush in the device or waited for: a tenth is what a cure can
+/// hope to save at least.
+const FEWEST_PERMILLE: u32 = 100;
+
+/// What is counted.
+#[derive(Default)]
+pub(in crate::analysis) struct Flushes {
+    issued: u64,
+    /// Flushes in the device, and since when there has been one.
+    in_device: u64,
+    since: u64,
+    /// Nanoseconds with a flush in the device.
+    time: u64,
+    /// Bios that asked for a flush, and how long they took.
+    asked: u64,
+    waited: u64,
+    worst: u64,
+    /// End of the last wait that is counted in `union`, and nanoseconds in which some bio waited for a flush.
+    union_end: u64,
+    union: u64,
+    by_process: ByProcess,
+    when: When,
+}
+
+impl Flushes {
+    #[inline]
+    pub(super) fn on_issued(&mut self, now: u64) {
+        self.issued += 1;
+        if self.in_device == 0 {
+            self.since = now;
+        }
+        self.in_device += 1;
+        self.when.seen(now);
+    }
+
+    #[inline]
+    pub(super) fn on_left(&mut self, now: u64) {
+        self.in_device = self.in_device.saturating_sub(1);
+        if self.in_device == 0 {
+            self.time += now.saturating_sub(self.since);
+        }
+    }
+
+    /// A bio that only flushes completed after a known time.
+    pub(in crate::analysis) fn on_bio_completed(&mut self, bio: &Bio, total: u64, now: u64) {
+        self.asked += 1;
+        self.waited += total;
+        self.worst = self.worst.max(total);
+        let from = bio.queued.max(self.union_end);
+        self.union += now.saturating_sub(from);
+        self.union_end = self.union_end.max(now);
+        self.by_process.add(bio.process, 1);
+    }
+
+    pub(super) fn forget(&mut self) {
+        self.in_device = 0;
+    }
+
+    pub(super) fn finding(&self, context: &Context<'_>) -> Option<Finding> {
+        let flushes = self.issued.max(self.asked);
+        let writes = context.counts.completed[Group::Write as usize];
+        let time = self.time.max(self.union);
+        let weight = words::permille(time, context.duration());
+        if flushes < FEWEST || writes > flushes.saturating_mul(WRITES_PER_FLUSH) || weight < FEWEST_PERMILLE {
+            return None;
+        }
+        let mean = self.waited.checked_div(self.asked).unwrap_or(0);
+        let seconds = context.duration() as f64 / 1e9;
+        let rate = if seconds > 0.0 { flushes as f64 / seconds } else { 0.0 };
+        let mut evidence = vec![
+            format!(
+                "{flushes} flushes beside {writes} writes, {rate:.0} a second; in {} of the time a flush was under way",
+                words::percent(time, context.duration())
+            ),
+            format!("the device itself was flushing for {}", words::span(self.time)),
+        ];
+        if self.asked > 0 {
+            evidence.push(format!(
+                "who asked for one waited {} on average, at most {}",
+                words::span(mean),
+                words::span(self.worst)
+            ));
+        }
+        Some(Finding {
+            kind: FindingKind::FlushStorm,
+            title: format!(
+                "Flush storm: a flush for every {} writes, and {} of the time is spent on them",
+                words::ratio(writes, flushes),
+                words::percent(time, context.duration())
+            ),
+            when: self.when.span(),
+            who: self.by_process.top(context),
+            figures: vec![
+                ("flushes", flushes),
+                ("writes", writes),
+                ("flush_bios", self.asked),
+                ("flush_wait_mean_ns", mean),
+                ("flush_wait_max_ns", self.worst),
+                ("flush_under_way_ns", time),
+                ("flush_in_device_ns", self.time),
+            ],
+            evidence,
+            advice: vec![
+                "fewer and larger commits: group commit (commit_delay, binlog_group_commit_sync_delay), fdatasync of \
+                 several writes at once, a longer journal interval (commit=)"
+                    .to_owned(),
+                "if the device's cache survives a power cut, it should say so: echo 'write through' > \
+                 queue/write_cache stops the kernel from flushing it"
+                    .to_owned(),
+            ],
+            weight,
+        })
+    }
+}

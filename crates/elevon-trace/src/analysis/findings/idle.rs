@@ -1,0 +1,165 @@
+//! An idle device while processes wait: requests exist, but none is in the device.
+
+use super::super::life::Request;
+use super::super::{ABSENT, words};
+use super::{ByProcess, Context, Finding, FindingKind, When};
+
+/// Shortest idle spell that counts. Submission takes some ten microseconds of CPU and waking a kernel thread some tens:
+/// what is longer was held back.
+const SHORTEST: u64 = 200_000;
+/// Idle spells that are remembered until those who waited in them are issued.
+const REMEMBERED: usize = 64;
+/// Part of the trace's time, in thousandths, from which it is worth a word.
+const FEWEST_PERMILLE: u32 = 50;
+/// Fewest spells: one may be anything.
+const FEWEST: u64 = 5;
+
+/// A time in which the device had nothing to do.
+#[derive(Clone, Copy, Default)]
+struct Spell {
+    start: u64,
+    end: u64,
+    /// From when on a request is known to have waited; `end` if none.
+    waited_from: u64,
+}
+
+/// What is counted.
+#[derive(Default)]
+pub(in crate::analysis) struct IdleWaits {
+    idle_since: Option<u64>,
+    ring: Vec<Spell>,
+    next: usize,
+    /// Nanoseconds in which the device was idle and a request waited, and in how many spells.
+    time: u64,
+    count: u64,
+    worst: u64,
+    worst_at: u64,
+    waiters: ByProcess,
+    when: When,
+}
+
+impl IdleWaits {
+    #[inline]
+    pub(super) fn on_issued(&mut self, request: &Request, in_device: u64, now: u64) {
+        if in_device == 1
+            && let Some(since) = self.idle_since.take()
+            && now.saturating_sub(since) >= SHORTEST
+        {
+            self.remember(Spell { start: since, end: now, waited_from: now });
+        }
+        let since = request.earliest();
+        if since != ABSENT && !self.ring.is_empty() {
+            self.charge(since, request.process);
+        }
+    }
+
+    #[inline]
+    pub(super) fn on_left(&mut self, in_device: u64, now: u64) {
+        if in_device == 0 {
+            self.idle_since = Some(now);
+        }
+    }
+
+    fn remember(&mut self, spell: Spell) {
+        if self.ring.len() < REMEMBERED {
+            self.ring.push(spell);
+            self.next = self.ring.len() % REMEMBERED;
+            return;
+        }
+        let gone = std::mem::replace(&mut self.ring[self.next], spell);
+        self.next = (self.next + 1) % REMEMBERED;
+        self.settle(gone);
+    }
+
+    /// A request that was just issued has waited since then: through the latest spells, or a part of them.
+    fn charge(&mut self, since: u64, process: u32) {
+        let count = self.ring.len();
+        for back in 1..=count {
+            let spell = &mut self.ring[(self.next + count - back) % count];
+            if spell.end <= since {
+                return;
+            }
+            let from = since.max(spell.start);
+            if from < spell.waited_from {
+                if spell.end - from >= SHORTEST {
+                    self.waiters.add(process, spell.waited_from - from);
+                }
+                spell.waited_from = from;
+            }
+        }
+    }
+
+    /// Counts a spell to which nothing more is added.
+    fn settle(&mut self, spell: Spell) {
+        let waited = spell.end - spell.waited_from;
+        if waited < SHORTEST {
+            return;
+        }
+        self.time += waited;
+        self.count += 1;
+        self.when.seen(spell.end);
+        if waited > self.worst {
+            self.worst = waited;
+            self.worst_at = spell.waited_from;
+        }
+    }
+
+    pub(super) fn forget(&mut self) {
+        self.idle_since = None;
+    }
+
+    pub(super) fn finding(&self, context: &Context<'_>) -> Option<Finding> {
+        let mut all = Self {
+            idle_since: None,
+            ring: Vec::new(),
+            next: 0,
+            time: self.time,
+            count: self.count,
+            worst: self.worst,
+            worst_at: self.worst_at,
+            waiters: self.waiters.clone(),
+            when: self.when,
+        };
+        for &spell in &self.ring {
+            all.settle(spell);
+        }
+        let weight = words::permille(all.time, context.duration());
+        if weight < FEWEST_PERMILLE || all.count < FEWEST {
+            return None;
+        }
+        let mean = all.time / all.count;
+        let since = context.span.map_or(0, |(first, _)| all.worst_at.saturating_sub(first));
+        Some(Finding {
+            kind: FindingKind::IdleWhileWaiting,
+            title: format!(
+                "The device is idle while requests wait: in {} of the time",
+                words::percent(all.time, context.duration())
+            ),
+            when: all.when.span(),
+            who: all.waiters.top(context),
+            figures: vec![
+                ("idle_while_waiting_ns", all.time),
+                ("spells", all.count),
+                ("spell_mean_ns", mean),
+                ("spell_max_ns", all.worst),
+            ],
+            evidence: vec![format!(
+                "{} times the device had nothing to do for more than {} although a request was there, {} on average; the \
+                 longest such time was {}, {} into the trace",
+                all.count,
+                words::span(SHORTEST),
+                words::span(mean),
+                words::span(all.worst),
+                words::span(since)
+            )],
+            advice: vec![
+                "bfq idles on purpose for the next request of the process it serves: slice_idle=0 or low_latency=0 if \
+                 throughput matters more than that process"
+                    .to_owned(),
+                "limits that hold I/O back show like this: io.max, io.cost, wbt_lat_usec, a token bucket".to_owned(),
+                "a process that batches submissions holds them in a plug: submit earlier".to_owned(),
+            ],
+            weight,
+        })
+    }
+}

@@ -1,0 +1,163 @@
+//! One process that sets everybody's p99: the others' slowest requests are those made while it was active.
+
+use elevon_core::histogram::SparseHistogram;
+
+use super::super::life::Request;
+use super::super::words;
+use super::{Context, Finding, FindingKind};
+
+/// Processes that are compared with all others: those with most bytes.
+const SLOTS: usize = 8;
+/// How many times as large the others' p99 is with the process as without it.
+const TIMES: u64 = 2;
+/// Fewest requests of the others, with the process active and without: a 99th percentile of fewer is one request.
+const FEWEST: u64 = 200;
+
+/// One of the busiest processes.
+#[derive(Default)]
+struct Slot {
+    process: u32,
+    bytes: u64,
+    /// Its requests that are under way.
+    live: u64,
+    /// Latencies of the others' requests that began while it had some, and while it had none.
+    with: SparseHistogram,
+    without: SparseHistogram,
+}
+
+/// What is counted.
+#[derive(Default)]
+pub(in crate::analysis) struct Neighbours {
+    slots: Vec<Slot>,
+    /// Bytes by process.
+    bytes: Vec<u64>,
+}
+
+impl Neighbours {
+    /// Bytes that a process queued.
+    #[inline]
+    pub(super) fn on_bytes(&mut self, process: u32, bytes: u64, _now: u64) {
+        let at = process as usize;
+        if at >= self.bytes.len() {
+            self.bytes.resize(at + 1, 0);
+        }
+        self.bytes[at] += bytes;
+        let total = self.bytes[at];
+        if let Some(slot) = self.slots.iter_mut().find(|slot| slot.process == process) {
+            slot.bytes = total;
+            return;
+        }
+        if self.slots.len() < SLOTS {
+            self.slots.push(Slot { process, bytes: total, ..Slot::default() });
+            return;
+        }
+        // Twice as much as the least of them: a process replaces another a few times in a trace, not with every bio.
+        let Some(least) = self.slots.iter_mut().min_by_key(|slot| slot.bytes) else { return };
+        if total / 2 > least.bytes {
+            *least = Slot { process, bytes: total, ..Slot::default() };
+        }
+    }
+
+    fn slot(&mut self, process: u32) -> Option<&mut Slot> {
+        self.slots.iter_mut().find(|slot| slot.process == process)
+    }
+
+    #[inline]
+    pub(super) fn on_started(&mut self, process: u32) {
+        if let Some(slot) = self.slot(process) {
+            slot.live += 1;
+        }
+    }
+
+    #[inline]
+    pub(super) fn on_ended(&mut self, process: u32) {
+        if let Some(slot) = self.slot(process) {
+            slot.live = slot.live.saturating_sub(1);
+        }
+    }
+
+    /// One bit for each slot whose process has requests under way.
+    #[inline]
+    pub(super) fn active(&self, process: u32) -> u8 {
+        let mut mask = 0;
+        for (at, slot) in self.slots.iter().enumerate() {
+            if slot.live > 0 && slot.process != process {
+                mask |= 1 << at;
+            }
+        }
+        mask
+    }
+
+    #[inline]
+    pub(super) fn on_completed(&mut self, request: &Request, total: u64) {
+        for (at, slot) in self.slots.iter_mut().enumerate() {
+            if slot.process == request.process {
+                continue;
+            }
+            if request.note.neighbours & 1 << at == 0 {
+                slot.without.add(total);
+            } else {
+                slot.with.add(total);
+            }
+        }
+    }
+
+    pub(super) fn forget(&mut self) {
+        for slot in &mut self.slots {
+            slot.live = 0;
+        }
+    }
+
+    pub(super) fn finding(&self, context: &Context<'_>) -> Option<Finding> {
+        let p99 = |histogram: &SparseHistogram| histogram.percentile(990_000);
+        let judged = self.slots.iter().filter_map(|slot| {
+            let (with, without) = (slot.with.total(), slot.without.total());
+            if with < FEWEST || without < FEWEST {
+                return None;
+            }
+            let mut all = slot.with.clone();
+            all.merge(&slot.without);
+            let (all, alone) = (p99(&all), p99(&slot.without));
+            (all >= alone.saturating_mul(TIMES)).then_some((slot, all, alone))
+        });
+        // The one that raises it most.
+        let (slot, all, alone) = judged.max_by_key(|&(slot, all, alone)| {
+            (u128::from(all) * 1000 / u128::from(alone.max(1)), std::cmp::Reverse(slot.process))
+        })?;
+        let (with, without) = (slot.with.total(), slot.without.total());
+        let name = context.label(slot.process);
+        let others: u64 = self.bytes.iter().sum::<u64>().saturating_sub(slot.bytes);
+        Some(Finding {
+            kind: FindingKind::NoisyNeighbour,
+            title: format!(
+                "{name} sets everybody's p99: {} for the others, {} while it is not active",
+                words::span(all),
+                words::span(alone)
+            ),
+            when: context.span,
+            who: vec![name.clone()],
+            figures: vec![
+                ("others_p99_ns", all),
+                ("others_p99_with_ns", p99(&slot.with)),
+                ("others_p99_without_ns", alone),
+                ("others_requests_with", with),
+                ("others_requests_without", without),
+                ("bytes", slot.bytes),
+                ("bytes_of_others", others),
+            ],
+            evidence: vec![format!(
+                "{with} requests of other processes began while {name} had I/O under way: p50 {}, p99 {}; {without} began \
+                 while it had none: p50 {}, p99 {}",
+                words::span(slot.with.percentile(500_000)),
+                words::span(p99(&slot.with)),
+                words::span(slot.without.percentile(500_000)),
+                words::span(alone)
+            )],
+            advice: vec![
+                format!("a cgroup of its own for {name}, with a smaller io.weight, or a limit (io.max)"),
+                "ionice -c 3 for it, with a scheduler that honours classes (mq-deadline, bfq)".to_owned(),
+            ],
+            weight: words::permille(with, with + without),
+        })
+    }
+}

@@ -1,0 +1,176 @@
+//! Small tails: a bio that is no multiple of the queue limit is cut into full requests and a rest (proposal 001).
+
+use super::super::life::{Bio, Request};
+use super::super::words;
+use super::{ByProcess, Context, Finding, FindingKind, When};
+use crate::analysis::Group;
+use crate::event::SECTOR_SIZE;
+
+/// Fewest tails worth a word. A single I/O has at most one at its end, which nothing can avoid.
+const FEWEST: u64 = 4;
+/// Fewest tails in thousandths of all requests: below one in a hundred, a cure saves less than measurements scatter.
+const FEWEST_PERMILLE: u32 = 10;
+
+/// Contiguous bios that one process queued while the ones before them were under way: as far as a trace can tell, the
+/// bios of one I/O.
+#[derive(Clone, Copy, Default)]
+struct Run {
+    end: u64,
+    group: Option<Group>,
+    sectors: u64,
+    requests: u64,
+    is_split: bool,
+    /// Bios of the process that are under way.
+    live: u64,
+}
+
+/// What is counted.
+#[derive(Default)]
+pub(in crate::analysis) struct Tails {
+    /// Sectors of the largest front part that was cut off: the queue limit.
+    limit: u64,
+    split_bios: u64,
+    /// Rests that were issued as a request of less than half the limit.
+    tails: u64,
+    tail_sectors: u64,
+    by_process: ByProcess,
+    when: When,
+    runs: Vec<Run>,
+    /// Requests of the runs that have ended and that were split, and how many would do if each were full.
+    requests: u64,
+    needed: u64,
+}
+
+impl Tails {
+    fn run(&mut self, process: u32) -> &mut Run {
+        let at = process as usize;
+        if at >= self.runs.len() {
+            self.runs.resize(at + 1, Run::default());
+        }
+        &mut self.runs[at]
+    }
+
+    #[inline]
+    pub(in crate::analysis) fn on_bio_queued(&mut self, bio: &Bio) {
+        let run = self.run(bio.process);
+        let goes_on = run.live > 0 && run.end == bio.start && run.group == Some(bio.group);
+        let ended = *run;
+        run.live += 1;
+        if !goes_on {
+            *run = Run { live: run.live, group: Some(bio.group), ..Run::default() };
+        }
+        run.sectors += bio.end.wrapping_sub(bio.start);
+        run.end = bio.end;
+        if !goes_on && ended.is_split {
+            self.end(ended);
+        }
+    }
+
+    fn end(&mut self, run: Run) {
+        let (requests, needed) = cost(run, self.limit);
+        self.requests += requests;
+        self.needed += needed;
+    }
+
+    #[inline]
+    pub(in crate::analysis) fn on_bio_completed(&mut self, bio: &Bio) {
+        let run = self.run(bio.process);
+        run.live = run.live.saturating_sub(1);
+    }
+
+    pub(in crate::analysis) fn on_split(&mut self, bio: &Bio, front: u64, _now: u64) {
+        self.limit = self.limit.max(front);
+        self.split_bios += u64::from(bio.pieces == 0);
+        self.run(bio.process).is_split = true;
+    }
+
+    /// A bio's piece began a request.
+    #[inline]
+    pub(in crate::analysis) fn on_started(&mut self, request: &Request) {
+        self.run(request.process).requests += 1;
+    }
+
+    #[inline]
+    pub(in crate::analysis) fn on_issued(&mut self, request: &Request, now: u64) {
+        if request.has_tail && request.sectors * 2 < self.limit {
+            self.tails += 1;
+            self.tail_sectors += request.sectors;
+            self.by_process.add(request.process, 1);
+            self.when.seen(now);
+        }
+    }
+
+    pub(in crate::analysis) fn forget(&mut self) {
+        for run in &mut self.runs {
+            *run = Run::default();
+        }
+    }
+
+    pub(super) fn finding(&self, context: &Context<'_>) -> Option<Finding> {
+        let all = context.issued();
+        let weight = words::permille(self.tails, all);
+        if self.tails < FEWEST || weight < FEWEST_PERMILLE {
+            return None;
+        }
+        let (mut requests, mut needed) = (self.requests, self.needed);
+        for run in self.runs.iter().filter(|run| run.is_split) {
+            let (more, need) = cost(*run, self.limit);
+            requests += more;
+            needed += need;
+        }
+        let saved = requests.saturating_sub(needed);
+        let mean = self.tail_sectors * SECTOR_SIZE / self.tails;
+        let limit = self.limit * SECTOR_SIZE;
+        let mut advice = Vec::new();
+        if saved > 0 {
+            advice.push(format!(
+                "bios that are filled up to the limit and no further (proposal 001; --set fill=max-sectors in a \
+                 simulation, fill=trim for its counter-proposal) would need up to {saved} requests less, {} of all",
+                words::percent(saved, all)
+            ));
+        } else {
+            advice.push(
+                "filling bios differently (fill=) would save nothing here: each I/O ends with its tail".to_owned(),
+            );
+        }
+        advice.push(format!(
+            "I/O sizes that are multiples of {}, or a larger max_sectors_kb if max_hw_sectors_kb allows one",
+            words::bytes(limit)
+        ));
+        Some(Finding {
+            kind: FindingKind::SmallTails,
+            title: format!(
+                "The queue limit of {} cuts small tails off: {} requests carry {} on average",
+                words::bytes(limit),
+                self.tails,
+                words::bytes(mean)
+            ),
+            when: self.when.span(),
+            who: self.by_process.top(context),
+            figures: vec![
+                ("limit_bytes", limit),
+                ("split_bios", self.split_bios),
+                ("tails", self.tails),
+                ("tail_mean_bytes", mean),
+                ("requests_of_split_io", requests),
+                ("requests_if_filled", needed),
+                ("requests_saved", saved),
+            ],
+            evidence: vec![format!(
+                "{} bios were larger than the limit; {} of their rests were issued as requests of less than half of it, \
+                 {} of all requests",
+                self.split_bios,
+                self.tails,
+                words::percent(self.tails, all)
+            )],
+            advice,
+            weight,
+        })
+    }
+}
+
+/// Requests of a run, and how many would do if each but the last were full.
+fn cost(run: Run, limit: u64) -> (u64, u64) {
+    let needed = if limit == 0 { run.requests } else { run.sectors.div_ceil(limit) };
+    (run.requests, needed.min(run.requests))
+}

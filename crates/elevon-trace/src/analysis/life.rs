@@ -1,0 +1,700 @@
+//! Follows bios and requests through their lives: which bio is in which request, and when each step was.
+//!
+//! A trace has no identities: events are joined by place and operation. A bio waits at the first sector of it that is
+//! in no request yet; a split, a merge or a request takes the next piece from there. A request is found by its first
+//! sector, and by its end if a bio is appended. A request of several bios, or a bio of several requests, is a list of
+//! pieces. What a trace lacks is made up for where that is certain: without `getrq` events, a request takes its pieces
+//! when it is inserted or issued.
+//!
+//! Cost: O(1) per event and piece. Memory: what is under way, at most [`MOST`] bios and as many requests; nothing is
+//! allocated per event in a steady trace.
+
+use elevon_core::ioprio::IoPrio;
+use elevon_core::op::Flags;
+
+use super::chains::{Chains, Key, NIL};
+use super::collect::Collector;
+use super::{ABSENT, Group};
+use crate::event::{TraceEvent, TraceKind};
+use crate::op::TraceOp;
+
+/// Most bios, and most requests, that are followed at a time. Real queues hold far fewer (the tags of all hardware
+/// queues: at most some ten thousand); a trace without completions is forgotten from time to time instead of kept.
+pub(super) const MOST: usize = 1 << 17;
+
+/// A class of [`Key`]s: the operation, and whether it is the end of a flush sequence, which has no sectors.
+const EMPTY: u8 = 0x80;
+
+#[inline]
+fn class(op: Option<TraceOp>) -> u8 {
+    op.map_or(0x7f, |op| op as u8)
+}
+
+/// A bio under way.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Bio {
+    pub(super) start: u64,
+    pub(super) end: u64,
+    /// First sector that is in no request.
+    pub(super) cursor: u64,
+    /// Where the last split cut, or the bio's start.
+    pub(super) cut: u64,
+    /// Sectors that have not completed.
+    left: u64,
+    /// When it was queued.
+    pub(super) queued: u64,
+    pub(super) bytes: u64,
+    pub(super) group: Group,
+    pub(super) flags: Flags,
+    pub(super) process: u32,
+    /// Requests that it was cut into.
+    pub(super) pieces: u32,
+    /// Of those, the ones that are under way.
+    live: u32,
+    /// Set if it completes with the end of a flush sequence.
+    is_sequence: bool,
+}
+
+/// A request under way. Times are [`ABSENT`] if the trace does not have them.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Request {
+    pub(super) start: u64,
+    pub(super) sectors: u64,
+    /// Sectors at issue; a request that completes in parts gets shorter.
+    pub(super) issued_sectors: u64,
+    pub(super) op: Option<TraceOp>,
+    pub(super) group: Group,
+    pub(super) flags: Option<Flags>,
+    /// When its first bio was queued.
+    pub(super) queued: u64,
+    /// When it was allocated.
+    pub(super) allocated: u64,
+    pub(super) inserted: u64,
+    /// When it was given to the driver last.
+    pub(super) issued: u64,
+    pub(super) process: u32,
+    pub(super) prio: Option<IoPrio>,
+    /// Bios in it.
+    pub(super) bios: u32,
+    /// What the collector noted when it was allocated and when it was issued.
+    pub(super) note: super::collect::Note,
+    /// Set if it was counted as started.
+    pub(super) is_started: bool,
+    /// Set if the rest of a split bio is in it.
+    pub(super) has_tail: bool,
+    /// Its data completed, and the end of its flush sequence is waited for.
+    is_data_done: bool,
+    first_piece: u32,
+    last_piece: u32,
+    class: u8,
+}
+
+impl Request {
+    /// The earliest time that is known of it.
+    #[inline]
+    pub(super) fn earliest(&self) -> u64 {
+        self.queued.min(self.allocated).min(self.inserted).min(self.issued)
+    }
+
+    #[inline]
+    fn key(&self) -> Key {
+        Key { sector: self.start, class: self.class }
+    }
+
+    #[inline]
+    fn end_key(&self) -> Key {
+        Key { sector: self.start.wrapping_add(self.sectors), class: self.class }
+    }
+}
+
+/// A part of a bio in a request.
+#[derive(Clone, Copy)]
+struct Piece {
+    bio: u32,
+    sectors: u64,
+    next: u32,
+}
+
+/// Everything that is under way.
+#[derive(Default)]
+pub(super) struct Life {
+    bios: Vec<Bio>,
+    free_bios: Vec<u32>,
+    /// Bios that are not wholly in requests, by their cursor.
+    waiting: Chains,
+    requests: Vec<Request>,
+    free_requests: Vec<u32>,
+    /// Requests by their first sector.
+    by_start: Chains,
+    /// Requests that were not issued, by the sector after their last.
+    by_end: Chains,
+    pieces: Vec<Piece>,
+    free_piece: Option<u32>,
+    /// The trace has completions of requests.
+    has_completions: bool,
+}
+
+/// The place of an event, with what is absent as 0.
+#[derive(Clone, Copy)]
+struct Place {
+    start: u64,
+    sectors: u64,
+    class: u8,
+}
+
+impl Place {
+    #[inline]
+    fn of(event: &TraceEvent) -> Self {
+        let sectors = event.sectors().unwrap_or(0);
+        let is_flush = event.op == Some(TraceOp::Flush);
+        let start = if is_flush { 0 } else { event.sector.filter(|&at| at != u64::MAX).unwrap_or(0) };
+        let empty = if sectors == 0 { EMPTY } else { 0 };
+        Self { start, sectors, class: class(event.op) | empty }
+    }
+
+    #[inline]
+    const fn key(self) -> Key {
+        Key { sector: self.start, class: self.class }
+    }
+
+    #[inline]
+    const fn end(self) -> u64 {
+        self.start.wrapping_add(self.sectors)
+    }
+}
+
+impl Life {
+    /// Bios and requests that are under way.
+    pub(super) fn under_way(&self) -> (usize, usize) {
+        (self.bios.len() - self.free_bios.len(), self.requests.len() - self.free_requests.len())
+    }
+
+    /// Forgets everything: events were lost, and what is under way cannot be told from what has ended.
+    pub(super) fn forget(&mut self) {
+        self.bios.clear();
+        self.free_bios.clear();
+        self.waiting.clear();
+        self.requests.clear();
+        self.free_requests.clear();
+        self.by_start.clear();
+        self.by_end.clear();
+        self.pieces.clear();
+        self.free_piece = None;
+    }
+
+    /// Takes note of an event at `now` ([`ABSENT`] if it has no time), which `process` caused.
+    #[inline]
+    pub(super) fn handle(&mut self, event: &TraceEvent, now: u64, process: u32, collect: &mut Collector) {
+        let place = Place::of(event);
+        match event.kind {
+            TraceKind::Queue => self.queue(event, place, now, process, collect),
+            TraceKind::Split { new_sector } => self.split(place, new_sector, process, now, collect),
+            TraceKind::GetRequest => {
+                self.allocate(event, place, now, process, collect);
+            }
+            TraceKind::BackMerge | TraceKind::FrontMerge => self.merge(event, place, now, process, collect),
+            TraceKind::RequestMerge => self.merge_requests(place, now, collect),
+            TraceKind::Insert => self.insert(event, place, now, process, collect),
+            TraceKind::Issue => self.issue(event, place, now, process, collect),
+            TraceKind::IoStart => {
+                if let Some(id) = self.by_start.first(place.key()) {
+                    self.requests[id as usize].prio = event.ioprio;
+                } else {
+                    self.begin(event, place, now, process, collect);
+                }
+            }
+            TraceKind::Requeue => self.requeue(place, now, collect),
+            TraceKind::Complete => {
+                self.has_completions = true;
+                self.complete(event, place, now, process, collect);
+            }
+            TraceKind::IoDone if !self.has_completions && place.sectors > 0 => {
+                self.complete(event, place, now, process, collect);
+            }
+            TraceKind::BioComplete => self.complete_bio(event, place, now, collect),
+            _ => {}
+        }
+    }
+
+    fn queue(&mut self, event: &TraceEvent, place: Place, now: u64, process: u32, collect: &mut Collector) {
+        let key = place.key();
+        // Kernels before 5.8 queue the rest of a split bio once more.
+        if let Some(id) = self.waiting.first(key) {
+            let bio = &self.bios[id as usize];
+            if bio.cursor > bio.start && bio.end == place.end() && bio.process == process {
+                collect.on_rest_queued();
+                return;
+            }
+        }
+        if self.under_way().0 >= MOST {
+            collect.on_forgotten(now);
+            self.forget();
+        }
+        let flags = event.flags.unwrap_or_default();
+        let is_flush = place.sectors == 0 && (flags.contains(Flags::PREFLUSH) || event.op == Some(TraceOp::Flush));
+        let bio = Bio {
+            start: place.start,
+            end: place.end(),
+            cursor: place.start,
+            cut: place.start,
+            left: place.sectors,
+            queued: now,
+            bytes: event.bytes.unwrap_or(0),
+            group: if is_flush { Group::Flush } else { Group::of(event.op) },
+            flags,
+            process,
+            pieces: 0,
+            live: 0,
+            is_sequence: place.sectors == 0 || flags.contains(Flags::PREFLUSH),
+        };
+        let id = put(&mut self.bios, &mut self.free_bios, bio);
+        self.waiting.push(id, key);
+        collect.on_bio_queued(&bio, now);
+    }
+
+    /// The waiting bio at a place; of several, the one of the process if there is one among the first.
+    #[inline]
+    fn waiting_at(&self, key: Key, process: u32) -> Option<u32> {
+        let first = self.waiting.first(key)?;
+        let mut candidate = Some(first);
+        for _ in 0..4 {
+            let Some(id) = candidate else { break };
+            if self.bios[id as usize].process == process {
+                return Some(id);
+            }
+            candidate = self.waiting.next(id);
+        }
+        Some(first)
+    }
+
+    fn split(&mut self, place: Place, new_sector: u64, process: u32, now: u64, collect: &mut Collector) {
+        let key = Key { sector: place.start, class: place.class & !EMPTY };
+        let Some(id) = self.waiting_at(key, process) else {
+            collect.on_split_of_unknown();
+            return;
+        };
+        let bio = &mut self.bios[id as usize];
+        bio.cut = new_sector;
+        let bio = *bio;
+        collect.on_split(&bio, new_sector.saturating_sub(place.start), now);
+    }
+
+    /// Takes up to so many sectors from the bio that waits at a place, and puts them at the end or front of a
+    /// request. Returns how many.
+    #[inline]
+    fn take(&mut self, want: Place, process: u32, request: u32, is_front: bool) -> u64 {
+        let Some(id) = self.waiting_at(want.key(), process) else { return 0 };
+        self.waiting.remove(id);
+        let bio = &mut self.bios[id as usize];
+        let taken = want.sectors.min(bio.end.wrapping_sub(bio.cursor));
+        bio.cursor = bio.cursor.wrapping_add(taken);
+        bio.pieces += 1;
+        bio.live += 1;
+        let (bio, is_whole) = (*bio, bio.cursor == bio.end);
+        if !is_whole {
+            self.waiting.push(id, Key { sector: bio.cursor, class: want.class });
+        }
+        let piece = self.put_piece(Piece { bio: id, sectors: taken, next: NIL });
+        let request = &mut self.requests[request as usize];
+        request.queued = request.queued.min(bio.queued);
+        if request.bios == 0 {
+            request.process = bio.process;
+            request.first_piece = piece;
+            request.last_piece = piece;
+        } else if is_front {
+            self.pieces[piece as usize].next = request.first_piece;
+            request.first_piece = piece;
+        } else if request.last_piece == NIL {
+            request.first_piece = piece;
+            request.last_piece = piece;
+        } else {
+            self.pieces[request.last_piece as usize].next = piece;
+            request.last_piece = piece;
+        }
+        request.bios += 1;
+        request.has_tail |= is_whole && bio.pieces > 1;
+        taken
+    }
+
+    fn put_piece(&mut self, piece: Piece) -> u32 {
+        match self.free_piece {
+            Some(id) => {
+                self.free_piece = Some(self.pieces[id as usize].next).filter(|&next| next != NIL);
+                self.pieces[id as usize] = piece;
+                id
+            }
+            None => {
+                self.pieces.push(piece);
+                self.pieces.len() as u32 - 1
+            }
+        }
+    }
+
+    fn free_piece(&mut self, id: u32) {
+        self.pieces[id as usize].next = self.free_piece.unwrap_or(NIL);
+        self.free_piece = Some(id);
+    }
+
+    /// A request that an event shows for the first time, without bios.
+    fn new_request(
+        &mut self,
+        event: &TraceEvent,
+        place: Place,
+        process: u32,
+        now: u64,
+        collect: &mut Collector,
+    ) -> u32 {
+        if self.under_way().1 >= MOST {
+            collect.on_forgotten(now);
+            self.forget();
+        }
+        let request = Request {
+            start: place.start,
+            sectors: place.sectors,
+            issued_sectors: place.sectors,
+            op: event.op,
+            group: Group::of(event.op),
+            flags: event.flags,
+            queued: ABSENT,
+            allocated: ABSENT,
+            inserted: ABSENT,
+            issued: ABSENT,
+            process,
+            prio: event.ioprio,
+            bios: 0,
+            note: super::collect::Note::default(),
+            is_started: false,
+            has_tail: false,
+            is_data_done: false,
+            first_piece: NIL,
+            last_piece: NIL,
+            class: place.class,
+        };
+        let id = put(&mut self.requests, &mut self.free_requests, request);
+        self.by_start.push(id, request.key());
+        self.by_end.push(id, request.end_key());
+        id
+    }
+
+    /// A request that an event shows for the first time, with the bios that wait in its place.
+    fn begin(&mut self, event: &TraceEvent, place: Place, now: u64, process: u32, collect: &mut Collector) -> u32 {
+        let id = self.new_request(event, place, process, now, collect);
+        if place.class & EMPTY != 0 {
+            self.take(place, process, id, false);
+        } else {
+            self.gather(id, place, process);
+        }
+        let request = &mut self.requests[id as usize];
+        request.is_started = place.sectors > 0;
+        request.note = collect.note(request.process);
+        let request = *request;
+        collect.on_started(&request, now);
+        id
+    }
+
+    /// Takes the bios that wait in a place, from its start without a hole, into a request.
+    fn gather(&mut self, id: u32, mut place: Place, process: u32) {
+        while place.sectors > 0 {
+            let taken = self.take(place, process, id, false);
+            if taken == 0 {
+                break;
+            }
+            place.start = place.start.wrapping_add(taken);
+            place.sectors -= taken;
+        }
+    }
+
+    fn allocate(&mut self, event: &TraceEvent, place: Place, now: u64, process: u32, collect: &mut Collector) -> u32 {
+        let id = self.begin(event, place, now, process, collect);
+        let request = &mut self.requests[id as usize];
+        request.allocated = now;
+        let request = *request;
+        collect.on_allocated(&request, now);
+        id
+    }
+
+    fn merge(&mut self, event: &TraceEvent, place: Place, now: u64, process: u32, collect: &mut Collector) {
+        let is_back = event.kind == TraceKind::BackMerge;
+        let found = if is_back {
+            self.by_end.first(place.key())
+        } else {
+            // The end of the bio is the start of the request.
+            self.by_start.first(Key { sector: place.end(), class: place.class })
+        };
+        let Some(id) = found else {
+            collect.on_merged(None, event, now);
+            // Its request is not known; the bio is in it all the same.
+            let lost = self.new_request(event, place, process, now, collect);
+            self.gather(lost, place, process);
+            self.drop_request(lost, now, collect);
+            return;
+        };
+        let before = self.requests[id as usize].queued;
+        self.take(place, process, id, !is_back);
+        let request = &mut self.requests[id as usize];
+        // The latency of a request begins with its first bio.
+        request.queued = before;
+        request.sectors = request.sectors.saturating_add(place.sectors);
+        request.issued_sectors = request.sectors;
+        let is_issued = request.issued != ABSENT;
+        if is_back {
+            self.by_end.remove(id);
+        } else {
+            request.start = place.start;
+            self.by_start.remove(id);
+        }
+        let request = *request;
+        if !is_back {
+            self.by_start.push(id, request.key());
+        } else if !is_issued {
+            self.by_end.push(id, request.end_key());
+        }
+        collect.on_merged(Some(&request), event, now);
+    }
+
+    /// The request at a place was appended to the one that ends there.
+    fn merge_requests(&mut self, place: Place, now: u64, collect: &mut Collector) {
+        let Some(next) = self.by_start.first(place.key()) else { return collect.on_request_merged(None, now) };
+        let absorbed = self.requests[next as usize];
+        collect.on_request_merged(Some(&absorbed), now);
+        let into = self.by_end.first(Key { sector: place.start, class: place.class }).filter(|&into| into != next);
+        let Some(into) = into else { return self.drop_request(next, now, collect) };
+        let request = &mut self.requests[into as usize];
+        request.sectors = request.sectors.saturating_add(absorbed.sectors);
+        request.issued_sectors = request.sectors;
+        request.bios += absorbed.bios;
+        match (request.last_piece, absorbed.first_piece) {
+            (_, NIL) => {}
+            (NIL, first) => {
+                request.first_piece = first;
+                request.last_piece = absorbed.last_piece;
+            }
+            (last, first) => {
+                self.pieces[last as usize].next = first;
+                request.last_piece = absorbed.last_piece;
+            }
+        }
+        let key = request.end_key();
+        // Its pieces are those of the other now.
+        self.requests[next as usize].first_piece = NIL;
+        self.drop_request(next, now, collect);
+        self.by_end.remove(into);
+        self.by_end.push(into, key);
+    }
+
+    /// The request of an insert or issue: one that is known, or one that this event shows first.
+    #[inline]
+    fn find(&mut self, event: &TraceEvent, place: Place, now: u64, process: u32, collect: &mut Collector) -> u32 {
+        let Some(id) = self.by_start.first(place.key()) else {
+            return self.begin(event, place, now, process, collect);
+        };
+        let request = &mut self.requests[id as usize];
+        if event.ioprio.is_some() {
+            request.prio = event.ioprio;
+        }
+        request.flags = event.flags.or(request.flags);
+        if request.sectors < place.sectors {
+            // Merges that the trace does not show.
+            let start = request.start.wrapping_add(request.sectors);
+            let rest = Place { start, sectors: place.sectors - request.sectors, class: place.class };
+            request.sectors = place.sectors;
+            request.issued_sectors = place.sectors;
+            self.by_end.remove(id);
+            self.gather(id, rest, process);
+            let request = &self.requests[id as usize];
+            if request.issued == ABSENT {
+                let key = request.end_key();
+                self.by_end.push(id, key);
+            }
+        }
+        id
+    }
+
+    fn insert(&mut self, event: &TraceEvent, place: Place, now: u64, process: u32, collect: &mut Collector) {
+        let id = self.find(event, place, now, process, collect);
+        let request = &mut self.requests[id as usize];
+        request.inserted = now;
+        let request = *request;
+        collect.on_inserted(&request, now);
+    }
+
+    fn issue(&mut self, event: &TraceEvent, place: Place, now: u64, process: u32, collect: &mut Collector) {
+        let id = self.find(event, place, now, process, collect);
+        self.by_end.remove(id);
+        let request = &mut self.requests[id as usize];
+        let is_again = request.issued != ABSENT;
+        request.issued = now;
+        collect.note_issue(request);
+        let request = *request;
+        collect.on_issued(&request, is_again, now);
+    }
+
+    fn requeue(&mut self, place: Place, now: u64, collect: &mut Collector) {
+        let Some(id) = self.by_start.first(place.key()) else { return collect.on_requeued(None, now) };
+        let request = &mut self.requests[id as usize];
+        let before = *request;
+        request.issued = ABSENT;
+        collect.on_requeued(Some(&before), now);
+        if before.issued != ABSENT {
+            self.by_end.push(id, before.end_key());
+        }
+    }
+
+    fn complete(&mut self, event: &TraceEvent, place: Place, now: u64, process: u32, collect: &mut Collector) {
+        let Some(id) = self.by_start.first(place.key()) else {
+            collect.on_completed_unknown(event, process, now);
+            return;
+        };
+        let request = self.requests[id as usize];
+        if request.class & EMPTY != 0 || place.sectors >= request.sectors {
+            // The end of a flush sequence is no request of its own.
+            if !request.is_data_done && (request.class & EMPTY == 0 || request.issued != ABSENT) {
+                collect.on_completed(&request, event.error, now);
+            }
+            self.end_request(id, now, collect);
+            return;
+        }
+        // A part of it, from its front.
+        collect.on_part_completed(place.sectors);
+        self.end_pieces(id, place.sectors, now, collect);
+        let request = &mut self.requests[id as usize];
+        request.start = request.start.wrapping_add(place.sectors);
+        request.sectors -= place.sectors;
+        let request = *request;
+        self.by_start.remove(id);
+        self.by_start.push(id, request.key());
+        if request.issued == ABSENT {
+            self.by_end.remove(id);
+            self.by_end.push(id, request.end_key());
+        }
+    }
+
+    /// Ends a request and what of its bios ends with it.
+    fn end_request(&mut self, id: u32, now: u64, collect: &mut Collector) {
+        let request = self.requests[id as usize];
+        self.end_pieces(id, request.sectors, now, collect);
+        // The data of a flush sequence is written, but the sequence goes on: it ends with a completion without
+        // sectors. A write with FUA has one if the device does not know FUA, which the request shows by lacking the
+        // flag.
+        let waits = self.requests[id as usize].first_piece != NIL && request.class & EMPTY == 0;
+        if waits {
+            self.by_start.remove(id);
+            self.by_end.remove(id);
+            let request = &mut self.requests[id as usize];
+            request.class |= EMPTY;
+            request.sectors = 0;
+            request.start = self.bios[self.pieces[request.first_piece as usize].bio as usize].start;
+            request.is_data_done = true;
+            let key = request.key();
+            self.by_start.push(id, key);
+            return;
+        }
+        self.drop_request(id, now, collect);
+    }
+
+    /// Completes sectors from the front of a request's bios. The bios of a flush sequence stay, with pieces of no
+    /// sectors.
+    fn end_pieces(&mut self, id: u32, mut sectors: u64, now: u64, collect: &mut Collector) {
+        let request = self.requests[id as usize];
+        let is_last = request.class & EMPTY != 0;
+        let (mut first_kept, mut last_kept) = (NIL, NIL);
+        let mut at = request.first_piece;
+        while at != NIL {
+            let Piece { bio: bio_id, sectors: have, next } = self.pieces[at as usize];
+            let done = have.min(sectors);
+            sectors -= done;
+            let bio = &mut self.bios[bio_id as usize];
+            bio.left -= done.min(bio.left);
+            if done < have {
+                self.pieces[at as usize].sectors -= done;
+                break;
+            }
+            let lacks_fua = bio.flags.contains(Flags::FUA)
+                && request.flags.is_some_and(|flags| !flags.contains(Flags::FUA))
+                && request.issued != ABSENT;
+            if !is_last && (bio.is_sequence || lacks_fua) && bio.left == 0 && bio.cursor == bio.end {
+                self.pieces[at as usize].sectors = 0;
+                if first_kept == NIL {
+                    first_kept = at;
+                } else {
+                    self.pieces[last_kept as usize].next = at;
+                }
+                last_kept = at;
+            } else {
+                self.release(bio_id, now, collect);
+                self.free_piece(at);
+            }
+            at = next;
+        }
+        // What is kept, then what is left.
+        let request = &mut self.requests[id as usize];
+        if last_kept != NIL {
+            self.pieces[last_kept as usize].next = at;
+        }
+        request.first_piece = if first_kept == NIL { at } else { first_kept };
+        if at == NIL {
+            request.last_piece = last_kept;
+        }
+    }
+
+    /// One piece of a bio is no longer under way. A bio without any has completed, if all its sectors did.
+    fn release(&mut self, id: u32, now: u64, collect: &mut Collector) {
+        let bio = &mut self.bios[id as usize];
+        bio.live -= 1;
+        if bio.live == 0 && bio.cursor == bio.end {
+            let bio = *bio;
+            if bio.left == 0 {
+                collect.on_bio_completed(&bio, now);
+            }
+            self.free_bios.push(id);
+        }
+    }
+
+    /// Forgets a request, and that its pieces were under way.
+    fn drop_request(&mut self, id: u32, now: u64, collect: &mut Collector) {
+        self.by_start.remove(id);
+        self.by_end.remove(id);
+        let mut at = self.requests[id as usize].first_piece;
+        while at != NIL {
+            let Piece { bio, next, .. } = self.pieces[at as usize];
+            // Its sectors never complete.
+            self.release(bio, now, collect);
+            self.free_piece(at);
+            at = next;
+        }
+        self.free_requests.push(id);
+    }
+
+    /// A bio of a device that has no requests completed.
+    fn complete_bio(&mut self, event: &TraceEvent, place: Place, now: u64, collect: &mut Collector) {
+        let Some(id) = self.waiting.first(place.key()) else {
+            collect.on_bio_completed_unknown(event, now);
+            return;
+        };
+        self.waiting.remove(id);
+        let bio = &mut self.bios[id as usize];
+        let (was, live) = (*bio, bio.live);
+        // Nothing of it is waited for any more.
+        bio.cursor = bio.end;
+        bio.left = u64::MAX;
+        collect.on_bio_completed(&was, now);
+        if live == 0 {
+            self.free_bios.push(id);
+        }
+    }
+}
+
+/// Puts a value in a free place, or at the end.
+#[inline]
+fn put<T>(all: &mut Vec<T>, free: &mut Vec<u32>, value: T) -> u32 {
+    match free.pop() {
+        Some(id) => {
+            all[id as usize] = value;
+            id
+        }
+        None => {
+            all.push(value);
+            all.len() as u32 - 1
+        }
+    }
+}

@@ -1,0 +1,74 @@
+//! What kinds of I/O there were: flags of bios, priorities of requests.
+
+use elevon_core::histogram::SparseHistogram;
+use elevon_core::ioprio::IoPrio;
+use elevon_core::op::Flags;
+
+use super::Group;
+
+/// Requests of one priority.
+#[derive(Clone, Debug)]
+pub struct PrioRow {
+    /// Class and level.
+    pub prio: IoPrio,
+    /// Requests, by [`Group`].
+    pub requests: [u64; Group::COUNT],
+    /// Times from queue (or issue, if the trace has no bios) to completion, of reads and writes.
+    pub latency: SparseHistogram,
+    /// Sum of those.
+    pub latency_sum: u128,
+}
+
+/// The mix.
+#[derive(Clone, Debug, Default)]
+pub struct Mix {
+    /// Bios that somebody waits for (SYNC), by [`Group`].
+    pub sync: [u64; Group::COUNT],
+    /// Bios of file-system metadata (META).
+    pub meta: [u64; Group::COUNT],
+    /// Bios of read-ahead (RAHEAD).
+    pub readahead: [u64; Group::COUNT],
+    /// Bios that must be durable when they complete (FUA).
+    pub fua: [u64; Group::COUNT],
+    /// Bios with a flush before them (PREFLUSH), those without data included.
+    pub preflush: [u64; Group::COUNT],
+    /// Requests by priority, in order of class and level; empty if the trace has none.
+    pub priorities: Vec<PrioRow>,
+}
+
+impl Mix {
+    #[inline]
+    pub(super) fn bio(&mut self, group: Group, flags: Flags) {
+        if flags == Flags::NONE {
+            return;
+        }
+        let at = group as usize;
+        self.sync[at] += u64::from(flags.contains(Flags::SYNC));
+        self.meta[at] += u64::from(flags.contains(Flags::META));
+        self.readahead[at] += u64::from(flags.contains(Flags::RAHEAD));
+        self.fua[at] += u64::from(flags.contains(Flags::FUA));
+        self.preflush[at] += u64::from(flags.contains(Flags::PREFLUSH));
+    }
+
+    #[inline]
+    pub(super) fn request(&mut self, group: Group, prio: Option<IoPrio>, latency: Option<u64>) {
+        let Some(prio) = prio else { return };
+        // Hints are no priority of their own. At most 4 classes of 8 levels: the list is short.
+        let prio = IoPrio::new(prio.class(), prio.level());
+        let at = match self.priorities.binary_search_by_key(&prio, |row| row.prio) {
+            Ok(at) => at,
+            Err(at) => {
+                let row =
+                    PrioRow { prio, requests: [0; Group::COUNT], latency: SparseHistogram::default(), latency_sum: 0 };
+                self.priorities.insert(at, row);
+                at
+            }
+        };
+        let row = &mut self.priorities[at];
+        row.requests[group as usize] += 1;
+        if let Some(latency) = latency.filter(|_| matches!(group, Group::Read | Group::Write)) {
+            row.latency.add(latency);
+            row.latency_sum += u128::from(latency);
+        }
+    }
+}

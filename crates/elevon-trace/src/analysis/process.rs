@@ -1,0 +1,152 @@
+//! Who did the I/O: one row of figures for each process of the trace.
+
+use elevon_core::histogram::SparseHistogram;
+use hashbrown::HashTable;
+
+use super::Group;
+use crate::event::TraceEvent;
+use crate::names::{NameId, Names};
+
+/// Latencies of one kind of I/O of one process.
+#[derive(Clone, Debug, Default)]
+pub struct ProcessLatency {
+    /// Largest, in nanoseconds.
+    pub max: u64,
+    /// Sum, in nanoseconds.
+    pub sum: u128,
+    /// The distribution.
+    pub histogram: SparseHistogram,
+}
+
+impl ProcessLatency {
+    #[inline]
+    pub(super) fn add(&mut self, ns: u64) {
+        self.max = self.max.max(ns);
+        self.sum += u128::from(ns);
+        self.histogram.add(ns);
+    }
+
+    /// Mean in nanoseconds; `None` if nothing was counted.
+    pub fn mean(&self) -> Option<u64> {
+        self.sum.checked_div(u128::from(self.histogram.total())).map(|mean| mean as u64)
+    }
+}
+
+/// What one process did.
+#[derive(Clone, Debug, Default)]
+pub struct ProcessStats {
+    /// Its id: of the process where the trace has it, else of the thread; `None` if the trace has neither.
+    pub id: Option<u32>,
+    /// Name, if the trace has it.
+    pub(crate) comm: Option<NameId>,
+    /// Its name, if the trace has one; filled in at the end.
+    pub name: Option<String>,
+    /// Bios that it queued, by [`Group`].
+    pub bios: [u64; Group::COUNT],
+    /// Bytes of those.
+    pub bytes: [u64; Group::COUNT],
+    /// Requests that completed and whose first bio was its own, by [`Group`].
+    pub requests: [u64; Group::COUNT],
+    /// Times that bios of its were split.
+    pub splits: u64,
+    /// Bios of its that were merged into a request.
+    pub merges: u64,
+    /// Bios that began where its bio before ended.
+    pub sequential: u64,
+    /// Time from queue to completion of its bios, or of its requests where the trace has no bios; by [`Group`].
+    pub latency: [ProcessLatency; Group::COUNT],
+    /// Nanoseconds that its requests were in the device, added up.
+    pub device_time: u64,
+    /// Sector after its last bio, plus one; 0 before the first.
+    last_end: u64,
+}
+
+impl ProcessStats {
+    /// Name and id for people: `fio (4242)`.
+    pub fn label(&self) -> String {
+        match (&self.name, self.id) {
+            (Some(name), Some(id)) => format!("{name} ({id})"),
+            (Some(name), None) => name.clone(),
+            (None, Some(id)) => format!("process {id}"),
+            (None, None) => "unknown".to_owned(),
+        }
+    }
+
+    /// All its bios.
+    pub fn all_bios(&self) -> u64 {
+        self.bios.iter().sum()
+    }
+
+    /// All its bytes.
+    pub fn all_bytes(&self) -> u64 {
+        self.bytes.iter().sum()
+    }
+
+    /// All its requests.
+    pub fn all_requests(&self) -> u64 {
+        self.requests.iter().sum()
+    }
+
+    /// Counts a bio.
+    #[inline]
+    pub(super) fn queued(&mut self, group: Group, sector: u64, sectors: u64, bytes: u64) {
+        self.bios[group as usize] += 1;
+        self.bytes[group as usize] += bytes;
+        if sectors > 0 {
+            self.sequential += u64::from(self.last_end == sector.wrapping_add(1));
+            self.last_end = sector.wrapping_add(sectors).wrapping_add(1);
+        }
+    }
+}
+
+/// Every process, in order of appearance.
+#[derive(Default)]
+pub(super) struct Processes {
+    pub(super) all: Vec<ProcessStats>,
+    index: HashTable<u32>,
+    last: usize,
+}
+
+fn hash(id: Option<u32>, comm: Option<NameId>) -> u64 {
+    let id = id.map_or(u64::MAX, u64::from);
+    let comm = comm.map_or(0, |comm| comm.index() as u64 + 1);
+    let value = (id ^ comm << 32).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    value ^ value >> 29
+}
+
+impl Processes {
+    /// The row of whoever caused an event. Cost: two comparisons if it is that of the event before, else one hash.
+    #[inline]
+    pub(super) fn of(&mut self, event: &TraceEvent) -> u32 {
+        let (id, comm) = (event.process.or(event.tid), event.comm);
+        if let Some(row) = self.all.get(self.last)
+            && row.id == id
+            && row.comm == comm
+        {
+            return self.last as u32;
+        }
+        self.find(id, comm)
+    }
+
+    fn find(&mut self, id: Option<u32>, comm: Option<NameId>) -> u32 {
+        let is_it = |row: &ProcessStats| row.id == id && row.comm == comm;
+        let hash_of = hash(id, comm);
+        if let Some(&at) = self.index.find(hash_of, |&at| is_it(&self.all[at as usize])) {
+            self.last = at as usize;
+            return at;
+        }
+        let at = self.all.len() as u32;
+        self.all.push(ProcessStats { id, comm, ..ProcessStats::default() });
+        let all = &self.all;
+        self.index.insert_unique(hash_of, at, |&at| hash(all[at as usize].id, all[at as usize].comm));
+        self.last = at as usize;
+        at
+    }
+
+    /// Fills the names in.
+    pub(super) fn resolve(&mut self, names: &Names) {
+        for row in &mut self.all {
+            row.name = row.comm.map(|id| names.name(id).to_owned());
+        }
+    }
+}

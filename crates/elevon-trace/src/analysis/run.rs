@@ -1,0 +1,109 @@
+//! Reads a trace and inspects the device that it is about.
+
+use std::io;
+
+use super::{Analysis, Choice, ChooseError, Inspection, RequestSink};
+use crate::event::{Device, TraceEvent};
+use crate::open::OpenError;
+use crate::reader::Reader;
+
+/// Events that are looked at before a device is chosen: some 20 MB.
+const LOOK_AT: usize = 1 << 17;
+
+/// Why a trace could not be inspected.
+#[derive(Debug, thiserror::Error)]
+pub enum InspectError {
+    /// It could not be opened.
+    #[error(transparent)]
+    Open(#[from] OpenError),
+    /// It could not be read to its end.
+    #[error("it cannot be read: {0}")]
+    Read(#[from] io::Error),
+    /// No device was chosen, and none has nearly all events.
+    #[error(transparent)]
+    Choose(#[from] ChooseError),
+    /// The chosen device has no event.
+    #[error("it has no event of device {chosen}; {}", there_are(.devices))]
+    NoSuchDevice {
+        /// The device that was asked for.
+        chosen: Device,
+        /// Devices that have events, with how many.
+        devices: Vec<(Device, u64)>,
+    },
+}
+
+fn there_are(devices: &[(Device, u64)]) -> String {
+    if devices.is_empty() {
+        return "no device has any".to_owned();
+    }
+    let shown = devices.iter().take(20).map(|(device, events)| format!("{device} ({events} events)"));
+    format!("there are {}", shown.collect::<Vec<_>>().join(", "))
+}
+
+/// Inspects a device of a trace; without one, the device that has nearly all events.
+///
+/// `open` opens the trace. It is called a second time if the trace turns out to be about another device than its
+/// beginning. `sink` makes what takes the requests, and is called as often. `progress` is told how many events were read
+/// so far.
+///
+/// # Errors
+/// A trace that cannot be opened or read; a device without events; several devices, and none chosen.
+pub fn inspect(
+    open: &mut dyn FnMut() -> Result<Reader, OpenError>,
+    device: Option<Device>,
+    sink: &mut dyn FnMut() -> Option<Box<dyn RequestSink>>,
+    progress: &mut dyn FnMut(u64),
+) -> Result<(Inspection, Option<Box<dyn RequestSink>>), InspectError> {
+    if let Some(device) = device {
+        let (found, sink) = pass(open()?, Some(device), sink, progress)?;
+        if found.events.iter().all(|&count| count == 0) {
+            let mut devices = found.report.devices.clone();
+            devices.sort_by_key(|&(device, events)| (std::cmp::Reverse(events), device));
+            return Err(InspectError::NoSuchDevice { chosen: device, devices });
+        }
+        return Ok((found, sink));
+    }
+    let (found, kept) = pass(open()?, None, sink, progress)?;
+    let choice = Choice::of(&found.report)?;
+    if choice.device == found.device {
+        return Ok((found, kept));
+    }
+    drop(kept);
+    pass(open()?, Some(choice.device), sink, progress)
+}
+
+/// One pass over a trace, for a device or for the one with most events at its beginning.
+fn pass(
+    mut reader: Reader,
+    device: Option<Device>,
+    sink: &mut dyn FnMut() -> Option<Box<dyn RequestSink>>,
+    progress: &mut dyn FnMut(u64),
+) -> Result<(Inspection, Option<Box<dyn RequestSink>>), InspectError> {
+    let mut first: Vec<TraceEvent> = Vec::new();
+    let device = match device {
+        Some(device) => device,
+        None => {
+            while first.len() < LOOK_AT {
+                let Some(batch) = reader.next_batch()? else { break };
+                first.extend_from_slice(batch);
+            }
+            let most =
+                reader.report().devices.iter().max_by_key(|&&(device, count)| (count, std::cmp::Reverse(device)));
+            most.map(|&(device, _)| device).ok_or(ChooseError::NoDevice)?
+        }
+    };
+    let mut analysis = Analysis::new(device);
+    if let Some(sink) = sink() {
+        analysis.set_sink(sink);
+    }
+    analysis.add(&first);
+    let mut events = first.len() as u64;
+    drop(first);
+    while let Some(batch) = reader.next_batch()? {
+        analysis.add(batch);
+        events += batch.len() as u64;
+        progress(events);
+    }
+    let sink = analysis.take_sink();
+    Ok((analysis.finish(&reader), sink))
+}

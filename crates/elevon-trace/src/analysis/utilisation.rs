@@ -1,0 +1,90 @@
+//! How long the device was busy, in the four forms that kernels have had and Elevon has.
+
+use elevon_core::account::{Accounting, CompletionFact, Utilisation};
+use elevon_core::kernel::IoTicksForm;
+use elevon_core::op::StatGroup;
+use elevon_core::units::{Instant, Nanos, TaskId};
+
+use super::Group;
+
+/// Busy time by the accounting of the stack, from the allocation of each request to its completion.
+pub(super) struct BusyTime {
+    hz: u32,
+    account: Accounting,
+    /// What was counted before the last gap.
+    before: Utilisation,
+    first: Option<u64>,
+    last: u64,
+}
+
+/// The accounting's group; what it needs a group for is not used here.
+const fn stat_group(group: Group) -> StatGroup {
+    match group {
+        Group::Write => StatGroup::Write,
+        Group::Discard => StatGroup::Discard,
+        Group::Read | Group::Flush | Group::Other => StatGroup::Read,
+    }
+}
+
+impl BusyTime {
+    pub(super) fn new(hz: u32) -> Self {
+        Self { hz, account: fresh(hz), before: Utilisation::default(), first: None, last: 0 }
+    }
+
+    #[inline]
+    fn now(&mut self, now: u64) -> Instant {
+        self.first.get_or_insert(now);
+        self.last = self.last.max(now);
+        Instant::new(self.last)
+    }
+
+    #[inline]
+    pub(super) fn start(&mut self, now: u64) {
+        let now = self.now(now);
+        let tags = self.account.outstanding().saturating_add(1).min(u64::from(u32::MAX)) as u32;
+        self.account.on_start(now, tags);
+    }
+
+    #[inline]
+    pub(super) fn end(&mut self, now: u64, group: Group) {
+        if self.account.outstanding() == 0 {
+            return;
+        }
+        let end = self.now(now);
+        let fact = CompletionFact { group: stat_group(group), task: TaskId::IDLE, start: end, issued: end, end };
+        self.account.on_end(&fact, false);
+    }
+
+    /// A request was merged into another.
+    pub(super) fn swallowed(&mut self, now: u64) {
+        if self.account.outstanding() > 0 {
+            let now = self.now(now);
+            self.account.on_request_merged(now, StatGroup::Read);
+        }
+    }
+
+    /// What is in flight is not known any more.
+    pub(super) fn forget(&mut self, now: u64) {
+        let now = self.now(now);
+        self.before = sum(self.before, self.account.read(now).utilisation);
+        self.account = fresh(self.hz);
+    }
+
+    /// Busy time up to the last request that was seen.
+    pub(super) fn read(&mut self) -> Utilisation {
+        sum(self.before, self.account.read(Instant::new(self.last)).utilisation)
+    }
+}
+
+fn fresh(hz: u32) -> Accounting {
+    Accounting::new(IoTicksForm::Exact, hz, 1, true)
+}
+
+fn sum(a: Utilisation, b: Utilisation) -> Utilisation {
+    Utilisation {
+        sampled_ms: a.sampled_ms + b.sampled_ms,
+        inflight_ms: a.inflight_ms + b.inflight_ms,
+        precise_ms: a.precise_ms + b.precise_ms,
+        exact: Nanos::new(a.exact.get() + b.exact.get()),
+    }
+}
