@@ -6,7 +6,7 @@ use elevon_core::kernel::Kernel;
 use elevon_core::limits::QueueLimits;
 use elevon_core::stack::StackConfig;
 use elevon_core::units::Sectors;
-use elevon_workload::cached::CacheCost;
+use elevon_workload::buffered::CacheCost;
 
 use crate::memory::{CachePlan, Memory};
 

@@ -20,6 +20,7 @@ mod bios;
 pub mod dirty;
 pub mod domains;
 pub mod fault;
+pub mod file_io;
 pub mod flusher;
 pub mod page_cache;
 pub mod pages;

@@ -7,7 +7,7 @@
 //!
 //! 1. `complete` for every bio that the stack finished, `handle_timers` once `next_timer` has come,
 //! 2. `call` what programs want,
-//! 3. with real bytes, carry out `poll_copy` until it is empty, *before* the next entry and before the next bio is submitted,
+//! 3. with real bytes, carry out `poll_copy` until it is empty, before the next bio is submitted and before the caller learns of `poll_done`,
 //! 4. submit what `poll_io` answers; where the stack blocks the task, say so with `task_blocked`, later `task_unblocked`,
 //! 5. drain `poll_done`.
 //!
@@ -226,6 +226,8 @@ pub struct Call {
     pub offset: u64,
     /// Bytes; 0 means to the end where a range is meant.
     pub bytes: u64,
+    /// Where the call's first byte lies in the buffer that [`ByteCopy`] names.
+    pub buffer_offset: u64,
 }
 
 impl Call {
@@ -250,7 +252,7 @@ impl Call {
     /// A call of a plain task.
     pub const fn new(task: TaskId, token: u64, open: OpenId, kind: CallKind, offset: u64, bytes: u64) -> Self {
         let submitter = Submitter::of_task(IoPrio::NONE, CpuPolicy::Normal, 0);
-        Self { task, token, submitter, tenant: TenantId(0), open, kind, offset, bytes }
+        Self { task, token, submitter, tenant: TenantId(0), open, kind, offset, bytes, buffer_offset: 0 }
     }
 }
 
@@ -301,7 +303,7 @@ pub struct ByteCopy {
     pub frame_offset: u32,
     /// Bytes.
     pub bytes: u32,
-    /// First byte in the call's buffer.
+    /// First byte in the caller's buffer.
     pub call_offset: u64,
     /// Which way.
     pub way: Way,
@@ -807,13 +809,13 @@ impl PageCache {
         Piece { slot, sector, bits, wanted }
     }
 
-    /// Bytes of the call's range that lie in page `index`: (first in the page, count, first in the call's buffer). `end`: where the
+    /// Bytes of the call's range that lie in page `index`: (first in the page, count, first in the caller's buffer). `end`: where the
     /// range ends in the file.
     const fn part(call: &Call, index: u64, end: u64) -> (u32, u32, u64) {
         let page = index * PAGE_SIZE;
         let from = if call.offset > page { call.offset } else { page };
         let to = if end < page + PAGE_SIZE { end } else { page + PAGE_SIZE };
-        ((from - page) as u32, (to - from) as u32, from - call.offset)
+        ((from - page) as u32, (to - from) as u32, from - call.offset + call.buffer_offset)
     }
 
     fn counts(&self) -> Counts {

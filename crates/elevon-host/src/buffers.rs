@@ -8,7 +8,7 @@ use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 use elevon_cache::page_cache::ByteCopy;
 use elevon_core::driver::Piece;
 use elevon_core::units::TaskId;
-use elevon_workload::cached::CACHE_TOKEN;
+use elevon_workload::token::Token;
 
 use crate::frames::Frames;
 
@@ -127,13 +127,15 @@ impl Buffers {
 
     /// Marks a piece as in flight and says where it lies. Panics where the piece leaves its slot.
     pub(crate) fn start(&mut self, piece: &Piece, is_read: bool, spans: &mut Vec<Span>) {
-        if piece.token & CACHE_TOKEN != 0 {
-            let frames = self.frames.as_mut().expect("frames are there before bios of the page cache");
-            let bio = (piece.token & !CACHE_TOKEN) as usize;
-            return frames.start(bio, piece.offset, piece.len, is_read, spans);
-        }
+        let slot = match Token::decode(piece.token) {
+            Token::Job(slot) => slot as usize,
+            Token::Cache(bio) => {
+                let frames = self.frames.as_mut().expect("frames are there before bios of the page cache");
+                return frames.start(bio as usize, piece.offset, piece.len, is_read, spans);
+            }
+        };
         let slab = self.slabs[piece.task.index()].as_mut().expect("buffers are prepared before I/O");
-        let (slot, offset, len) = (piece.token as usize, piece.offset as usize, piece.len as usize);
+        let (offset, len) = (piece.offset as usize, piece.len as usize);
         assert!(slot < slab.in_flight.len() && offset + len <= slab.slot_bytes, "a piece lies outside its buffer");
         slab.in_flight[slot] += 1;
         // SAFETY: inside the slab by the assertion above.

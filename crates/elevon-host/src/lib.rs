@@ -24,7 +24,6 @@ use elevon_core::op::Op;
 use elevon_core::status::Status;
 use elevon_core::units::{Bytes, Instant, PAGE_SIZE, TaskId};
 use elevon_workload::backend::Backend;
-use elevon_workload::cached::CACHE_TOKEN;
 
 use buffers::Buffers;
 use interrupt::Interrupt;
@@ -253,9 +252,9 @@ impl Backend for Host {
         self.buffers.slot(task, token)
     }
 
-    fn bind_frames(&mut self, token: u64, frames: &[Slot]) {
+    fn bind_frames(&mut self, bio: u32, frames: &[Slot]) {
         if let Some(all) = &mut self.buffers.frames {
-            all.bind((token & !CACHE_TOKEN) as usize, frames);
+            all.bind(bio as usize, frames);
         }
     }
 

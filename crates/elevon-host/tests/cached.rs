@@ -9,7 +9,7 @@ use elevon_host::interrupt::Interrupt;
 use elevon_host::{Host, HostFile, Method, OpenOptions};
 use elevon_sim::device::{Device, parse_model};
 use elevon_sim::simulation::Simulation;
-use elevon_workload::cached::Cached;
+use elevon_workload::buffered::BufferedIo;
 use elevon_workload::run::{NoObserver, Outcome};
 
 mod common;
@@ -17,7 +17,7 @@ mod common;
 use common::{LARGE, METHODS, MIB, SIZE, SMALL, config, host, quick_directory, run_job};
 
 /// Runs a job through a cache of each size and mode by each method. `check`: outcome, cache and what the file holds then.
-fn really(text: &str, check: impl Fn(&Outcome, &Cached, &[u8])) {
+fn really(text: &str, check: impl Fn(&Outcome, &BufferedIo, &[u8])) {
     let disk = tempfile::tempdir().expect("a directory");
     // A file system in memory has blocks of a page for direct I/O of jobs.
     let quick = if text.contains("direct=1") { tempfile::tempdir().expect("a directory") } else { quick_directory() };
@@ -63,7 +63,7 @@ fn what_is_not_written_keeps_what_the_file_held() {
             let expected = if is_written { 0xfe } else { (sector % 251) as u8 };
             assert!(bytes.iter().all(|&byte| byte == expected), "sector {sector}");
         }
-        assert!(cached.traffic().read_pages >= 1024, "a page is read before a part of it is written");
+        assert!(cached.io_stats().read_pages >= 1024, "a page is read before a part of it is written");
     });
 }
 
@@ -113,7 +113,7 @@ fn writes_through_leave_nothing_dirty_and_durable_ones_flush() {
         let mut host = host(&directory.path().join("file"), Method::Threads, LARGE).expect("threads are always there");
         let (limits, size) = (host.file().limits.clone(), host.file().size);
         let (outcome, cached) = run_job(text, &limits, size, config(LARGE, mode, true), &mut host, &mut NoObserver);
-        (cached.traffic().sync_pages, outcome.disk_end.flushes, outcome.jobs[0].stats.error)
+        (cached.io_stats().sync_pages, outcome.disk_end.flushes, outcome.jobs[0].stats.error)
     };
     // The last write-back after the jobs is one flush more, and writes what they left.
     assert_eq!(count(&format!("[a]\n{job}"), WriteMode::Through), (100, 1, 0));
@@ -170,7 +170,7 @@ fn stores_go_through_a_mapping_as_well() {
         let mut host = host(&directory.path().join("file"), Method::Threads, LARGE).expect("threads are always there");
         let (limits, size) = (host.file().limits.clone(), host.file().size);
         let (_, cached) = run_job(text, &limits, size, config(LARGE, mode, true), &mut host, &mut NoObserver);
-        cached.traffic().sync_pages
+        cached.io_stats().sync_pages
     };
     assert_eq!(pages(WriteMode::Through), 200, "each store is written before its I/O is over");
     assert!(pages(WriteMode::Back) <= 200, "and at the end otherwise, a page once");
@@ -186,7 +186,7 @@ fn what_is_verified_is_what_the_device_has() {
         let config = config(LARGE, WriteMode::Back, true);
         let (outcome, cached) = run_job(&format!("{text}{more}"), &limits, size, config, &mut host, &mut NoObserver);
         assert_eq!((verified(&outcome), outcome.jobs[0].stats.verify_errors), (MIB, 0));
-        cached.traffic().readahead_pages + cached.traffic().read_pages
+        cached.io_stats().readahead_pages + cached.io_stats().read_pages
     };
     assert_eq!(read(""), 256, "nothing that is checked comes from memory");
     assert_eq!(read("invalidate=0\n"), 0);

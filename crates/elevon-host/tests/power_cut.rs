@@ -22,10 +22,11 @@ use elevon_core::units::{Bytes, Instant, Nanos, Sectors, TaskId};
 use elevon_formats::fio::{MemorySource, parse};
 use elevon_testkit::Rng;
 use elevon_workload::backend::Backend;
-use elevon_workload::cached::{CACHE_TOKEN, CacheCost, Cached};
+use elevon_workload::buffered::{BufferedIo, CacheCost};
 use elevon_workload::jobs::{Jobs, JobsOptions};
 use elevon_workload::process::CpuCost;
 use elevon_workload::run::{Observer, Outcome, Progress, run_cached};
+use elevon_workload::token::Token;
 use elevon_workload::verify::HEADER_BYTES;
 
 const SECTOR: usize = 512;
@@ -76,7 +77,7 @@ struct Drive {
     in_flight: Vec<InFlight>,
     completed: u64,
     frames: Vec<u8>,
-    bios: BTreeMap<u64, Vec<Slot>>,
+    bios: BTreeMap<u32, Vec<Slot>>,
     buffers: BTreeMap<(u32, u64), Vec<u8>>,
     /// Writes of each sector, by number, as the job made them.
     made: RefCell<BTreeMap<usize, Vec<u64>>>,
@@ -118,10 +119,10 @@ impl Drive {
         for piece in pieces {
             for at in (piece.offset..piece.offset + piece.len).step_by(SECTOR) {
                 let at = at as usize;
-                all.extend_from_slice(match piece.token & CACHE_TOKEN {
-                    0 => &self.buffers[&(piece.task.0, piece.token)][at..at + SECTOR],
-                    _ => {
-                        let slot = self.bios[&piece.token][at / PAGE].0 as usize;
+                all.extend_from_slice(match Token::decode(piece.token) {
+                    Token::Job(_) => &self.buffers[&(piece.task.0, piece.token)][at..at + SECTOR],
+                    Token::Cache(bio) => {
+                        let slot = self.bios[&bio][at / PAGE].0 as usize;
                         &self.frames[slot * PAGE + at % PAGE..][..SECTOR]
                     }
                 });
@@ -135,11 +136,12 @@ impl Drive {
         for piece in pieces {
             for at in (piece.offset..piece.offset + piece.len).step_by(SECTOR) {
                 let (at, from) = (at as usize, sectors.next().expect("as many bytes as the pieces have"));
-                match piece.token & CACHE_TOKEN {
-                    0 => self.buffers.get_mut(&(piece.task.0, piece.token)).expect("prepared")[at..at + SECTOR]
+                match Token::decode(piece.token) {
+                    Token::Job(_) => self.buffers.get_mut(&(piece.task.0, piece.token)).expect("prepared")
+                        [at..at + SECTOR]
                         .copy_from_slice(from),
-                    _ => {
-                        let slot = self.bios[&piece.token][at / PAGE].0 as usize;
+                    Token::Cache(bio) => {
+                        let slot = self.bios[&bio][at / PAGE].0 as usize;
                         self.frames[slot * PAGE + at % PAGE..][..SECTOR].copy_from_slice(from);
                     }
                 }
@@ -287,8 +289,8 @@ impl Backend for Drive {
         self.buffers.get_mut(&(task.0, token)).map(Vec::as_mut_slice)
     }
 
-    fn bind_frames(&mut self, token: u64, frames: &[Slot]) {
-        self.bios.insert(token, frames.to_vec());
+    fn bind_frames(&mut self, bio: u32, frames: &[Slot]) {
+        self.bios.insert(bio, frames.to_vec());
     }
 
     fn move_bytes(&mut self, copy: &ByteCopy) {
@@ -309,7 +311,7 @@ impl Backend for Drive {
     }
 }
 
-fn run(text: &str, config: CacheConfig, drive: &mut Drive) -> (Outcome, Cached) {
+fn run(text: &str, config: CacheConfig, drive: &mut Drive) -> (Outcome, BufferedIo) {
     let mut parsed = parse(&mut MemorySource::one("job.fio", text), "job.fio").expect("a job of this file");
     assert!(parsed.with_cache());
     let limits = QueueLimits { write_cache: true, fua: true, ..QueueLimits::default() };
@@ -320,7 +322,7 @@ fn run(text: &str, config: CacheConfig, drive: &mut Drive) -> (Outcome, Cached) 
         stack.register_layout(elevon_core::layout::Layout::contiguous(bytes.max(4096), 1 << 40))
     })
     .expect("the job fits");
-    let mut cached = Cached::new(config, CacheCost::default(), CpuCost::default(), &mut jobs, &stack);
+    let mut cached = BufferedIo::new(config, CacheCost::default(), CpuCost::default(), &mut jobs, &stack);
     let mut told = drive.told.clone();
     let outcome = run_cached(&mut stack, &mut jobs, &mut cached, drive, &mut told);
     assert_eq!(outcome.ended_early, None, "{text}");

@@ -15,7 +15,7 @@ use elevon_core::limits::QueueLimits;
 use elevon_core::op::Op;
 use elevon_core::stack::StackConfig;
 use elevon_core::units::{Bytes, Instant, Nanos, PAGE_SIZE, Sector, TaskId};
-use elevon_workload::cached::{CacheCost, Cached, Traffic};
+use elevon_workload::buffered::{BufferedIo, CacheCost, CacheIoStats};
 use elevon_workload::region::Region;
 
 use super::Wrong;
@@ -218,7 +218,7 @@ impl OtherPrograms {
     }
 
     /// Everything that could happen at an instant has happened. True where something was called.
-    pub(super) fn act(&mut self, now: Instant, cached: &mut Cached, shadow: &mut Shadow) -> bool {
+    pub(super) fn act(&mut self, now: Instant, cached: &mut BufferedIo, shadow: &mut Shadow) -> bool {
         self.open(cached);
         let mut acted = self.hear(cached, shadow);
         if self.dice.percent(4) {
@@ -241,7 +241,7 @@ impl OtherPrograms {
     }
 
     /// Takes note of calls that are over.
-    pub(super) fn hear(&mut self, cached: &mut Cached, shadow: &mut Shadow) -> bool {
+    pub(super) fn hear(&mut self, cached: &mut BufferedIo, shadow: &mut Shadow) -> bool {
         let mut any = false;
         while let Some(done) = cached.poll_other_program() {
             self.over(&done, shadow);
@@ -250,7 +250,7 @@ impl OtherPrograms {
         any
     }
 
-    fn open(&mut self, cached: &mut Cached) {
+    fn open(&mut self, cached: &mut BufferedIo) {
         if self.own.is_none() {
             let jobs = FileId(0);
             let cache = cached.cache_mut();
@@ -271,7 +271,7 @@ impl OtherPrograms {
         shadow.on_io_over(done.task, done.token, done.status, moves.then_some(done.bytes));
     }
 
-    fn call(&mut self, now: Instant, who: usize, cached: &mut Cached, shadow: &mut Shadow) -> bool {
+    fn call(&mut self, now: Instant, who: usize, cached: &mut BufferedIo, shadow: &mut Shadow) -> bool {
         let (is_own, dice) = (who < OTHER_PROGRAMS - 1, &mut self.dice);
         let kind = match dice.below(24) {
             0..=4 => CallKind::Read,
@@ -347,13 +347,13 @@ pub(super) struct SeenCache {
     /// What `page-exact` has judged, and made RT.
     pub(super) judged_bytes: u64,
     pub(super) promoted_bytes: u64,
-    pub(super) traffic: Traffic,
+    pub(super) traffic: CacheIoStats,
     pub(super) dirtied: u64,
     pub(super) is_idle: bool,
 }
 
 impl SeenCache {
-    pub(super) fn new(cached: &Cached, hz: elevon_cache::dirty::Hz) -> Self {
+    pub(super) fn new(cached: &BufferedIo, hz: elevon_cache::dirty::Hz) -> Self {
         let cache = cached.cache();
         let (resident, domain) = (cache.resident(), cache.dirty_domain());
         let pages = resident.pages();
@@ -375,7 +375,7 @@ impl SeenCache {
             allowance: target.pages.max(limits.poll_interval(0)),
             judged_bytes: all(|counts| counts.bytes),
             promoted_bytes: all(|counts| counts.promoted_bytes),
-            traffic: *cached.traffic(),
+            traffic: *cached.io_stats(),
             dirtied: cache.stats().dirtied,
             is_idle: cache.is_idle(),
         }

@@ -27,7 +27,7 @@ use elevon_core::status::Status;
 use elevon_core::units::{Instant, Nanos, SECTOR_SIZE, TaskId, TenantId};
 use elevon_formats::fio::JobSpec;
 use elevon_sim::device::fault::Silent;
-use elevon_workload::cached::CACHE_TOKEN;
+use elevon_workload::token::Token;
 
 use super::cache::SeenCache;
 use super::hash::StableHash;
@@ -111,7 +111,7 @@ impl World {
         let (by_token, by_sector) = ((io.task.0, io.token), (io.task.0, io.sector.get()));
         // Tokens are used again, of writes for reads as well.
         self.payers.remove(&by_token);
-        if io.token & CACHE_TOKEN != 0 && io.op == Op::Write {
+        if Token::is_of_cache(io.token) && io.op == Op::Write {
             let payer = self.heirs.get(io.tenant.index()).copied().unwrap_or(io.tenant);
             self.payers.insert(by_token, payer);
             self.payers_at.insert(by_sector, payer);

@@ -49,12 +49,13 @@ use elevon_sim::memory::{Memory, MemoryModel};
 use elevon_sim::profiles::open;
 use elevon_sim::simulation::Simulation;
 use elevon_workload::backend::Backend;
-use elevon_workload::cached::Cached;
+use elevon_workload::buffered::BufferedIo;
 use elevon_workload::cpu::{CpuCost, SchedulerCost};
 use elevon_workload::jobs::{Jobs, JobsOptions};
 use elevon_workload::run::{Observer, Outcome, Probe, run_probed};
 use elevon_workload::settings::Settings;
 use elevon_workload::tenants::tenant_of;
+use elevon_workload::token::Token;
 
 use cache::{OtherPrograms, SeenCache};
 use checkers::{Checks, End, Issued, World, ensure};
@@ -334,7 +335,7 @@ fn run_phase(
         checks.world.layouts = layouts;
     }
     let mut cached = of_cache.clone().zip(plan.cache.as_ref()).map(|(config, drawn)| {
-        let mut cached = Cached::new(config, drawn.cost(), options.cpu, &mut jobs, stack);
+        let mut cached = BufferedIo::new(config, drawn.cost(), options.cpu, &mut jobs, stack);
         cached.settle_at_end();
         let dice = Dice::new(plan.seed ^ (phase as u64 + 3) << 56);
         let other_programs = OtherPrograms::new(drawn, dice, cached.last_flusher());
@@ -442,7 +443,7 @@ impl Watch {
         self.checks.borrow_mut().on_step(&seen);
     }
 
-    fn look_at_cache(&mut self, cached: &Cached) {
+    fn look_at_cache(&mut self, cached: &BufferedIo) {
         let mut seen = SeenCache::new(cached, self.hz);
         if let Some(Sabotage::Sees(wrong)) = self.sabotage {
             seen.spoil(wrong);
@@ -494,7 +495,7 @@ impl Probe for Watch {
 
     fn on_io(&mut self, _: Instant, io: &Io, frames: &[Slot]) {
         let mut shown = *io;
-        let is_read = io.token & elevon_workload::cached::CACHE_TOKEN != 0 && io.op == Op::Read;
+        let is_read = Token::is_of_cache(io.token) && io.op == Op::Read;
         match self.sabotage {
             Some(Sabotage::Promote) if is_read => shown.ioprio = shown.ioprio.with_class(PrioClass::Rt),
             Some(Sabotage::Demote) if is_read => shown.ioprio = shown.ioprio.with_class(PrioClass::Idle),
@@ -507,7 +508,7 @@ impl Probe for Watch {
         self.checks.borrow_mut().on_io_over(task, token, status);
     }
 
-    fn on_cache(&mut self, now: Instant, cached: &mut Cached) -> bool {
+    fn on_cache(&mut self, now: Instant, cached: &mut BufferedIo) -> bool {
         self.look_at_cache(cached);
         let Some(other_programs) = &mut self.other_programs else { return false };
         let mut checks = self.checks.borrow_mut();

@@ -25,8 +25,8 @@ use elevon_core::status::Status;
 use elevon_core::units::{PAGE_SECTORS, SECTOR_SIZE, TaskId};
 use elevon_sim::device::fault::Silent;
 use elevon_sim::device::fault::content::Survivors;
-use elevon_workload::cached::CACHE_TOKEN;
 use elevon_workload::region::Region;
+use elevon_workload::token::Token;
 
 use super::Sabotage;
 use super::cache::OTHER_PROGRAMS_FILE;
@@ -317,7 +317,7 @@ impl Shadow {
     /// A program gives an I/O, or the cache a bio.
     pub(super) fn on_io(&mut self, io: &Io, frames: &[Slot]) {
         self.clock += 1;
-        if io.token & CACHE_TOKEN == 0 {
+        if !Token::is_of_cache(io.token) {
             let place = Region { start: io.sector.byte_offset(), len: io.bytes.get() };
             let expects = if io.op.has_data() { Some(place.len) } else { None };
             return self.begin(io.task, io.token, io.op, place, expects);
@@ -500,7 +500,7 @@ impl Shadow {
     /// The version that sector `n` of a piece has in memory.
     fn source(&self, piece: &Piece, n: usize) -> u64 {
         let key = (piece.task.0, piece.token);
-        if piece.token & CACHE_TOKEN == 0 {
+        if !Token::is_of_cache(piece.token) {
             return self.doing.get(&key).map_or(GARBAGE, |doing| doing.version);
         }
         let at = piece.offset as usize / SECTOR_SIZE as usize + n;
@@ -627,7 +627,7 @@ impl Shadow {
     /// A program has its I/O back, or the cache a bio.
     pub(super) fn on_io_over(&mut self, task: TaskId, token: u64, status: Status, bytes: Option<u64>) {
         self.clock += 1;
-        if token & CACHE_TOKEN != 0 {
+        if Token::is_of_cache(token) {
             return self.bio_over(task, token, status);
         }
         let Some(doing) = self.doing.remove(&(task.0, token)) else { return };

@@ -32,9 +32,9 @@ pub trait Backend: Driver {
         None
     }
 
-    /// The data of bios with this token ([`crate::cached::CACHE_TOKEN`]) lies in these frames of the page cache, a page in each, until
-    /// the token is bound again. Only with a page cache that has bytes.
-    fn bind_frames(&mut self, _token: u64, _frames: &[Slot]) {}
+    /// The data of a bio of the page cache ([`crate::token::Token::Cache`]) lies in these frames, a page in each, until its number is
+    /// bound again. Only with a page cache that has bytes.
+    fn bind_frames(&mut self, _bio: u32, _frames: &[Slot]) {}
 
     /// Moves bytes between a frame of the page cache and the buffer of an I/O. Neither is in flight, but that a frame may be read
     /// while it is being written to the device.

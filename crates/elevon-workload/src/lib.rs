@@ -21,14 +21,15 @@ pub mod verify;
 
 // All of them, and the loop.
 pub mod backend;
+pub mod buffered;
 pub mod by_owner;
 pub mod cache_series;
-pub mod cached;
 pub mod jobs;
 pub mod run;
 pub mod series;
 pub mod settings;
 pub mod tenants;
+pub mod token;
 mod wakeups;
 
 mod error;

@@ -48,6 +48,7 @@ use crate::measure::{Finished, Measure, PriorityLatency};
 use crate::pace::{Hold, Pace, Think};
 use crate::pattern::{Access, Pattern, Seeds};
 use crate::region::{Extent, directions, largest_block};
+use crate::token::Token;
 use crate::verify::{Verifier, Written, fill_pattern, fill_random};
 
 mod flow;
@@ -453,6 +454,12 @@ impl Process {
         };
         self.handed += 1;
         self.last_taken = token;
+        Some(self.io(token))
+    }
+
+    /// An I/O that is not over, for submission.
+    #[inline]
+    pub(crate) fn io(&self, token: u32) -> Io {
         let slot = &self.slots[token as usize];
         let (op, _) = self.operation(u64::from(token));
         let flags = match slot.kind {
@@ -461,9 +468,9 @@ impl Process {
             Kind::Data(Direction::Trim) => Flags::SYNC,
             Kind::Sync | Kind::SyncRange => Flags::PREFLUSH.with(Flags::SYNC),
         };
-        Some(Io {
+        Io {
             task: self.identity.task,
-            token: u64::from(token),
+            token: Token::Job(token).encode(),
             op,
             flags,
             sector: Sector::new(slot.offset / 512),
@@ -473,7 +480,7 @@ impl Process {
             tenant: self.identity.tenant,
             layout: slot.layout,
             may_block: self.options.may_block,
-        })
+        }
     }
 
     fn close_batch(&mut self) {

@@ -13,19 +13,21 @@ use elevon_core::stack::{Io, Stack, Submitted};
 use elevon_core::units::{Instant, Nanos};
 
 use crate::backend::Backend;
+use crate::buffered::BufferedIo;
 use crate::by_owner::OwnerSeries;
-use crate::cached::{CACHE_TOKEN, Cached};
 use crate::cpu::SchedulerLock;
 use crate::jobs::Jobs;
 use crate::process::Poll;
 use crate::series::Series;
 use crate::wakeups::Wakeups;
 
+mod layer;
 mod observer;
 mod outcome;
 mod owners;
 mod through_cache;
 
+use layer::{Layer, NoLayer};
 use observer::Watcher;
 pub use observer::{NoObserver, Observer, Probe};
 pub use outcome::{EndedEarly, JobOutcome, Outcome, Progress};
@@ -50,36 +52,40 @@ const BATCHES_BETWEEN_LOOKS: u64 = 64;
 
 /// Runs all jobs to their end.
 pub fn run<B: Backend>(stack: &mut Stack, jobs: &mut Jobs, backend: &mut B, observer: &mut dyn Observer) -> Outcome {
-    Runner::new(stack, jobs, None, backend, Watcher::Observer(observer)).run()
+    Runner::new(stack, jobs, NoLayer, backend, Watcher::Observer(observer)).run()
 }
 
 /// The same with a page cache before the stack.
 pub fn run_cached<B: Backend>(
     stack: &mut Stack,
     jobs: &mut Jobs,
-    cached: &mut Cached,
+    buffered: &mut BufferedIo,
     backend: &mut B,
     observer: &mut dyn Observer,
 ) -> Outcome {
-    Runner::new(stack, jobs, Some(cached), backend, Watcher::Observer(observer)).run()
+    Runner::new(stack, jobs, buffered, backend, Watcher::Observer(observer)).run()
 }
 
 /// The same for a test that looks at every step, with or without a page cache.
 pub fn run_probed<B: Backend>(
     stack: &mut Stack,
     jobs: &mut Jobs,
-    cached: Option<&mut Cached>,
+    buffered: Option<&mut BufferedIo>,
     backend: &mut B,
     probe: &mut dyn Probe,
 ) -> Outcome {
     let sees_ios = probe.sees_ios();
-    Runner::new(stack, jobs, cached, backend, Watcher::Probe { probe, sees_ios }).run()
+    let watcher = Watcher::Probe { probe, sees_ios };
+    match buffered {
+        None => Runner::new(stack, jobs, NoLayer, backend, watcher).run(),
+        Some(buffered) => Runner::new(stack, jobs, buffered, backend, watcher).run(),
+    }
 }
 
-struct Runner<'a, B> {
+struct Runner<'a, B, L> {
     stack: &'a mut Stack,
     jobs: &'a mut Jobs,
-    cached: Option<&'a mut Cached>,
+    layer: L,
     backend: &'a mut B,
     watcher: Watcher<'a>,
     wakeups: Wakeups,
@@ -107,14 +113,8 @@ struct Runner<'a, B> {
     is_turn_over: bool,
 }
 
-impl<'a, B: Backend> Runner<'a, B> {
-    fn new(
-        stack: &'a mut Stack,
-        jobs: &'a mut Jobs,
-        cached: Option<&'a mut Cached>,
-        backend: &'a mut B,
-        mut watcher: Watcher<'a>,
-    ) -> Self {
+impl<'a, B: Backend, L: Layer> Runner<'a, B, L> {
+    fn new(stack: &'a mut Stack, jobs: &'a mut Jobs, layer: L, backend: &'a mut B, mut watcher: Watcher<'a>) -> Self {
         let now = backend.now();
         let count = jobs.processes.len();
         let interval = watcher.observer().interval().filter(|i| !i.is_zero());
@@ -140,16 +140,14 @@ impl<'a, B: Backend> Runner<'a, B> {
             is_turn_over: false,
             stack,
             jobs,
-            cached,
+            layer,
             backend,
             watcher,
         }
     }
 
     fn run(mut self) -> Outcome {
-        if let Some(cached) = &mut self.cached {
-            cached.on_start(self.started);
-        }
+        self.layer.on_start(self.started);
         self.release(self.started);
         let mut last = self.started;
         while self.open > 0 {
@@ -159,9 +157,7 @@ impl<'a, B: Backend> Runner<'a, B> {
                 if self.owners.is_due(now) {
                     self.read_owners(now);
                 }
-                if let Some(cached) = &mut self.cached {
-                    cached.on_time(now);
-                }
+                self.layer.on_time(now);
                 self.steps = 0;
                 last = now;
             }
@@ -180,11 +176,9 @@ impl<'a, B: Backend> Runner<'a, B> {
         }
         let now = self.backend.now();
         self.finish_owners(now);
-        if let Some(cached) = &mut self.cached {
-            cached.on_end(now);
-        }
+        self.layer.on_end(now);
         if !matches!(self.ended_early, Some(EndedEarly::Stuck | EndedEarly::NoProgress)) {
-            self.write_back();
+            L::write_back(&mut self);
         }
         self.outcome()
     }
@@ -208,13 +202,11 @@ impl<'a, B: Backend> Runner<'a, B> {
             moved = true;
         }
         moved |= self.drain(now);
-        if let Some(cached) = &mut self.cached {
-            if cached.next_timer().is_some_and(|at| at <= now) {
-                cached.handle_timers(now);
-                moved = true;
-            }
-            moved |= self.pump(now);
+        if self.layer.next_timer().is_some_and(|at| at <= now) {
+            self.layer.handle_timers(now);
+            moved = true;
         }
+        moved |= L::pump(self, now);
         while let Some(task) = self.wakeups.pop_due(now) {
             self.make_ready(task);
         }
@@ -228,10 +220,10 @@ impl<'a, B: Backend> Runner<'a, B> {
         self.pass_events();
         if let Some(probe) = self.watcher.probe() {
             probe.on_step(self.stack);
-            if let Some(cached) = &mut self.cached
-                && probe.on_cache(now, cached)
+            if let Some(buffered) = self.layer.buffered()
+                && probe.on_cache(now, buffered)
             {
-                self.pump(now);
+                L::pump(self, now);
                 moved = true;
             }
         }
@@ -261,12 +253,7 @@ impl<'a, B: Backend> Runner<'a, B> {
         while let Some(done) = self.stack.poll_done() {
             self.last_progress = now;
             any = true;
-            if done.token & CACHE_TOKEN != 0
-                && let Some(probe) = self.watcher.probe_of_ios()
-            {
-                probe.on_io_over(now, done.task, done.token, done.status);
-            }
-            if self.cached.is_some() && self.is_of_cache(now, &done) {
+            if L::take_done(self, now, &done) {
                 continue;
             }
             let task = done.task.index();
@@ -290,7 +277,7 @@ impl<'a, B: Backend> Runner<'a, B> {
         }
         while let Some(task) = self.stack.poll_unblocked() {
             any = true;
-            if self.cached.is_some() && self.unblock_in_cache(now, task) {
+            if L::unblock(self, now, task) {
                 continue;
             }
             self.jobs.processes[task.index()].unblocked(now);
@@ -302,14 +289,8 @@ impl<'a, B: Backend> Runner<'a, B> {
     /// Polls one process until it waits.
     fn run_process(&mut self, task: usize) {
         let mut now = self.backend.now();
-        if let Some(cached) = &mut self.cached
-            && self.jobs.start_of(task).is_some_and(|at| at <= now)
-        {
-            let is_prepared = cached.prepare(now, task);
-            self.pump(now);
-            if !is_prepared {
-                return;
-            }
+        if !L::prepare(self, now, task) {
+            return;
         }
         if !self.jobs.may_run(task, now) {
             if let Some(at) = self.jobs.start_of(task) {
@@ -344,9 +325,7 @@ impl<'a, B: Backend> Runner<'a, B> {
                 Poll::Done => {
                     self.set_context(task, now);
                     self.wakeups.set(task, Instant::MAX);
-                    if let Some(cached) = &mut self.cached {
-                        cached.on_process_over(task);
-                    }
+                    self.layer.on_process_over(task);
                     self.on_over(task, now);
                     return;
                 }
@@ -382,7 +361,7 @@ impl<'a, B: Backend> Runner<'a, B> {
     /// Hands a batch to the stack; stops where the submitter falls asleep and goes on when it wakes.
     #[inline]
     fn submit(&mut self, task: usize, count: usize) {
-        if self.cached.is_some() && self.submit_cached(task) {
+        if L::submit(self, task) {
             return;
         }
         let id = self.jobs.processes[task].task();
@@ -516,8 +495,8 @@ impl<'a, B: Backend> Runner<'a, B> {
             self.ended_early = self.ended_early.or(Some(EndedEarly::Stuck));
             return false;
         }
-        let of_cache = self.cached.as_ref().and_then(|cached| cached.next_timer()).unwrap_or(Instant::MAX);
-        let timer = self.stack.next_timer().unwrap_or(Instant::MAX).min(of_cache);
+        let of_layer = self.layer.next_timer().unwrap_or(Instant::MAX);
+        let timer = self.stack.next_timer().unwrap_or(Instant::MAX).min(of_layer);
         let change = self.jobs.settings.next_change().unwrap_or(Instant::MAX);
         let until = self.wakeups.earliest().min(timer).min(change).min(self.next_interval);
         let until_any = (until < Instant::MAX).then_some(until);
@@ -570,7 +549,8 @@ impl<'a, B: Backend> Runner<'a, B> {
         self.watcher.observer().on_interval(now, &mut || self.stack.disk_stats(now), &progress);
         if self.watcher.observer().wants_status() {
             let so_far = self.snapshot(now);
-            self.watcher.observer().on_status(so_far, self.stack, self.cached.as_deref());
+            let buffered = self.layer.buffered().map(|buffered| &*buffered);
+            self.watcher.observer().on_status(so_far, self.stack, buffered);
         }
         if let Some(interval) = self.interval {
             // Intervals that passed in a stall are not made up for.

@@ -14,7 +14,7 @@ use elevon_core::status::Status;
 use elevon_core::units::{Bytes, Instant, LayoutId, Nanos, Sectors, TaskId};
 use elevon_formats::fio::spec::{Amount, BlockSizes, Fadvise, JobSpec, Rw, SyncFileRange, SyncMode};
 use elevon_workload::backend::Backend;
-use elevon_workload::cached::{CacheCost, Cached, Control};
+use elevon_workload::buffered::{BufferedIo, CacheCost, Control};
 use elevon_workload::jobs::{Jobs, JobsOptions};
 use elevon_workload::process::CpuCost;
 use elevon_workload::run::{EndedEarly, JobOutcome, NoObserver, Outcome, run, run_cached};
@@ -31,7 +31,7 @@ const CPU: CpuCost = CpuCost::new(Nanos::new(4_000), Nanos::new(1_000));
 struct Ran {
     outcome: Outcome,
     device: Fixed,
-    cached: Cached,
+    cached: BufferedIo,
     stack: Stack,
 }
 
@@ -93,7 +93,7 @@ fn go_under(specs: &[JobSpec], config: CacheConfig, depth: u32, control: Option<
         stack.register_layout(Layout::contiguous(bytes.max(4096), 1 << 20))
     };
     let mut jobs = Jobs::new(specs, &options, &mut layout).expect("jobs that fit");
-    let mut cached = Cached::new(config, COST, CPU, &mut jobs, &stack);
+    let mut cached = BufferedIo::new(config, COST, CPU, &mut jobs, &stack);
     if let Some(control) = control {
         cached.set_control(control);
     }
@@ -230,7 +230,7 @@ fn who_ended_a_sleep_when_and_how_the_cache_stood_then() {
             assert!(windows.len() as u64 <= end / window.get() + 1 && windows.len() > usize::from(job == 0));
             slept += kind.iowait.sum;
         }
-        let traffic = ran.cached.traffic();
+        let traffic = ran.cached.io_stats();
         assert_eq!(traffic.sources.iter().map(|source| source.bios).sum::<u64>(), traffic.bios);
         let rt: u64 = traffic.sources.iter().map(|source| source.rt).sum();
         assert_eq!((rt > 0, rt), (control.is_some(), ran.cached.promoted()));
@@ -668,7 +668,7 @@ fn go_for_nothing<B: Backend>(specs: &[JobSpec], device: &mut B) -> Outcome {
     };
     let mut jobs = Jobs::new(specs, &options, &mut layout).expect("jobs that fit");
     let cost = CacheCost { call: Nanos::ZERO, hit: Nanos::ZERO, fault: Nanos::ZERO };
-    let mut cached = Cached::new(config(64 * MIB), cost, CpuCost::default(), &mut jobs, &stack);
+    let mut cached = BufferedIo::new(config(64 * MIB), cost, CpuCost::default(), &mut jobs, &stack);
     run_cached(&mut stack, &mut jobs, &mut cached, device, &mut NoObserver)
 }
 

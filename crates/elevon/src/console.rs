@@ -10,7 +10,7 @@ use elevon_host::interrupt::Interrupt;
 use elevon_report::summary::DiskDelta;
 use elevon_report::text::{iostat_header, iostat_line, report};
 use elevon_sim::device::Description;
-use elevon_workload::cached::Cached;
+use elevon_workload::buffered::BufferedIo;
 use elevon_workload::jobs::Jobs;
 use elevon_workload::run::{Observer, Outcome, Progress};
 
@@ -146,7 +146,7 @@ impl Observer for Console<'_> {
         self.status.as_ref().is_some_and(|status| status.interrupt.take_status_request())
     }
 
-    fn on_status(&mut self, so_far: Outcome, stack: &mut Stack, cached: Option<&Cached>) {
+    fn on_status(&mut self, so_far: Outcome, stack: &mut Stack, cached: Option<&BufferedIo>) {
         let (Some(Status { plan, to_stderr, .. }), Some(device)) = (&self.status, &self.described) else { return };
         let (to_stderr, real, warnings) = (*to_stderr, plan.is_real(), plan.warnings.clone());
         stack.control_mut().settle(so_far.ended);

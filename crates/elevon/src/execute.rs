@@ -9,7 +9,7 @@ use elevon_sim::device::{Description, Device};
 use elevon_sim::memory::{Memory, MemoryModel};
 use elevon_sim::simulation::Simulation;
 use elevon_workload::backend::Backend;
-use elevon_workload::cached::Cached;
+use elevon_workload::buffered::BufferedIo;
 use elevon_workload::cpu::CpuCost;
 use elevon_workload::jobs::{Jobs, JobsOptions};
 use elevon_workload::region::Placement;
@@ -253,9 +253,9 @@ fn run_jobs<B: Backend>(
     jobs: &mut Jobs,
     backend: &mut B,
     cpu: CpuCost,
-) -> (run::Outcome, Option<Cached>) {
+) -> (run::Outcome, Option<BufferedIo>) {
     let Some(cache) = &plan.cache else { return (run::run(stack, jobs, backend, observer), None) };
-    let mut cached = Cached::new(cache.config(stack.config()), cache.cost, cpu, jobs, stack);
+    let mut cached = BufferedIo::new(cache.config(stack.config()), cache.cost, cpu, jobs, stack);
     if let Some(control) = cache.control(plan.seed) {
         cached.set_control(control);
     }
@@ -275,7 +275,7 @@ fn share_cpu(outcome: &mut run::Outcome, before: (u64, u64), after: (u64, u64)) 
 }
 
 /// What jobs wrote through a cache and the device does not have.
-fn lost(cached: &Cached) -> Option<String> {
+fn lost(cached: &BufferedIo) -> Option<String> {
     let status = cached.last_status();
     let (failed, left) = cached.unwritten();
     if status.is_ok() && failed == 0 && left == 0 {

@@ -8,7 +8,7 @@ use elevon_core::stack::StackConfig;
 use elevon_core::units::{Bytes, PAGE_SIZE, TaskId};
 use elevon_formats::quantity::memory_text;
 use elevon_sim::device::text::Fields;
-use elevon_workload::cached::{CacheCost, Control};
+use elevon_workload::buffered::{CacheCost, Control};
 
 use crate::failure::Failure;
 use crate::setting;

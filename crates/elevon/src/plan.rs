@@ -15,7 +15,7 @@ use elevon_formats::quantity;
 use elevon_sim::device::{AnyDevice, Device, fault::Fault};
 use elevon_sim::memory::MemoryModel;
 use elevon_sim::profiles;
-use elevon_workload::cached::CacheCost;
+use elevon_workload::buffered::CacheCost;
 use elevon_workload::cpu::{CpuCost, SchedulerCost};
 use elevon_workload::logs::LogEntry;
 use elevon_workload::region::{self, Placement};

@@ -24,7 +24,7 @@ use elevon_report::result::{
     StackCounters, StageLatency, TenantResult, UnifiedReporting, Workload,
 };
 use elevon_sim::device::Description;
-use elevon_workload::cached::{CacheCost, Cached};
+use elevon_workload::buffered::{BufferedIo, CacheCost};
 use elevon_workload::cpu::{CpuCost, SchedulerCost};
 use elevon_workload::run::{JobOutcome, Outcome};
 use elevon_workload::settings::Settings;
@@ -42,7 +42,7 @@ pub(crate) struct Facts<'a> {
     /// Settings of tenants, for what changed; not known for a status during the run.
     pub(crate) settings: Option<&'a Settings>,
     pub(crate) stack: &'a Stack,
-    pub(crate) cached: Option<&'a Cached>,
+    pub(crate) cached: Option<&'a BufferedIo>,
     pub(crate) real: bool,
     pub(crate) warnings: Vec<String>,
 }

@@ -100,7 +100,15 @@ impl PageCache {
             let (frame_offset, way) = (call.offset % PAGE_SIZE, if write { Way::ToFrame } else { Way::ToCall });
             let bytes = call.bytes.min(PAGE_SIZE - frame_offset) as u32;
             let (&Call { task, token, .. }, frame_offset) = (call, frame_offset as u32);
-            self.copies.push_back(ByteCopy { task, token, slot, frame_offset, bytes, call_offset: 0, way });
+            self.copies.push_back(ByteCopy {
+                task,
+                token,
+                slot,
+                frame_offset,
+                bytes,
+                call_offset: call.buffer_offset,
+                way,
+            });
         }
     }
 

@@ -31,7 +31,15 @@ impl PageCache {
             let (frame_offset, bytes) = ((call.offset % PAGE_SIZE) as u32, call.bytes as u32);
             let &Call { task, token, .. } = call;
             let (slot, way) = (self.resident.pages().slot(place), Way::ToCall);
-            self.copies.push_back(ByteCopy { task, token, slot, frame_offset, bytes, call_offset: 0, way });
+            self.copies.push_back(ByteCopy {
+                task,
+                token,
+                slot,
+                frame_offset,
+                bytes,
+                call_offset: call.buffer_offset,
+                way,
+            });
         }
         self.stats.read_hit();
         Some(call.done(call.bytes))

@@ -12,7 +12,7 @@ use elevon_formats::fio::{MemorySource, parse};
 use elevon_host::interrupt::Interrupt;
 use elevon_host::{Host, HostFile, Method, OpenOptions};
 use elevon_workload::backend::Backend;
-use elevon_workload::cached::{CacheCost, Cached};
+use elevon_workload::buffered::{BufferedIo, CacheCost};
 use elevon_workload::jobs::{Jobs, JobsOptions};
 use elevon_workload::process::CpuCost;
 use elevon_workload::run::{Observer, Outcome, run_cached};
@@ -37,7 +37,7 @@ pub(crate) fn run_job<B: Backend>(
     config: CacheConfig,
     backend: &mut B,
     observer: &mut dyn Observer,
-) -> (Outcome, Cached) {
+) -> (Outcome, BufferedIo) {
     let mut parsed = parse(&mut MemorySource::one("job.fio", text), "job.fio").expect("a job of this file");
     assert!(parsed.with_cache(), "a job is buffered");
     let mut stack = Stack::new(StackConfig::new(limits.clone(), size, 1, 64)).expect("valid limits");
@@ -46,7 +46,7 @@ pub(crate) fn run_job<B: Backend>(
         stack.register_layout(elevon_core::layout::Layout::contiguous(bytes.max(4096), 1 << 40))
     })
     .expect("the job fits");
-    let mut cached = Cached::new(config, CacheCost::default(), CpuCost::default(), &mut jobs, &stack);
+    let mut cached = BufferedIo::new(config, CacheCost::default(), CpuCost::default(), &mut jobs, &stack);
     let outcome = run_cached(&mut stack, &mut jobs, &mut cached, backend, observer);
     assert_eq!(outcome.ended_early, None);
     stack.self_check();

@@ -9,7 +9,8 @@ use elevon_cache::activity::page_exact::BudgetLimit;
 use elevon_core::op::{Flags, Op};
 use elevon_core::stack::Io;
 use elevon_core::units::{Instant, PAGE_SECTORS, PAGE_SIZE};
-use elevon_workload::cached::{CACHE_TOKEN, Traffic};
+use elevon_workload::buffered::CacheIoStats;
+use elevon_workload::token::Token;
 
 use super::{Checker, Verdict, World, ensure};
 use crate::cache::{SeenCache, is_less_urgent, own_priority};
@@ -57,13 +58,13 @@ impl Checker for Dirty {
 /// What the cache counts is what it submitted, and each dirtying of a page was one page written.
 #[derive(Default)]
 pub(super) struct Counted {
-    traffic: Traffic,
+    traffic: CacheIoStats,
     seen: Option<SeenCache>,
 }
 
 impl Checker for Counted {
     fn on_io(&mut self, _: &World, io: &Io, _: &[Slot]) -> Verdict {
-        if io.token & CACHE_TOKEN != 0 {
+        if Token::is_of_cache(io.token) {
             let traffic = &mut self.traffic;
             traffic.bios += 1;
             let pages = match (io.op, io.flags) {
@@ -80,7 +81,7 @@ impl Checker for Counted {
         let (own, counted) = (self.traffic, seen.traffic);
         self.seen = Some(seen.clone());
         let by_source: u64 = counted.sources.iter().map(|source| source.bios).sum();
-        let is_same = Traffic { sources: own.sources, ..counted } == own && by_source == own.bios;
+        let is_same = CacheIoStats { sources: own.sources, ..counted } == own && by_source == own.bios;
         ensure(is_same, || format!("{counted:?} counted, {own:?} submitted"))
     }
     fn on_idle(&mut self, world: &World) -> Verdict {
@@ -107,7 +108,7 @@ pub(super) struct Content {
 
 impl Checker for Content {
     fn on_io(&mut self, world: &World, io: &Io, _: &[Slot]) -> Verdict {
-        if io.token & CACHE_TOKEN == 0 || !io.op.has_data() {
+        if !Token::is_of_cache(io.token) || !io.op.has_data() {
             return Ok(());
         }
         let first = io.sector.get() / PAGE_SECTORS;

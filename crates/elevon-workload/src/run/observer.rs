@@ -8,7 +8,7 @@ use elevon_core::status::Status;
 use elevon_core::units::{Bytes, Instant, Nanos, TaskId};
 
 use super::{Outcome, Progress};
-use crate::cached::Cached;
+use crate::buffered::BufferedIo;
 
 /// Observes a run for a report or a console.
 pub trait Observer {
@@ -24,7 +24,7 @@ pub trait Observer {
         false
     }
     /// The run so far, as [`super::run`] would return it if all jobs ended now.
-    fn on_status(&mut self, _so_far: Outcome, _stack: &mut Stack, _cached: Option<&Cached>) {}
+    fn on_status(&mut self, _so_far: Outcome, _stack: &mut Stack, _buffered: Option<&BufferedIo>) {}
     /// Events since the last call; only if the stack records them.
     fn on_events(&mut self, _events: &[Event]) {}
     /// All jobs are over, and so much that they wrote is to be written back before the run is. Only
@@ -39,18 +39,19 @@ pub trait Probe: Observer {
     /// tunables changed.
     fn on_step(&mut self, _stack: &mut Stack) {}
     /// Right after [`Self::on_step`] if there is a page cache: it may be looked at, and other programs
-    /// use it ([`Cached::call_of_other_program`]). Returns whether they did.
-    fn on_cache(&mut self, _now: Instant, _cached: &mut Cached) -> bool {
+    /// use it ([`BufferedIo::call_of_other_program`]). Returns whether they did.
+    fn on_cache(&mut self, _now: Instant, _buffered: &mut BufferedIo) -> bool {
         false
     }
     /// Whether [`Self::on_io`] and [`Self::on_io_over`] are called; asked once.
     fn sees_ios(&self) -> bool {
         false
     }
-    /// A process gives an I/O, or the page cache a bio of its own: that has
-    /// [`crate::cached::CACHE_TOKEN`] in its token, and frames.
+    /// A process gives an I/O, or the page cache a bio of its own, which has frames:
+    /// [`crate::token::Token`] tells which.
     fn on_io(&mut self, _now: Instant, _io: &Io, _frames: &[Slot]) {}
-    /// An I/O is over: the process has it back, or the page cache its bio.
+    /// An I/O is over: the process has it back, or the page cache its bio, as
+    /// [`crate::token::Token`] tells.
     fn on_io_over(&mut self, _now: Instant, _task: TaskId, _token: u64, _status: Status) {}
 }
 

@@ -6,6 +6,7 @@ use elevon_core::stats::JobStats;
 use elevon_core::units::{Instant, Nanos};
 
 use super::Runner;
+use super::layer::Layer;
 use crate::backend::Backend;
 use crate::by_owner::OwnerSeries;
 use crate::logs::Logger;
@@ -85,7 +86,7 @@ pub struct Outcome {
     pub ended_early: Option<EndedEarly>,
 }
 
-impl<B: Backend> Runner<'_, B> {
+impl<B: Backend, L: Layer> Runner<'_, B, L> {
     /// The run as it stands.
     pub(super) fn snapshot(&mut self, now: Instant) -> Outcome {
         let jobs = self.jobs.members.iter().zip(&self.jobs.processes).map(|(member, process)| JobOutcome {

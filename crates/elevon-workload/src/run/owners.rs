@@ -4,6 +4,7 @@ use elevon_core::stack::Stack;
 use elevon_core::units::{Instant, TenantId};
 
 use super::Runner;
+use super::layer::Layer;
 use crate::backend::Backend;
 use crate::by_owner::{OwnerSeries, Progressed};
 use crate::jobs::Jobs;
@@ -14,7 +15,7 @@ pub(super) fn series(now: Instant, stack: &Stack, jobs: &Jobs) -> OwnerSeries {
     OwnerSeries::new(now, if stack.control().is_watched() { rows } else { 0 })
 }
 
-impl<B: Backend> Runner<'_, B> {
+impl<B: Backend, L: Layer> Runner<'_, B, L> {
     /// What all rows say now.
     fn progressed(&self) -> Vec<Progressed> {
         let of_jobs = self.jobs.processes().iter().map(|process| {

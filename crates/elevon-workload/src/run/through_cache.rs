@@ -1,36 +1,79 @@
-//! The loop's part in a run with a page cache: what goes to and fro between processes, cache and stack.
+//! The layer of a run with a page cache: what goes to and fro between processes, cache and stack.
+//!
+//! A buffered I/O that slept crosses two queues on its way back: that of the page cache's calls that are
+//! over, as one bio ends the sleep of several, and that of its process, which may be busy.
 
 use elevon_core::stack::{Done, Io, Submitted};
-use elevon_core::units::{Bytes, Instant, PAGE_SIZE, TaskId};
+use elevon_core::status::Status;
+use elevon_core::units::{Bytes, Instant, Nanos, PAGE_SIZE, TaskId};
 
+use super::layer::Layer;
 use super::{EndedEarly, Runner, TURN};
 use crate::backend::Backend;
-use crate::cached::{CACHE_TOKEN, Event, Route};
+use crate::buffered::{BufferedIo, Event, Route};
+use crate::token::Token;
 
-impl<B: Backend> Runner<'_, B> {
-    /// Hands the batch of a process to the cache, or (direct I/O) to the stack one by one. False, and nothing done, where the
-    /// process has nothing to do with the cache.
-    pub(super) fn submit_cached(&mut self, task: usize) -> bool {
-        let Some(cached) = &mut self.cached else { return false };
-        if !cached.is_user(task) {
+impl Layer for &mut BufferedIo {
+    fn on_start(&mut self, now: Instant) {
+        (**self).on_start(now);
+    }
+
+    #[inline]
+    fn on_time(&mut self, now: Instant) {
+        (**self).on_time(now);
+    }
+
+    fn on_end(&mut self, now: Instant) {
+        (**self).on_end(now);
+    }
+
+    #[inline]
+    fn next_timer(&self) -> Option<Instant> {
+        (**self).next_timer()
+    }
+
+    fn handle_timers(&mut self, now: Instant) {
+        (**self).handle_timers(now);
+    }
+
+    fn on_process_over(&mut self, task: usize) {
+        (**self).on_process_over(task);
+    }
+
+    fn buffered(&mut self) -> Option<&mut BufferedIo> {
+        Some(self)
+    }
+
+    fn prepare<B: Backend>(runner: &mut Runner<'_, B, Self>, now: Instant, task: usize) -> bool {
+        if runner.jobs.start_of(task).is_none_or(|at| at > now) {
+            return true;
+        }
+        let event = runner.layer.prepare(now, task);
+        pump_from(runner, now, event);
+        runner.layer.is_prepared(task)
+    }
+
+    /// Begins the I/Os of the batch one by one.
+    #[inline]
+    fn submit<B: Backend>(runner: &mut Runner<'_, B, Self>, task: usize) -> bool {
+        if !runner.layer.is_user(runner.jobs.processes[task].task()) {
             return false;
         }
-        let began = self.backend.now();
-        while let Some(io) = self.jobs.processes[task].take() {
-            let now = self.backend.now();
-            self.fill(task, &io);
-            if let Some(probe) = self.watcher.probe_of_ios() {
+        let began = runner.backend.now();
+        while let Some(io) = runner.jobs.processes[task].take() {
+            let now = runner.backend.now();
+            runner.fill(task, &io);
+            if let Some(probe) = runner.watcher.probe_of_ios() {
                 probe.on_io(now, &io, &[]);
             }
-            let Some(cached) = &mut self.cached else { return false };
-            let process = &mut self.jobs.processes[task];
-            let is_asleep = match cached.begin(now, process, io) {
-                Route::Stack => self.submit_direct(now, io),
-                Route::Cache { sleeps } => sleeps,
+            let (is_asleep, over) = match runner.layer.begin(now, &mut runner.jobs.processes, &io) {
+                Route::Stack => (submit_direct(runner, now, io), None),
+                Route::Over(event) => (false, Some(event)),
+                Route::Waits { sleeps } => (sleeps, None),
             };
-            let now = self.backend.now();
-            self.jobs.processes[task].on_submitted(now, is_asleep);
-            self.pump(now);
+            let now = runner.backend.now();
+            runner.jobs.processes[task].on_submitted(now, is_asleep);
+            pump_from(runner, now, over);
             if now.since(began) >= TURN {
                 // The rest of a large batch goes when the process is polled next.
                 break;
@@ -39,152 +82,154 @@ impl<B: Backend> Runner<'_, B> {
         true
     }
 
-    /// Carries bios to the stack and what is over to the processes, until nothing moves. True where anything did.
-    pub(super) fn pump(&mut self, now: Instant) -> bool {
-        let mut moved = false;
-        loop {
-            self.move_bytes();
-            let mut any = self.submit_bios(now);
-            while let Some(cached) = &mut self.cached
-                && let Some(done) = cached.poll_done()
-            {
-                cached.on_done(now, &mut self.jobs.processes[done.task.index()], &done);
-                any = true;
-            }
-            self.move_bytes();
-            while let Some(cached) = &mut self.cached
-                && let Some(event) = cached.events.pop_front()
-            {
-                self.on_event(now, event);
-                any = true;
-            }
-            if !any {
-                return moved;
-            }
-            moved = true;
-        }
-    }
-
-    /// Moves bytes between frames and buffers, as the cache said.
     #[inline]
-    fn move_bytes(&mut self) {
-        if let Some(cached) = &mut self.cached {
-            while let Some(copy) = cached.copies.pop_front() {
-                self.backend.move_bytes(&copy);
+    fn pump<B: Backend>(runner: &mut Runner<'_, B, Self>, now: Instant) -> bool {
+        pump_from(runner, now, None)
+    }
+
+    #[inline]
+    fn take_done<B: Backend>(runner: &mut Runner<'_, B, Self>, now: Instant, done: &Done) -> bool {
+        match Token::decode(done.token) {
+            Token::Cache(bio) => {
+                if let Some(probe) = runner.watcher.probe_of_ios() {
+                    probe.on_io_over(now, done.task, done.token, done.status);
+                }
+                runner.layer.on_bio_done(now, bio, done);
+                true
+            }
+            Token::Job(token) => {
+                let processes = &mut runner.jobs.processes;
+                runner.layer.is_user(done.task) && runner.layer.on_device_done(now, processes, done, token)
             }
         }
     }
 
-    /// After the last job: what is dirty goes to a real device.
-    pub(super) fn write_back(&mut self) {
-        let now = self.backend.now();
-        if let Some(cached) = &mut self.cached {
-            let (_, left) = cached.unwritten();
-            if left > 0 {
-                let is_interrupted = self.ended_early == Some(EndedEarly::Interrupted);
-                self.watcher.observer().on_write_back(Bytes::new(left * PAGE_SIZE), is_interrupted);
-            }
-            cached.write_back(now);
-            self.last_progress = now;
+    fn unblock<B: Backend>(runner: &mut Runner<'_, B, Self>, now: Instant, task: TaskId) -> bool {
+        let Some(ends_batch) = runner.layer.unblocked(now, &mut runner.jobs.processes, task) else { return false };
+        if ends_batch {
+            runner.stack.end_batch(now, task, runner.backend);
         }
-        while self.cached.as_ref().is_some_and(|cached| cached.is_settling()) {
-            let now = self.backend.now();
-            if !self.step(now) && !self.wait(now) {
+        true
+    }
+
+    fn write_back<B: Backend>(runner: &mut Runner<'_, B, Self>) {
+        let now = runner.backend.now();
+        let (_, left) = runner.layer.unwritten();
+        if left > 0 {
+            let is_interrupted = runner.ended_early == Some(EndedEarly::Interrupted);
+            runner.watcher.observer().on_write_back(Bytes::new(left * PAGE_SIZE), is_interrupted);
+        }
+        runner.layer.write_back(now);
+        runner.last_progress = now;
+        while runner.layer.is_settling() {
+            let now = runner.backend.now();
+            if !runner.step(now) && !runner.wait(now) {
                 break;
             }
         }
     }
+}
 
-    fn submit_bios(&mut self, now: Instant) -> bool {
-        let mut any = false;
-        while let Some(cached) = &mut self.cached
-            && let Some((io, ends_plug)) = cached.next_io(now, self.stack)
-        {
-            let task = io.task;
-            if cached.begins_batch(&io, ends_plug) {
-                self.stack.begin_batch(now, task);
-            }
-            if cached.has_bytes() {
-                self.backend.bind_frames(io.token, cached.frames(io.token));
-            }
-            if let Some(probe) = self.watcher.probe_of_ios() {
-                probe.on_io(now, &io, cached.frames(io.token));
-            }
-            let is_blocked = self.stack.submit_buffered(now, io, self.backend) == Submitted::Blocked;
-            if cached.ends_batch(task, ends_plug, is_blocked) {
-                self.stack.end_batch(now, task, self.backend);
-            }
+/// A loop with a page cache.
+type Cached<'r, 'a, 'b, B> = &'r mut Runner<'a, B, &'b mut BufferedIo>;
+
+/// Carries bios to the stack and what is over to the processes, `first` before anything else that is over. True if
+/// anything moved.
+fn pump_from<B: Backend>(runner: Cached<'_, '_, '_, B>, now: Instant, mut first: Option<Event>) -> bool {
+    let mut moved = false;
+    loop {
+        move_bytes(runner);
+        let mut any = submit_bios(runner, now);
+        while let Some(event) = first.take().or_else(|| runner.layer.poll(now, &mut runner.jobs.processes)) {
+            move_bytes(runner);
+            on_event(runner, now, event);
             any = true;
         }
-        any
-    }
-
-    /// Direct I/O of a process that has to do with the cache; true where its task sleeps.
-    fn submit_direct(&mut self, now: Instant, io: Io) -> bool {
-        let is_asleep = self.stack.submit(now, io, self.backend) == Submitted::Blocked;
-        if let Some(cached) = &mut self.cached
-            && is_asleep
-        {
-            cached.on_direct_blocked(io.task);
+        if !any {
+            return moved;
         }
-        is_asleep
+        moved = true;
     }
+}
 
-    fn on_event(&mut self, now: Instant, event: Event) {
-        match event {
-            Event::Over { task, token, status, cost } => {
-                if status.is_ok() {
-                    self.check(task, token.into());
-                }
-                let process = &mut self.jobs.processes[task];
-                if status.is_ok() {
-                    let (op, bytes) = process.operation(token.into());
-                    self.series.on_done(op, bytes);
-                }
-                process.spend(now, cost);
-                process.unblock(now, token);
-                process.complete(token.into(), status);
-                if let Some(probe) = self.watcher.probe_of_ios() {
-                    probe.on_io_over(now, TaskId(task as u32), token.into(), status);
-                }
-                self.last_progress = now;
-                self.make_ready(task);
+/// Moves bytes between frames and buffers, as the cache said.
+#[inline]
+fn move_bytes<B: Backend>(runner: Cached<'_, '_, '_, B>) {
+    while let Some(copy) = runner.layer.poll_copy() {
+        runner.backend.move_bytes(&copy);
+    }
+}
+
+fn submit_bios<B: Backend>(runner: Cached<'_, '_, '_, B>, now: Instant) -> bool {
+    let mut any = false;
+    while let Some((io, bio, ends_plug)) = runner.layer.next_io(now, runner.stack) {
+        let task = io.task;
+        if runner.layer.begins_batch(&io, ends_plug) {
+            runner.stack.begin_batch(now, task);
+        }
+        if runner.layer.has_bytes() {
+            runner.backend.bind_frames(bio, runner.layer.frames(bio));
+        }
+        if let Some(probe) = runner.watcher.probe_of_ios() {
+            probe.on_io(now, &io, runner.layer.frames(bio));
+        }
+        let is_blocked = runner.stack.submit_buffered(now, io, runner.backend) == Submitted::Blocked;
+        if runner.layer.ends_batch(task, ends_plug, is_blocked) {
+            runner.stack.end_batch(now, task, runner.backend);
+        }
+        any = true;
+    }
+    any
+}
+
+/// Direct I/O of a process that has to do with the cache; true if its task sleeps.
+fn submit_direct<B: Backend>(runner: Cached<'_, '_, '_, B>, now: Instant, io: Io) -> bool {
+    let is_asleep = runner.stack.submit(now, io, runner.backend) == Submitted::Blocked;
+    if is_asleep {
+        runner.layer.on_direct_blocked(io.task);
+    }
+    is_asleep
+}
+
+fn on_event<B: Backend>(runner: Cached<'_, '_, '_, B>, now: Instant, event: Event) {
+    match event {
+        Event::Over { task, token, status, cost } => end_io(runner, now, task, token, status, cost),
+        Event::Device { task, token } => {
+            let io = runner.jobs.processes[task].io(token);
+            if !submit_direct(runner, now, io) {
+                runner.jobs.processes[task].unblock(now, token);
+                runner.make_ready(task);
             }
-            Event::Submit(io) => {
-                let task = io.task.index();
-                if let Some(cached) = &mut self.cached
-                    && cached.holds(task, io.token)
-                {
-                    return;
-                }
-                if !self.submit_direct(now, io) {
-                    self.jobs.processes[task].unblock(now, io.token as u32);
-                    self.make_ready(task);
-                }
-            }
-            Event::Prepared { task } => self.make_ready(task),
         }
+        Event::Prepared { task } => runner.make_ready(task),
+        Event::Sleeps => {}
     }
+}
 
-    /// Whether an I/O that is over was the cache's business.
-    #[cold]
-    pub(super) fn is_of_cache(&mut self, now: Instant, done: &Done) -> bool {
-        let Some(cached) = &mut self.cached else { return false };
-        if done.token & CACHE_TOKEN != 0 {
-            cached.on_bio_done(now, done);
-            return true;
-        }
-        let process = &mut self.jobs.processes[done.task.index()];
-        cached.is_user(done.task.index()) && cached.on_device_done(now, process, done.token, done.status)
+/// Hands an I/O that is over to its process, which is busy for `cost` first.
+#[inline]
+fn end_io<B: Backend>(
+    runner: Cached<'_, '_, '_, B>,
+    now: Instant,
+    task: usize,
+    token: u32,
+    status: Status,
+    cost: Nanos,
+) {
+    let number = Token::Job(token).encode();
+    if status.is_ok() {
+        runner.check(task, number);
+        let (op, bytes) = runner.jobs.processes[task].operation(number);
+        runner.series.on_done(op, bytes);
     }
-
-    /// Whether a task that has its tag had slept for a bio of the cache.
-    pub(super) fn unblock_in_cache(&mut self, now: Instant, task: TaskId) -> bool {
-        let Some(cached) = &mut self.cached else { return false };
-        let Some(ends_batch) = cached.unblocked(task) else { return false };
-        if ends_batch {
-            self.stack.end_batch(now, task, self.backend);
-        }
-        true
+    let process = &mut runner.jobs.processes[task];
+    process.spend(now, cost);
+    process.unblock(now, token);
+    process.complete(number, status);
+    let id = process.task();
+    if let Some(probe) = runner.watcher.probe_of_ios() {
+        probe.on_io_over(now, id, number, status);
     }
+    runner.last_progress = now;
+    runner.make_ready(task);
 }

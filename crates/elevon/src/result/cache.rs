@@ -5,11 +5,11 @@ use elevon_cache::page_cache::Cause;
 use elevon_cache::replace::Stats;
 use elevon_core::units::{Instant, PAGE_SIZE};
 use elevon_report::result::{CacheResult, CacheSeries, CacheSource};
-use elevon_workload::cached::{Cached, SourceTraffic, Traffic};
+use elevon_workload::buffered::{BufferedIo, CacheIoStats, IoStatsBySource};
 
 use crate::memory::CachePlan;
 
-pub(super) fn of(plan: &CachePlan, cached: &Cached) -> CacheResult {
+pub(super) fn of(plan: &CachePlan, cached: &BufferedIo) -> CacheResult {
     let (memory, others) = plan.sizes();
     let (policy, activity) = plan.names();
     let is_judged = cached.cache().promoter().activity() != Activity::Off;
@@ -27,8 +27,8 @@ pub(super) fn of(plan: &CachePlan, cached: &Cached) -> CacheResult {
     }
 }
 
-fn source(cached: &Cached, origin: Origin, is_judged: bool) -> CacheSource {
-    let SourceTraffic { bios, bytes, rt, controlled } = cached.traffic().sources[origin as usize];
+fn source(cached: &BufferedIo, origin: Origin, is_judged: bool) -> CacheSource {
+    let IoStatsBySource { bios, bytes, rt, controlled } = cached.io_stats().sources[origin as usize];
     let counts = cached.cache().promoter().counts(origin);
     CacheSource {
         name: origin.name().to_owned(),
@@ -44,9 +44,9 @@ fn source(cached: &Cached, origin: Origin, is_judged: bool) -> CacheSource {
 }
 
 /// The kernel's counters, as far as there is something here that they count. Pages, but for `pgpgin` and `pgpgout` (KiB).
-fn vmstat(cached: &Cached) -> Vec<(String, u64)> {
+fn vmstat(cached: &BufferedIo) -> Vec<(String, u64)> {
     let cache = cached.cache();
-    let (resident, stats, traffic) = (cache.resident(), cache.stats(), cached.traffic());
+    let (resident, stats, traffic) = (cache.resident(), cache.stats(), cached.io_stats());
     let (pages, policy) = (resident.pages(), resident.stats());
     let limits = cache.reading();
     let faults = stats.waits(Cause::Fault);
@@ -82,7 +82,7 @@ fn vmstat(cached: &Cached) -> Vec<(String, u64)> {
     counts.map(|(name, count)| (name.to_owned(), count)).to_vec()
 }
 
-fn groups(cached: &Cached) -> Vec<(String, Vec<(String, u64)>)> {
+fn groups(cached: &BufferedIo) -> Vec<(String, Vec<(String, u64)>)> {
     let cache = cached.cache();
     let (resident, stats) = (cache.resident(), cache.stats());
     let pages = resident.pages();
@@ -99,7 +99,7 @@ fn groups(cached: &Cached) -> Vec<(String, Vec<(String, u64)>)> {
         generations,
         ..
     } = resident.stats();
-    let &Traffic { bios, readahead_pages, read_pages, sync_pages, writeback_pages, .. } = cached.traffic();
+    let &CacheIoStats { bios, readahead_pages, read_pages, sync_pages, writeback_pages, .. } = cached.io_stats();
     vec![
         group(
             "pages",
@@ -143,7 +143,7 @@ fn groups(cached: &Cached) -> Vec<(String, Vec<(String, u64)>)> {
     ]
 }
 
-fn series(cached: &Cached) -> CacheSeries {
+fn series(cached: &BufferedIo) -> CacheSeries {
     let series = cached.series();
     let since = |at: Instant| Instant::new(at.since(series.start()).get());
     let readings = series.readings().map(|(at, reading)| (since(at), *reading)).collect();

@@ -1,0 +1,34 @@
+//! Reads and writes through a descriptor.
+
+use super::{CallDone, CallKind, Operation, State, Step};
+
+impl Operation {
+    /// Reads what is left. A page that cannot be read ends a call early, and what the next call then finds
+    /// is the error; at the end of the file a call reads nothing, and the I/O is over.
+    pub(super) fn step_read(&mut self, done: Option<&CallDone>) -> Step {
+        debug_assert_eq!(self.state, State::Read);
+        if let Some(done) = done {
+            debug_assert!(self.at + done.bytes <= self.end(), "more was read than asked for");
+            self.at += done.bytes;
+            if done.bytes == 0 || self.at >= self.end() {
+                return Step::Over;
+            }
+        }
+        Step::Call { file: self.file, kind: CallKind::Read, offset: self.at, bytes: self.end() - self.at }
+    }
+
+    /// Writes, and then has the device write what is dirty of the range if the file is open with O_SYNC.
+    pub(super) fn step_write(&mut self, done: Option<&CallDone>, sync_writes: bool) -> Step {
+        match (self.state, done) {
+            (State::Write, None) => self.of_range(CallKind::Write),
+            (State::Write, Some(_)) if sync_writes => {
+                self.state = State::SyncAfterWrite;
+                self.of_range(CallKind::Fdatasync)
+            }
+            (state, _) => {
+                debug_assert!(matches!(state, State::Write | State::SyncAfterWrite));
+                Step::Over
+            }
+        }
+    }
+}

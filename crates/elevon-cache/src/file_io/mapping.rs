@@ -1,0 +1,27 @@
+//! Loads from and stores to a mapping.
+
+use super::{CallDone, CallKind, Operation, State, Step};
+use crate::page_cache::RangeSync;
+use elevon_core::units::PAGE_SIZE;
+
+impl Operation {
+    /// Touches page after page. If writes go through, the I/O is over when the device has what it stored.
+    pub(super) fn step_fault(&mut self, done: Option<&CallDone>, writes_through: bool) -> Step {
+        debug_assert!(matches!(self.state, State::Fault | State::WriteThrough));
+        if done.is_some() {
+            if self.state == State::WriteThrough {
+                return Step::Over;
+            }
+            self.at = (self.at / PAGE_SIZE + 1) * PAGE_SIZE;
+            if self.at >= self.end() {
+                if !(self.is_write && writes_through) {
+                    return Step::Over;
+                }
+                self.state = State::WriteThrough;
+                return self.of_range(CallKind::SyncRange(RangeSync::ALL));
+            }
+        }
+        let kind = CallKind::Fault { write: self.is_write };
+        Step::Call { file: self.file, kind, offset: self.at, bytes: self.end() - self.at }
+    }
+}

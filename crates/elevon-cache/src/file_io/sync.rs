@@ -1,0 +1,39 @@
+//! Syncs of all files that a program has open, one after the other.
+
+use super::{CallDone, CallKind, Opened, Operation, State, Step};
+use crate::page_cache::RangeSync;
+
+impl Operation {
+    /// Syncs the next file: all of it, or with bytes, where the device is one file of the cache, the part
+    /// of it that the program uses.
+    pub(super) fn step_sync(&mut self, done: Option<&CallDone>, files: &mut [Opened], has_bytes: bool) -> Step {
+        debug_assert_eq!(self.state, State::Sync);
+        if done.is_some() {
+            files[self.file].written = None;
+            self.file += 1;
+        }
+        let Some(Opened { part, .. }) = files.get(self.file) else { return Step::Over };
+        let (offset, bytes) = if has_bytes { (part.offset(), part.len) } else { (0, 0) };
+        Step::Call { file: self.file, kind: CallKind::Fsync, offset, bytes }
+    }
+
+    /// Syncs what was written of the next file of which anything was written.
+    pub(super) fn step_sync_range(
+        &mut self,
+        done: Option<&CallDone>,
+        files: &mut [Opened],
+        how: Option<RangeSync>,
+    ) -> Step {
+        debug_assert_eq!(self.state, State::SyncRange);
+        self.file += usize::from(done.is_some());
+        while let Some(opened) = files.get_mut(self.file) {
+            if let (Some((first, end)), Some(how)) = (opened.written.take(), how) {
+                debug_assert!(first <= end);
+                let kind = CallKind::SyncRange(how);
+                return Step::Call { file: self.file, kind, offset: first, bytes: end - first };
+            }
+            self.file += 1;
+        }
+        Step::Over
+    }
+}

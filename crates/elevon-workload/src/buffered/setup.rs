@@ -1,0 +1,227 @@
+//! What is there before the first I/O: the cache's files, what each process has open of them, and what fio does to files before a job.
+
+use elevon_cache::FileId;
+use elevon_cache::activity::Submitter;
+use elevon_cache::file_io::{Access, OpenPart, Program};
+use elevon_cache::page_cache::{CallKind, Called, PageCache, RangeSync};
+use elevon_cache::readahead::Advice;
+use elevon_core::ioprio::CpuPolicy;
+use elevon_core::units::{Instant, Nanos, PAGE_SIZE, Sector, TaskId};
+use elevon_formats::fio::spec::{Fadvise, JobSpec, SyncFileRange, SyncMode};
+
+use super::{BufferedIo, Event, Prologue, User};
+use crate::jobs::{Jobs, Member};
+use crate::process::{CpuCost, Process};
+use crate::region::{File, Region, largest_block};
+
+impl BufferedIo {
+    /// The files of all jobs, and each process with what it has open of them.
+    pub(super) fn add_jobs(&mut self, jobs: &mut Jobs) {
+        let files = self.add_files(jobs);
+        let call = self.charges.cost.call;
+        for (member, process) in jobs.members.iter().zip(&mut jobs.processes) {
+            let spec = &jobs.specs[member.spec];
+            let user = user(spec, process);
+            if user.is_buffered {
+                let submit = if user.is_mapped { Nanos::ZERO } else { call };
+                process.set_cpu(CpuCost { submit, ..CpuCost::default() });
+                process.cache_use();
+                process.enable_range_sync();
+            }
+            let parts = self.open_parts(&files, member);
+            let task = self.files.add_program(program(spec, process), &parts);
+            debug_assert_eq!(task, process.task(), "programs are the processes, in order");
+            self.users.push(user);
+        }
+    }
+
+    /// Every file that goes through the cache, once, as long as its longest user knows it; with bytes, the device.
+    fn add_files(&mut self, jobs: &Jobs) -> Vec<File> {
+        let place = Region { start: 0, len: self.stack_side.device_end().byte_offset() };
+        let has_bytes = self.has_bytes();
+        let cache = self.files.cache_mut();
+        let mut files: Vec<File> = Vec::new();
+        if has_bytes {
+            files.push(File { place, is_device: true });
+            let file = cache.add_file(Sector::ZERO, place.len, place.len);
+            cache.open(file);
+            return files;
+        }
+        for member in jobs.members.iter().filter(|member| jobs.specs[member.spec].is_buffered()) {
+            for file in &member.extent.files {
+                match files.iter_mut().find(|known| is_same(known, file)) {
+                    Some(known) => known.place.len = known.place.len.max(file.place.len),
+                    None => files.push(*file),
+                }
+            }
+        }
+        for known in &files {
+            let File { place, .. } = *known;
+            let file = cache.add_file(Sector::new(place.start / 512), place.len, place.len);
+            if is_unwritten(jobs, known) {
+                cache.set_unwritten(file);
+            }
+        }
+        files
+    }
+
+    /// What a process has open. Nothing if it does direct I/O of files of which some are cached and some are not: none
+    /// are looked after then.
+    fn open_parts(&mut self, files: &[File], member: &Member) -> Vec<OpenPart> {
+        let extent = &member.extent;
+        let mut parts = Vec::new();
+        for (file, region) in extent.files.iter().zip(&extent.regions) {
+            let position = files.iter().position(|known| is_same(known, file));
+            if let Some(at) = if self.has_bytes() { Some(0) } else { position } {
+                let file = FileId(at as u32);
+                let (open, file_start) = (self.files.cache_mut().open(file), files[at].place.start);
+                parts.push(OpenPart { open, file, file_start, start: region.start, len: region.len });
+            }
+        }
+        if parts.len() < extent.files.len() {
+            parts.clear();
+        }
+        parts
+    }
+
+    /// Begins what comes before a process's I/O, if that is due. An event tells when files have been read.
+    pub(crate) fn prepare(&mut self, now: Instant, task: usize) -> Option<Event> {
+        if self.users[task].prologue != Prologue::Due {
+            return None;
+        }
+        if self.users[task].is_mapped {
+            self.for_each_part(task, |cache, part| cache.map(part.open));
+        }
+        if self.users[task].pre_reads == 0 {
+            self.advise(now, task);
+            return None;
+        }
+        self.users[task].prologue = Prologue::Reading(0, 0);
+        self.pre_read(now, task).then_some(Event::Prepared { task })
+    }
+
+    /// Whether what comes before a process's I/O is over.
+    pub(crate) fn is_prepared(&self, task: usize) -> bool {
+        self.users[task].prologue == Prologue::Over
+    }
+
+    /// A process is over: its mappings go.
+    pub(crate) fn on_process_over(&mut self, task: usize) {
+        if self.users[task].is_mapped && self.users[task].prologue != Prologue::Due {
+            self.for_each_part(task, |cache, part| cache.unmap(part.open));
+        }
+    }
+
+    fn for_each_part(&mut self, task: usize, act: impl Fn(&mut PageCache, OpenPart)) {
+        self.parts(task).into_iter().for_each(|part| act(self.files.cache_mut(), part));
+    }
+
+    /// The files of a process.
+    fn parts(&self, task: usize) -> Vec<OpenPart> {
+        self.files.files(TaskId(task as u32)).collect()
+    }
+
+    /// The file of a process by its place, if it has so many.
+    fn part(&self, task: usize, index: usize) -> Option<OpenPart> {
+        self.files.files(TaskId(task as u32)).nth(index)
+    }
+
+    /// Reads the files of a process block by block, until it has to wait. True when that, and what comes after, is over.
+    pub(super) fn pre_read(&mut self, now: Instant, task: usize) -> bool {
+        while let Prologue::Reading(index, offset) = self.users[task].prologue {
+            let Some(part) = self.part(task, index) else {
+                self.advise(now, task);
+                return true;
+            };
+            let left = part.len.saturating_sub(offset);
+            if left == 0 {
+                self.users[task].prologue = Prologue::Reading(index + 1, 0);
+                continue;
+            }
+            let bytes = left.min(self.users[task].pre_reads);
+            let from = part.start - part.file_start + offset;
+            self.users[task].prologue = Prologue::Reading(index, offset + bytes);
+            let called = self.files.call(now, TaskId(task as u32), index, CallKind::Read, from, bytes);
+            if called == Called::Wait {
+                return false;
+            }
+        }
+        true
+    }
+
+    fn advise(&mut self, now: Instant, task: usize) {
+        self.users[task].prologue = Prologue::Over;
+        self.users[task].unpaid = Nanos::ZERO;
+        let User { invalidates, advice, .. } = self.users[task];
+        for (index, part) in self.parts(task).into_iter().enumerate() {
+            if invalidates {
+                self.tell(now, task, index, Advice::DontNeed, part.start - part.file_start, part.len);
+            }
+            if let Some(advice) = advice {
+                self.tell(now, task, index, advice, 0, 0);
+            }
+        }
+    }
+
+    fn tell(&mut self, now: Instant, task: usize, index: usize, advice: Advice, offset: u64, bytes: u64) {
+        let called = self.files.call(now, TaskId(task as u32), index, CallKind::Fadvise(advice), offset, bytes);
+        debug_assert!(called != Called::Wait, "advice does not sleep");
+    }
+}
+
+/// A process as a program of the file I/O.
+fn program(spec: &JobSpec, process: &Process) -> Program {
+    Program {
+        access: match spec.is_buffered() {
+            false => Access::Direct,
+            true if spec.engine.is_mapped() => Access::Mapping,
+            true => Access::Descriptor,
+        },
+        sync_writes: spec.sync != SyncMode::None,
+        range_sync: spec.sync_file_range.map(|SyncFileRange { wait_before, write, wait_after, .. }| RangeSync {
+            wait_before,
+            write,
+            wait_after,
+        }),
+        submitter: Submitter::of_task(spec.ioprio, CpuPolicy::Normal, 0),
+        tenant: process.tenant(),
+        depth: process.depth(),
+    }
+}
+
+fn user(spec: &JobSpec, process: &Process) -> User {
+    let advice = match spec.fadvise {
+        Fadvise::None => None,
+        Fadvise::ByWorkload if spec.rw.random => Some(Advice::Random),
+        Fadvise::ByWorkload | Fadvise::Sequential => Some(Advice::Sequential),
+        Fadvise::Random => Some(Advice::Random),
+    };
+    let is_buffered = spec.is_buffered();
+    User {
+        is_buffered,
+        is_mapped: spec.engine.is_mapped(),
+        submits_in_line: spec.engine.asynchronous && spec.engine.submission_blocks,
+        may_block: spec.engine.submission_blocks || !spec.engine.asynchronous,
+        prologue: if is_buffered { Prologue::Due } else { Prologue::Over },
+        pre_reads: if spec.pre_read { largest_block(spec).max(PAGE_SIZE) } else { 0 },
+        invalidates: spec.invalidate && !spec.pre_read,
+        advice,
+        costs: vec![Nanos::ZERO; process.depth()],
+        unpaid: Nanos::ZERO,
+        verify_passes: 0,
+    }
+}
+
+/// Whether nothing is in a file when the jobs begin: fio allocates a file that is only written, and lays out any other. What goes
+/// past the cache would not be seen to be written.
+fn is_unwritten(jobs: &Jobs, file: &File) -> bool {
+    let has_it = |member: &&Member| member.extent.files.iter().any(|known| is_same(known, file));
+    let mut users = jobs.members.iter().filter(has_it).map(|member| &jobs.specs[member.spec]);
+    let only_writes = |spec: &JobSpec| !spec.rw.read && !spec.rw.trim && !spec.overwrite && !spec.pre_read;
+    !file.is_device && users.all(|spec| spec.is_buffered() && only_writes(spec))
+}
+
+/// Whether two jobs mean the same file.
+const fn is_same(one: &File, other: &File) -> bool {
+    one.is_device == other.is_device && one.place.start == other.place.start
+}
