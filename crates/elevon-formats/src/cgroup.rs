@@ -54,7 +54,7 @@ impl Refusal {
 }
 
 /// A line that was refused, and what would be right.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub struct FileError {
     /// The kind.
     pub refusal: Refusal,
@@ -72,8 +72,6 @@ impl fmt::Display for FileError {
         }
     }
 }
-
-impl std::error::Error for FileError {}
 
 /// One change of what a tenant may do, or of how its device is modelled. What a setting does not name stays as it was.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -42,9 +42,10 @@ pub struct HostFile {
 }
 
 /// Why something named cannot be used.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub enum OpenError {
     /// It is a directory, socket, terminal ...
+    #[error("{}: is {what}; a regular file or a block device is needed", .path.display())]
     Kind {
         /// The path.
         path: PathBuf,
@@ -52,16 +53,25 @@ pub enum OpenError {
         what: &'static str,
     },
     /// A block device that is mounted or held otherwise, opened for writing.
+    #[error(
+        "{}: is mounted, or something else holds it; writing to it would destroy what is there. Unmount it, or name another",
+        .path.display()
+    )]
     Busy {
         /// The path.
         path: PathBuf,
     },
     /// It has no byte.
+    #[error(
+        "{}: has size 0; give the job size= (a job that writes then creates the file), or name a file with content",
+        .path.display()
+    )]
     Empty {
         /// The path.
         path: PathBuf,
     },
     /// It is smaller than a block.
+    #[error("{}: has {bytes} bytes, less than a block of {block}; name a larger file", .path.display())]
     Small {
         /// The path.
         path: PathBuf,
@@ -71,40 +81,17 @@ pub enum OpenError {
         block: u32,
     },
     /// A system call failed.
+    #[error("{}: cannot {action}: {error}", .path.display())]
     Io {
         /// The path.
         path: PathBuf,
         /// What was tried.
         action: &'static str,
         /// The error.
+        #[source]
         error: std::io::Error,
     },
 }
-
-impl std::fmt::Display for OpenError {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Kind { path, what } => {
-                write!(f, "{}: is {what}; a regular file or a block device is needed", path.display())
-            }
-            Self::Busy { path } => write!(
-                f,
-                "{}: is mounted, or something else holds it; writing to it would destroy what is there. Unmount it, or name another",
-                path.display()
-            ),
-            Self::Empty { path } => write!(
-                f,
-                "{}: has size 0; give the job size= (a job that writes then creates the file), or name a file with content",
-                path.display()
-            ),
-            Self::Small { path, bytes, block } => {
-                write!(f, "{}: has {bytes} bytes, less than a block of {block}; name a larger file", path.display())
-            }
-            Self::Io { path, action, error } => write!(f, "{}: cannot {action}: {error}", path.display()),
-        }
-    }
-}
-impl std::error::Error for OpenError {}
 
 impl HostFile {
     /// Opens a path. A regular file is created or grown only if the caller writes and says how large.

@@ -201,25 +201,18 @@ impl fmt::Display for MemoryModel {
 }
 
 /// A buffer found no room.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "memory buddy: no room for a buffer of {} KiB, {} KiB are free; a larger size= would have it",
+    .wanted.get().div_ceil(1024),
+    .free.get() / 1024
+)]
 pub struct OutOfMemory {
     /// Bytes that were asked for.
     pub wanted: Bytes,
     /// Bytes that were free.
     pub free: Bytes,
 }
-
-impl fmt::Display for OutOfMemory {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (wanted, free) = (self.wanted.get().div_ceil(1024), self.free.get() / 1024);
-        write!(
-            f,
-            "memory buddy: no room for a buffer of {wanted} KiB, {free} KiB are free; a larger size= would have it"
-        )
-    }
-}
-
-impl std::error::Error for OutOfMemory {}
 
 /// Memory that buffers are taken from.
 #[derive(Clone, Debug)]

@@ -130,21 +130,29 @@ pub struct ParameterLine {
 }
 
 /// Why a device cannot be opened.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DeviceError {
     /// There is no such profile or model.
+    #[error(
+        "unknown device `{name}`{}; there are {}",
+        did_you_mean(.name, names()),
+        names().collect::<Vec<_>>().join(", ")
+    )]
     UnknownName {
         /// What was asked for.
         name: String,
     },
     /// A parameter of a profile is wrong.
+    #[error("device {profile}: {error}")]
     Parameter {
         /// The profile.
         profile: String,
         /// What is wrong.
+        #[source]
         error: ParameterError,
     },
     /// The parameters do not fit together.
+    #[error("device {profile}: {rule}")]
     Inconsistent {
         /// The profile.
         profile: String,
@@ -152,31 +160,8 @@ pub enum DeviceError {
         rule: &'static str,
     },
     /// A model's own text is wrong.
-    Model(TextError),
-}
-
-impl core::fmt::Display for DeviceError {
-    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        match self {
-            Self::UnknownName { name } => {
-                let (known, meant) = (names().collect::<Vec<_>>().join(", "), did_you_mean(name, names()));
-                write!(f, "unknown device `{name}`{meant}; there are {known}")
-            }
-            Self::Parameter { profile, error } => write!(f, "device {profile}: {error}"),
-            Self::Inconsistent { profile, rule } => write!(f, "device {profile}: {rule}"),
-            Self::Model(error) => error.fmt(f),
-        }
-    }
-}
-
-impl std::error::Error for DeviceError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            Self::Parameter { error, .. } => Some(error),
-            Self::Model(error) => Some(error),
-            Self::UnknownName { .. } | Self::Inconsistent { .. } => None,
-        }
-    }
+    #[error("{0}")]
+    Model(#[source] TextError),
 }
 
 /// Models that can be opened by their own name, with all parameters of theirs.

@@ -34,8 +34,12 @@ use super::hash::StableHash;
 use super::shadow::Shadow;
 use super::tenants::Seen;
 
-/// What a checker finds wrong.
-pub(super) type Verdict = Result<(), String>;
+/// What a checker finds wrong, in words; its kind is the checker's name (see [`Violation`]).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Finding(pub(super) String);
+
+/// What a checker says of what it was shown.
+pub(super) type Verdict = Result<(), Finding>;
 
 /// What checkers may know beforehand.
 #[derive(Clone, Debug)]
@@ -263,7 +267,7 @@ impl Checks {
         let shadow = self.shadow.as_mut()?;
         let told = tell(shadow);
         for (property, message) in std::mem::take(&mut shadow.wrong) {
-            self.note(property, Err(message));
+            self.note(property, Err(Finding(message)));
         }
         Some(told)
     }
@@ -294,7 +298,7 @@ impl Checks {
         if self.only.as_ref().is_some_and(|only| only != checker) {
             return;
         }
-        if let (Err(message), None) = (verdict, &self.violation) {
+        if let (Err(Finding(message)), None) = (verdict, &self.violation) {
             let events = self.history.iter().copied().collect();
             self.violation = Some(Violation { checker, message, events });
         }
@@ -303,7 +307,7 @@ impl Checks {
     fn each(&mut self, mut ask: impl FnMut(&mut dyn Checker, &World) -> Verdict) {
         let Self { list, world, violation, history, .. } = self;
         for (name, checker) in list {
-            if let (Err(message), None) = (ask(checker.as_mut(), world), &violation) {
+            if let (Err(Finding(message)), None) = (ask(checker.as_mut(), world), &violation) {
                 let events = history.iter().copied().collect();
                 *violation = Some(Violation { checker: name, message, events });
             }
@@ -375,5 +379,5 @@ impl Checks {
 
 /// `Ok` where it holds, else the line.
 pub(super) fn ensure(holds: bool, message: impl FnOnce() -> String) -> Verdict {
-    if holds { Ok(()) } else { Err(message()) }
+    if holds { Ok(()) } else { Err(Finding(message())) }
 }

@@ -58,7 +58,7 @@ use elevon_workload::tenants::tenant_of;
 use elevon_workload::token::Token;
 
 use cache::{OtherPrograms, SeenCache};
-use checkers::{Checks, End, Issued, World, ensure};
+use checkers::{Checks, End, Finding, Issued, World, ensure};
 use plan::{Dice, tunable_value};
 use shadow::{Manner, Shadow, User};
 use tenants::Seen;
@@ -403,7 +403,7 @@ fn users(jobs: &Jobs) -> impl Iterator<Item = (u32, User)> {
 }
 
 /// The run reached its end; where nothing went wrong on purpose nothing went wrong, and the jobs have what they asked for.
-fn progress(outcome: &Outcome, clean: bool, queued: Option<u64>, left: usize) -> Result<(), String> {
+fn progress(outcome: &Outcome, clean: bool, queued: Option<u64>, left: usize) -> checkers::Verdict {
     ensure(outcome.ended_early.is_none() && left == 0, || {
         format!("the run ended by {:?} with {left} I/Os left", outcome.ended_early)
     })?;
@@ -526,7 +526,7 @@ impl Probe for Watch {
         if !tunables.is_empty() && self.dice.below(1000) < self.changes {
             let tunable = self.dice.pick(tunables);
             let value = tunable_value(&mut self.dice, tunable);
-            let set = stack.set_tunable(tunable.name, value).map_err(|error| error.to_string());
+            let set = stack.set_tunable(tunable.name, value).map_err(|error| Finding(error.to_string()));
             self.checks.borrow_mut().note("tunables", set);
         }
     }
@@ -588,7 +588,8 @@ impl Border {
         self.gone.extend(self.in_flight.values().map(|command| command.sequence));
         let left = self.simulation.device_mut().power_cut(now, mode, self.cuts);
         self.cuts += 1;
-        let verdict = self.oracle.power_cut(&left).map_err(|violation| format!("after {mode:?}: {violation:?}"));
+        let verdict =
+            self.oracle.power_cut(&left).map_err(|violation| Finding(format!("after {mode:?}: {violation:?}")));
         let block = self.description.limits.logical_block_size.into();
         self.checks.borrow_mut().shadow(|shadow| shadow.on_cut(&left, block));
         self.checks.borrow_mut().note("durability", verdict);

@@ -37,13 +37,14 @@ pub enum SettingRefusal {
 }
 
 /// Something that was not set, for whom, and why; one line.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub struct TenantSettingError {
     /// The path of the tenant; `None` for the device's settings, and for those that change during a run.
     pub tenant: Option<String>,
     /// The file or key that sets it; `None` for the tenant itself, and for the weight that several of them come to.
     pub setting: Option<&'static str>,
     /// Why.
+    #[source]
     pub refusal: SettingRefusal,
 }
 
@@ -56,12 +57,6 @@ impl fmt::Display for TenantSettingError {
             write!(f, "{name}: ")?;
         }
         write!(f, "{}", self.refusal)
-    }
-}
-
-impl std::error::Error for TenantSettingError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        Some(&self.refusal)
     }
 }
 

@@ -9,7 +9,7 @@ use elevon_core::split::max_sectors_at;
 use elevon_core::units::{Bytes, SECTOR_SIZE};
 use elevon_formats::fio::spec::SyncMode;
 
-use super::{Checker, Issued, Verdict, World, ensure};
+use super::{Checker, Finding, Issued, Verdict, World, ensure};
 
 /// Every command is answered exactly once, by a completion or an abort.
 #[derive(Default)]
@@ -26,7 +26,7 @@ impl Checker for Once {
 
     fn on_completion(&mut self, _: &World, completion: &Completion) -> Verdict {
         let Some(command) = self.in_flight.get_mut(&completion.request.0) else {
-            return Err(format!("{completion:?} answers no command in flight"));
+            return Err(Finding(format!("{completion:?} answers no command in flight")));
         };
         ensure(completion.bytes <= command.bytes, || format!("{completion:?} of {command:?}"))?;
         if completion.status.is_ok() && completion.bytes < command.bytes {
@@ -177,7 +177,7 @@ impl Checker for Limits {
         let (mut segments, mut previous_end) = (0, None);
         for piece in &issued.pieces {
             let Some(layout) = world.layouts.get(&(piece.task.0, piece.token)) else {
-                return Err(wrong("a piece of no buffer"));
+                return Err(Finding(wrong("a piece of no buffer")));
             };
             let start = layout.physical(piece.offset);
             if let Some(previous) = previous_end {
@@ -192,7 +192,7 @@ impl Checker for Limits {
 }
 
 /// Segments of one piece, by walking its sectors.
-fn segments_of(world: &World, issued: &Issued, piece: &Piece) -> Result<u64, String> {
+fn segments_of(world: &World, issued: &Issued, piece: &Piece) -> Result<u64, Finding> {
     let limits = &world.limits;
     let layout = &world.layouts[&(piece.task.0, piece.token)];
     let boundary = u128::from(limits.seg_boundary_mask) + 1;
@@ -231,7 +231,7 @@ impl Checker for Merges {
             let of_cache = world.bios.get(&(piece.task.0, piece.token)).copied();
             let spec = world.specs.get(piece.task.index());
             let set = of_cache.or(spec.map(|spec| spec.ioprio));
-            let Some(set) = set else { return Err(format!("{issued:?}: a piece of no task")) };
+            let Some(set) = set else { return Err(Finding(format!("{issued:?}: a piece of no task"))) };
             let spec = spec.filter(|_| of_cache.is_none());
             let by_command = spec.is_some_and(|spec| spec.command_prio.iter().any(Option::is_some));
             let own = if set.class() == PrioClass::None { IoPrio::DEFAULT } else { set };

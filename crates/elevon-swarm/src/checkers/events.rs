@@ -6,7 +6,7 @@ use elevon_core::event::{Event, EventKind};
 use elevon_core::op::{Flags, Op, StatGroup};
 use elevon_core::units::{Instant, Sector};
 
-use super::{Checker, End, Issued, Verdict, World, ensure};
+use super::{Checker, End, Finding, Issued, Verdict, World, ensure};
 
 /// The events say what the border saw: an Issue for every command taken, with the same fields.
 pub(super) struct Agreement;
@@ -16,7 +16,7 @@ impl Checker for Agreement {
         if event.kind != EventKind::Issue {
             return Ok(());
         }
-        let Some(Issued { at, command, .. }) = issued else { return Err(format!("{event:?} of no command")) };
+        let Some(Issued { at, command, .. }) = issued else { return Err(Finding(format!("{event:?} of no command"))) };
         let same = (*at, command.op, command.flags, command.queue, Some(command.tag))
             == (event.time, event.op, event.flags, event.queue, event.tag)
             && (command.op == Op::Flush
@@ -148,7 +148,7 @@ impl Flush {
         if event.sectors == 0 && event.sector == Sector::ZERO {
             return match self.waiting.get_mut(&queue).and_then(VecDeque::pop_front) {
                 Some(since) => after(since),
-                None => Err(format!("{event:?} was never allocated")),
+                None => Err(Finding(format!("{event:?} was never allocated"))),
             };
         }
         let Some(writes) = self.durable.get_mut(&key) else { return Ok(()) };
