@@ -7,28 +7,8 @@
 //!
 //! Cost: O(1), a few divisions, each time a writer has dirtied its allowance (8 to some hundred pages).
 
+pub use elevon_core::jiffies::Hz;
 use elevon_core::units::{Instant, Nanos};
-
-/// Jiffies per second.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Hz(pub u64);
-
-impl Default for Hz {
-    fn default() -> Self {
-        Self(250)
-    }
-}
-
-impl Hz {
-    /// A span in whole jiffies.
-    pub const fn jiffies(self, span: Nanos) -> u64 {
-        (span.get() as u128 * self.0 as u128 / 1_000_000_000) as u64
-    }
-    /// Jiffies as a span.
-    pub const fn span(self, jiffies: u64) -> Nanos {
-        Nanos::new(jiffies * 1_000_000_000 / self.0)
-    }
-}
 
 /// Where limits lie, as shares of dirtyable memory in percent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -12,7 +12,8 @@ pub mod io_ticks;
 #[cfg(test)]
 mod tests;
 
-use io_ticks::{IoTicks, JiffyClock, Moment, Rule};
+use crate::jiffies::JiffyClock;
+use io_ticks::{IoTicks, Moment, Rule};
 
 use crate::kernel::IoTicksForm;
 use crate::op::StatGroup;

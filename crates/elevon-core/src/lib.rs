@@ -11,6 +11,7 @@ extern crate alloc;
 
 // What everything is made of.
 pub mod ioprio;
+pub mod jiffies;
 pub mod kernel;
 pub mod monotonic;
 pub mod nearest;

@@ -15,7 +15,6 @@ pub mod fifo;
 pub mod kyber;
 pub mod mq_deadline;
 pub mod none;
-mod ticks;
 mod tunable;
 
 #[cfg(test)]

@@ -6,8 +6,6 @@
 //! ([`Rule::Sampled`]), or adds a jiffy that was not busy. Cost: O(1), and callers need not call at all within one
 //! jiffy.
 
-use crate::units::Instant;
-
 /// What is added when the jiffy has moved on, by kernel version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rule {
@@ -77,45 +75,6 @@ impl IoTicks {
     /// Busy jiffies so far.
     pub const fn jiffies(&self) -> u64 {
         self.jiffies
-    }
-}
-
-/// Turns instants into jiffies with one comparison while the jiffy stays the same.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct JiffyClock {
-    hz: u32,
-    /// First instant of the jiffy after [`Self::jiffy`].
-    next: u64,
-    jiffy: u64,
-}
-
-impl JiffyClock {
-    /// A clock whose first tick is at the first instant it is shown. `hz` must not be 0.
-    pub(super) const fn new(hz: u32) -> Self {
-        assert!(hz > 0);
-        Self { hz, next: 0, jiffy: 0 }
-    }
-
-    /// The jiffy of `now` where that is a later one than at the last call, else `None`.
-    #[inline]
-    pub(super) fn tick(&mut self, now: Instant) -> Option<u64> {
-        if now.get() < self.next {
-            return None;
-        }
-        Some(self.advance(now))
-    }
-
-    /// Jiffy j begins at the first whole nanosecond at or after j / hz seconds.
-    fn advance(&mut self, now: Instant) -> u64 {
-        let hz = u128::from(self.hz);
-        self.jiffy = (u128::from(now.get()) * hz / 1_000_000_000) as u64;
-        self.next = ((u128::from(self.jiffy) + 1) * 1_000_000_000).div_ceil(hz) as u64;
-        self.jiffy
-    }
-
-    /// Jiffies as whole milliseconds.
-    pub(super) const fn millis(&self, jiffies: u64) -> u64 {
-        (jiffies as u128 * 1000 / self.hz as u128) as u64
     }
 }
 
@@ -238,22 +197,6 @@ mod tests {
             ticks.update(5, Moment::Read);
             ticks.update(10, Moment::Read);
             assert_eq!(ticks.jiffies(), expected, "{rule:?}");
-        }
-    }
-
-    #[test]
-    fn jiffies_begin_where_the_division_says() {
-        for hz in [100, 250, 300, 1000, 1024] {
-            let mut clock = JiffyClock::new(hz);
-            let (mut last, mut at) = (None, 0u64);
-            while at < 100_000_000 {
-                let expected = at * u64::from(hz) / 1_000_000_000;
-                let got = clock.tick(Instant::new(at));
-                assert_eq!(got, (last != Some(expected)).then_some(expected), "{hz} Hz at {at}");
-                last = Some(expected);
-                // Step to just before the next boundary, onto it, and to odd places between.
-                at = if at % 7 == 0 { clock.next } else { (at + 1_234_567).min(clock.next - 1).max(at + 1) };
-            }
         }
     }
 }

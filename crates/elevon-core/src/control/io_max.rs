@@ -24,8 +24,8 @@ use alloc::vec::Vec;
 use super::levels::{DIRECTIONS, Due, DueOrder, Level, Levels, PathRules};
 use super::limits::{Limits, UNLIMITED, bytes_rule, ios_rule};
 use super::{Cause, Charge, Direction, Ledger, Limiter, Verdict};
+use crate::jiffies::Ticks;
 use crate::kernel::Rules;
-use crate::monotonic::Monotonic;
 use crate::tenant::{ROOT, Tenants};
 use crate::units::{BioId, Instant, Nanos, TenantId};
 
@@ -192,7 +192,7 @@ impl Level for Node {
 #[derive(Clone, Debug)]
 pub struct IoMax {
     clock: Clock,
-    tick: u64,
+    ticks: Ticks,
     flat: bool,
     nodes: Levels<Node>,
     /// Tenants with a limit.
@@ -202,7 +202,6 @@ pub struct IoMax {
     waiting: DueOrder<TenantId>,
     /// What the current run let through, by direction.
     through: [Vec<Through>; 2],
-    now: Monotonic,
 }
 
 impl IoMax {
@@ -211,14 +210,13 @@ impl IoMax {
         let hz = u64::from(config.hz);
         Self {
             clock: Clock { hz, slice: (config.slice_ms * hz / 1000).max(1), in_series: config.in_series },
-            tick: 1_000_000_000 / hz,
+            ticks: Ticks::new(config.hz),
             flat: config.flat,
             nodes: Levels::default(),
             rules: 0,
             held: 0,
             waiting: DueOrder::default(),
             through: [Vec::new(), Vec::new()],
-            now: Monotonic::START,
         }
     }
 
@@ -254,8 +252,7 @@ impl IoMax {
     }
 
     fn time(&mut self, now: Instant) -> Time {
-        self.now.advance(now);
-        Time { now, tick: now.get() / self.tick }
+        Time { now, tick: self.ticks.at(now) as u64 }
     }
 
     /// The level above that also counts; `None` below the root.
@@ -468,7 +465,7 @@ impl Limiter for IoMax {
     }
 
     fn next_wakeup(&self) -> Option<Instant> {
-        self.waiting.first().map(|(tick, _)| Instant::new(tick.saturating_mul(self.tick)))
+        self.waiting.first().map(|(tick, _)| self.ticks.start_of(tick))
     }
 
     fn release(&mut self, now: Instant, tenants: &Tenants, ledger: &mut Ledger, out: &mut Vec<BioId>) {

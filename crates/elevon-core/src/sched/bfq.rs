@@ -48,9 +48,9 @@ use wf2q::Engine;
 
 use super::elevator::Elevator;
 use super::fifo::{Fifo, FifoLinks};
-use super::ticks::{Ticks, to_ticks};
 use super::{Scheduler, View};
 use crate::bio::Bio;
+use crate::jiffies::{Ticks, to_ticks};
 use crate::kernel::Rules;
 use crate::merge::MergeKind;
 use crate::op::{Flags, Op};

@@ -19,10 +19,10 @@ use alloc::vec::Vec;
 
 use super::elevator::Elevator;
 use super::fifo::{Fifo, FifoLinks};
-use super::ticks::{Ticks, to_ticks};
 use super::{Scheduler, SchedulerInfo, TunableInfo, View};
 use crate::bio::Bio;
 use crate::ioprio::PrioClass;
+use crate::jiffies::{Ticks, to_ticks};
 use crate::kernel::Rules;
 use crate::merge::MergeKind;
 use crate::op::{Flags, Op};

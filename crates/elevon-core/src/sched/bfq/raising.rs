@@ -7,7 +7,7 @@
 use super::Bfq;
 use super::entity::{Class, EntityId};
 use super::queue::LONG_AGO;
-use crate::sched::ticks::to_ticks;
+use crate::jiffies::to_ticks;
 
 const INTERACTIVE: u64 = 30;
 const SOFT_RT: u64 = 3000;

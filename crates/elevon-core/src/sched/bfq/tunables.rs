@@ -3,7 +3,7 @@
 use super::Bfq;
 use super::injection::Inject;
 use super::queueing::Queueing;
-use crate::sched::ticks::to_ticks;
+use crate::jiffies::to_ticks;
 use crate::sched::{SchedulerInfo, TunableInfo};
 use crate::units::Nanos;
 

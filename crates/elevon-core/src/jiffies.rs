@@ -1,0 +1,140 @@
+//! Time in jiffies, the ticks of the kernel's clock, in the three forms that the kernel's rules need.
+//!
+//! [`Ticks`] is for deadlines and slices: a tick is a whole number of nanoseconds. `JiffyClock` is for io_ticks: jiffies last
+//! `1 / hz` seconds on average also where that is no whole number of nanoseconds (300 Hz). [`Hz`] is for spans. At the kernel's
+//! 100, 250 and 1000 Hz all of them agree. O(1); both clocks divide only when a tick is over.
+
+use crate::monotonic::Monotonic;
+use crate::units::{Instant, Nanos};
+
+/// Jiffies per second.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Hz(pub u64);
+
+impl Default for Hz {
+    fn default() -> Self {
+        Self(250)
+    }
+}
+
+impl Hz {
+    /// A span in whole jiffies.
+    pub const fn jiffies(self, span: Nanos) -> u64 {
+        (span.get() as u128 * self.0 as u128 / 1_000_000_000) as u64
+    }
+    /// Jiffies as a span.
+    pub const fn span(self, jiffies: u64) -> Nanos {
+        Nanos::new(jiffies * 1_000_000_000 / self.0)
+    }
+}
+
+/// The clock in ticks. Remembers the tick it is in, for a division costs more than the rest of a quick dispatch.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Ticks {
+    nanos_per_tick: u64,
+    tick: i64,
+    /// Start of that tick in nanoseconds.
+    start: u64,
+    clock: Monotonic,
+}
+
+impl Ticks {
+    /// A clock of `hz` ticks a second.
+    pub(crate) fn new(hz: u32) -> Self {
+        Self { nanos_per_tick: 1_000_000_000 / u64::from(hz.max(1)), tick: 0, start: 0, clock: Monotonic::START }
+    }
+
+    /// The tick of a point in time; times go forward.
+    #[inline]
+    pub(crate) fn at(&mut self, now: Instant) -> i64 {
+        self.clock.advance(now);
+        if now.get().wrapping_sub(self.start) >= self.nanos_per_tick {
+            self.tick = (now.get() / self.nanos_per_tick) as i64;
+            self.start = self.tick as u64 * self.nanos_per_tick;
+        }
+        self.tick
+    }
+
+    /// When a tick begins.
+    pub(crate) const fn start_of(&self, tick: u64) -> Instant {
+        Instant::new(tick.saturating_mul(self.nanos_per_tick))
+    }
+}
+
+/// Ticks in a span, rounded up.
+pub(crate) const fn to_ticks(ms: i64, hz: u32) -> i64 {
+    (ms * hz as i64 + 999) / 1000
+}
+
+/// Turns instants into jiffies with one comparison while the jiffy stays the same.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct JiffyClock {
+    hz: u32,
+    /// First instant of the jiffy after [`Self::jiffy`].
+    next: u64,
+    jiffy: u64,
+}
+
+impl JiffyClock {
+    /// A clock whose first tick is at the first instant it is shown. `hz` must not be 0.
+    pub(crate) const fn new(hz: u32) -> Self {
+        assert!(hz > 0);
+        Self { hz, next: 0, jiffy: 0 }
+    }
+
+    /// The jiffy of `now` where that is a later one than at the last call, else `None`.
+    #[inline]
+    pub(crate) fn tick(&mut self, now: Instant) -> Option<u64> {
+        if now.get() < self.next {
+            return None;
+        }
+        Some(self.advance(now))
+    }
+
+    /// Jiffy j begins at the first whole nanosecond at or after j / hz seconds.
+    fn advance(&mut self, now: Instant) -> u64 {
+        let hz = u128::from(self.hz);
+        self.jiffy = (u128::from(now.get()) * hz / 1_000_000_000) as u64;
+        self.next = ((u128::from(self.jiffy) + 1) * 1_000_000_000).div_ceil(hz) as u64;
+        self.jiffy
+    }
+
+    /// Jiffies as whole milliseconds.
+    pub(crate) const fn millis(&self, jiffies: u64) -> u64 {
+        (jiffies as u128 * 1000 / self.hz as u128) as u64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn jiffies_begin_where_the_division_says() {
+        for hz in [100, 250, 300, 1000, 1024] {
+            let mut clock = JiffyClock::new(hz);
+            let (mut last, mut at) = (None, 0u64);
+            while at < 100_000_000 {
+                let expected = at * u64::from(hz) / 1_000_000_000;
+                let got = clock.tick(Instant::new(at));
+                assert_eq!(got, (last != Some(expected)).then_some(expected), "{hz} Hz at {at}");
+                last = Some(expected);
+                // Step to just before the next boundary, onto it, and to odd places between.
+                at = if at % 7 == 0 { clock.next } else { (at + 1_234_567).min(clock.next - 1).max(at + 1) };
+            }
+        }
+    }
+
+    #[test]
+    fn all_forms_agree_where_a_jiffy_is_whole_nanoseconds() {
+        for hz in [100, 250, 1000] {
+            let (mut ticks, mut clock, mut jiffy) = (Ticks::new(hz), JiffyClock::new(hz), 0);
+            for at in (0..2_000_000_000).step_by(777_777).map(Instant::new) {
+                jiffy = clock.tick(at).unwrap_or(jiffy);
+                let tick = ticks.at(at) as u64;
+                assert_eq!((tick, Hz(hz.into()).jiffies(at.since(Instant::ZERO))), (jiffy, jiffy), "{hz} Hz at {at:?}");
+                assert!(ticks.start_of(tick) <= at && at < ticks.start_of(tick + 1));
+            }
+        }
+    }
+}
