@@ -2,7 +2,7 @@
 //!
 //! Readable on a phone, in light and in dark. A variant keeps its letter and colour in every part of the page.
 //!
-//! Pages are templates of `maud`, which escapes every value; [`text`] escapes a few characters more.
+//! Pages are templates of `maud`, which escapes every value; `text` escapes a few characters more.
 
 mod cache;
 mod over_time;
