@@ -1,4 +1,4 @@
-//! Bytes to types and back: control files of cgroups, descriptions of devices, fio job files, trace files of block events.
+//! Bytes to types and back: control files of cgroups, descriptions of devices, fio job files.
 #![forbid(unsafe_code)]
 
 pub mod cgroup;
@@ -7,4 +7,3 @@ mod diagnostic;
 pub mod fio;
 pub mod quantity;
 pub mod tenants;
-pub mod trace;

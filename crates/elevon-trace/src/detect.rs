@@ -2,7 +2,7 @@
 
 use crate::input::MAX_PIECE;
 use crate::read::csv::CsvKind;
-use crate::read::{blkparse, blktrace, csv, fio_log, ftrace, perfetto};
+use crate::read::{blkparse, blktrace, csv, event_csv, fio_log, ftrace, perfetto};
 
 /// A trace format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -27,11 +27,13 @@ pub enum TraceFormat {
     Systor,
     /// The UMass repository's SPC format.
     Spc,
+    /// CSV of events, as [`crate::write::csv`] writes it.
+    Csv,
 }
 
 impl TraceFormat {
     /// Every format.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::Ftrace,
         Self::Blktrace,
         Self::Blkparse,
@@ -42,6 +44,7 @@ impl TraceFormat {
         Self::Tencent,
         Self::Systor,
         Self::Spc,
+        Self::Csv,
     ];
 
     /// A short stable name.
@@ -57,6 +60,7 @@ impl TraceFormat {
             Self::Tencent => "tencent",
             Self::Systor => "systor",
             Self::Spc => "spc",
+            Self::Csv => "csv",
         }
     }
 
@@ -73,6 +77,7 @@ impl TraceFormat {
             Self::Tencent => "Tencent CBS CSV: time, offset, size, type, volume",
             Self::Systor => "Systor '17 CSV: time, response, type, LUN, offset, bytes",
             Self::Spc => "SPC: ASU, sector, bytes, type, time",
+            Self::Csv => "CSV of events, as Elevon writes it",
         }
     }
 }
@@ -93,6 +98,9 @@ pub(crate) fn detect(head: &[u8]) -> Option<TraceFormat> {
     let lines = || whole.split(|&byte| byte == b'\n').filter(|line| !line.trim_ascii().is_empty());
     if lines().next().is_some_and(|line| fio_log::version(line).is_some()) {
         return Some(TraceFormat::FioLog);
+    }
+    if lines().next().is_some_and(event_csv::is_header) {
+        return Some(TraceFormat::Csv);
     }
     // The first line may be one of titles, and a text may begin with what is no event.
     for line in lines() {

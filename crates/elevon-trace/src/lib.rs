@@ -4,6 +4,8 @@
 //! [`TraceEvent`]s in order of time in bounded memory. What a format lacks is absent in the event, what is damaged is
 //! skipped and counted ([`ReadReport`]), and a gap of lost events is an event of its own ([`TraceKind::Lost`]).
 //!
+//! [`write::create`] writes events of any trace in any format; [`run`] writes the traces of Elevon's own runs.
+//!
 //! ```no_run
 //! let mut trace = elevon_trace::open("sda.blktrace.0".as_ref())?;
 //! while let Some(events) = trace.next_batch()? {
@@ -17,6 +19,7 @@
 #![forbid(unsafe_code)]
 
 pub mod analysis;
+mod columns;
 mod detect;
 mod event;
 mod input;
@@ -26,9 +29,12 @@ mod open;
 pub mod read;
 mod reader;
 mod report;
+pub mod run;
 mod sink;
+pub mod steps;
 #[cfg(test)]
 mod testing;
+pub mod write;
 
 pub use detect::TraceFormat;
 pub use event::{Device, DeviceError, Gaps, SECTOR_SIZE, TraceEvent, TraceKind};

@@ -79,6 +79,11 @@ impl Names {
         &self.names[id.index()]
     }
 
+    /// The name of an index, see [`NameId::index`].
+    pub(crate) fn at(&self, index: usize) -> &str {
+        &self.names[index]
+    }
+
     /// The key of a name that was interned before.
     pub fn find(&self, name: &str) -> Option<NameId> {
         self.index.find(hash(name.as_bytes()), |id| *self.names[id.index()] == *name).copied()
@@ -113,6 +118,15 @@ impl Names {
         name[host.len()] = b'.';
         name[host.len() + 1..length].copy_from_slice(disk);
         self.volume(&name[..length])
+    }
+
+    /// Notes the name of a device.
+    pub(crate) fn name_device(&mut self, device: Device, name: &[u8]) {
+        if (self.devices.len() < MAX_NAMES || self.devices.contains_key(&device))
+            && let Some(id) = self.intern(name)
+        {
+            self.devices.insert(device, id);
+        }
     }
 
     /// The name of a process or thread by its number, as a Perfetto trace lists them.

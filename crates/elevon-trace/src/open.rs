@@ -9,6 +9,7 @@ use crate::input::Input;
 use crate::read::blkparse::Blkparse;
 use crate::read::blktrace::BlktraceSource;
 use crate::read::csv::{Csv, CsvKind};
+use crate::read::event_csv::EventCsv;
 use crate::read::fio_log::FioLog;
 use crate::read::ftrace::Ftrace;
 use crate::read::lines::LineSource;
@@ -132,6 +133,7 @@ fn source_of(format: TraceFormat, input: Input) -> Box<dyn Source> {
         TraceFormat::Tencent => csv(input, CsvKind::Tencent),
         TraceFormat::Systor => csv(input, CsvKind::Systor),
         TraceFormat::Spc => csv(input, CsvKind::Spc),
+        TraceFormat::Csv => Box::new(LineSource::new(input, EventCsv::default())),
     }
 }
 

@@ -7,8 +7,9 @@ use std::path::{Path, PathBuf};
 
 use elevon_core::event::Event;
 use elevon_core::kernel::Kernel;
-use elevon_formats::trace::{Context, TaskName, TraceFormat, TraceWriter};
 use elevon_sim::device::Description;
+use elevon_trace::run::{self, RunContext, RunTraceWriter, TaskName};
+use elevon_trace::write::WriteFormat;
 use elevon_workload::jobs::Jobs;
 use tempfile::TempDir;
 
@@ -28,14 +29,14 @@ pub(crate) struct TraceFile {
     target: PathBuf,
     folder: TempDir,
     kernel: Kernel,
-    writer: Option<TraceWriter>,
+    writer: Option<RunTraceWriter>,
     error: Option<io::Error>,
 }
 
 impl TraceFile {
     /// Checks the extension and that something can be written there, before anything runs.
     pub(crate) fn new(path: &Path, kernel: Kernel, files: &mut Files) -> Result<Self, Failure> {
-        let format = TraceFormat::from_path(path).map_err(|error| Failure::input(format!("--trace {error}")))?;
+        let format = run::format_of(path).map_err(|error| Failure::input(format!("--trace {error}")))?;
         let name = format!("--trace {}", path.display());
         if path.is_dir() {
             return Err(Failure::input(format!("{name}: is a directory; name a file")));
@@ -43,7 +44,7 @@ impl TraceFile {
         let fail = |error| Failure::input(format!("{name}: cannot write there: {error}"));
         let path = path.to_owned();
         let mut target = path.clone();
-        if format == TraceFormat::Blktrace {
+        if format == WriteFormat::Blktrace {
             for cpu in 0..PARTS_CHECKED {
                 files.add_output(&name, &part(&path, cpu))?;
             }
@@ -63,7 +64,7 @@ impl TraceFile {
         }
         let name =
             |member: &elevon_workload::jobs::Member| TaskName::new(&jobs.specs()[member.spec].name, member.number);
-        let context = Context {
+        let context = RunContext {
             device: number_of(&device.name),
             // Behind the jobs comes the flusher of a page cache.
             tasks: jobs.members().iter().map(name).chain([TaskName::new("kworker/flush", 100)]).collect(),
@@ -71,7 +72,8 @@ impl TraceFile {
             ioprio_in_events: self.kernel.rules().ioprio_in_events,
         };
         let part = self.folder.path().join(self.path.file_name().unwrap_or_default());
-        self.writer = Some(TraceWriter::create(&part, context).map_err(|error| Failure::Machine(error.to_string()))?);
+        self.writer =
+            Some(RunTraceWriter::create(&part, &context).map_err(|error| Failure::Machine(error.to_string()))?);
         Ok(())
     }
 
@@ -85,7 +87,7 @@ impl TraceFile {
     /// Ends the trace and moves it to its place.
     pub(crate) fn finish(mut self) -> Result<(), Failure> {
         let written = self.error.take().map_or(Ok(()), Err);
-        let written = written.and_then(|()| self.writer.take().map_or(Ok(()), TraceWriter::finish));
+        let written = written.and_then(|()| self.writer.take().map_or(Ok(()), RunTraceWriter::finish));
         written
             .and_then(|()| self.move_into_place())
             .map_err(|error| Failure::Machine(format!("{}: cannot write: {error}", self.name)))
@@ -93,7 +95,7 @@ impl TraceFile {
 
     /// Whether it is one file a CPU.
     fn is_in_parts(&self) -> bool {
-        TraceFormat::from_path(&self.path).is_ok_and(|format| format == TraceFormat::Blktrace)
+        run::format_of(&self.path).is_ok_and(|format| format == WriteFormat::Blktrace)
     }
 
     /// Moves its files beside the path. blktrace's are one a CPU: those of an earlier trace that had more CPUs go away, or

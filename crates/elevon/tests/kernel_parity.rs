@@ -4,12 +4,11 @@
 
 mod common;
 
-use std::fs::{self, File};
+use std::fs;
 
 use common::records::{Rate, TOLERANCE, compare_rates, number, records, simulate, text};
 use common::{Bench, kernel_truth};
-use elevon_formats::trace::blktrace::Reader;
-use elevon_formats::trace::steps::{self, Step};
+use elevon_trace::steps::{self, Step};
 use serde_json::Value;
 
 /// Holds every record of a scheduler; at least `percent` of the rates, and of the statistics, must be within their tolerance.
@@ -276,20 +275,9 @@ fn steps_from(steps: &[String], first: u64) -> Vec<String> {
 
 /// The decisions in the first four calls of a Linux 6.1 trace, a read of 1028 KiB each.
 fn linux_6_1(name: &str) -> Vec<String> {
-    let mut records = Vec::new();
-    for cpu in 0..2 {
-        let file = File::open(kernel_truth("blktrace-6.1").join(format!("{name}.blktrace.{cpu}"))).expect("the trace");
-        records.extend(Reader::new(std::io::BufReader::new(file)).map(|record| record.expect("a record")));
-    }
-    records.sort_by_key(|r| (r.time, r.cpu, r.sequence));
-    let steps = records.iter().filter_map(|record| {
-        let sectors = match record.letter()? {
-            'X' => record.number()? - record.sector,
-            _ => u64::from(record.bytes / 512),
-        };
-        Some(Step { letter: record.letter()?, sector: record.sector, sectors })
-    });
-    decisions(steps.collect()).into_iter().take_while(|step| step != "Q 0+32768").collect()
+    let mut trace = elevon_trace::open(&kernel_truth("blktrace-6.1").join(name)).expect("the trace");
+    let steps = steps::of_events(&trace.read_all().expect("the records"));
+    decisions(steps).into_iter().take_while(|step| step != "Q 0+32768").collect()
 }
 
 fn run_6_1(scheduler: &str) -> Vec<String> {

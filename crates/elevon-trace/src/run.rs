@@ -1,0 +1,219 @@
+//! Traces of Elevon's own runs: events of the stack, as they are drained, into a trace file (`elevon run --trace`).
+
+use std::fs::File;
+use std::io::{self, BufWriter};
+use std::path::{Path, PathBuf};
+
+use elevon_core::event::{Event, EventKind};
+use elevon_core::units::{SECTOR_SIZE, TaskId};
+
+use crate::event::{Device, TraceEvent, TraceKind};
+use crate::names::{NameId, Names};
+use crate::write::{EventWriter, WriteFormat, WriteOptions, blktrace, ftrace, json, perfetto_timeline};
+
+/// The formats that a run's trace is written in.
+pub const RUN_FORMATS: [WriteFormat; 4] =
+    [WriteFormat::Ftrace, WriteFormat::Blktrace, WriteFormat::PerfettoTimeline, WriteFormat::Json];
+
+/// The format that a path's extension names for the trace of a run.
+///
+/// # Errors
+/// [`RunTraceError::UnknownFormat`] if it names none of [`RUN_FORMATS`].
+pub fn format_of(path: &Path) -> Result<WriteFormat, RunTraceError> {
+    let extension = path.extension().and_then(|extension| extension.to_str()).unwrap_or_default();
+    RUN_FORMATS
+        .into_iter()
+        .find(|format| format.extension() == extension)
+        .ok_or_else(|| RunTraceError::UnknownFormat { path: path.to_owned() })
+}
+
+/// Why a trace file could not be opened.
+#[derive(Debug, thiserror::Error)]
+pub enum RunTraceError {
+    /// The extension names no format.
+    #[error("{}: a trace file ends in .ftrace, .blktrace, .perfetto or .json", path.display())]
+    UnknownFormat {
+        /// The path.
+        path: PathBuf,
+    },
+    /// The file could not be made.
+    #[error("{}: {source}", path.display())]
+    Create {
+        /// The path.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+}
+
+/// Bytes of a task's name that the kernel keeps.
+const COMM_LEN: usize = 15;
+
+/// A task as traces name it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TaskName {
+    comm: String,
+    /// Its process number.
+    pub pid: u32,
+}
+
+impl TaskName {
+    /// A name cut to the 15 bytes that the kernel keeps; control characters become `?`, so that a line stays a line.
+    pub fn new(comm: &str, pid: u32) -> Self {
+        let mut kept = String::new();
+        for c in comm.chars().map(|c| if c.is_control() { '?' } else { c }) {
+            if kept.len() + c.len_utf8() > COMM_LEN {
+                break;
+            }
+            kept.push(c);
+        }
+        Self { comm: kept, pid }
+    }
+    /// Its name.
+    pub fn comm(&self) -> &str {
+        &self.comm
+    }
+}
+
+/// What a trace of a run says that the stack's events do not carry.
+#[derive(Clone, Debug)]
+pub struct RunContext {
+    /// Major and minor number of the device.
+    pub device: (u32, u32),
+    /// Names by [`TaskId`].
+    pub tasks: Vec<TaskName>,
+    /// CPUs of the machine.
+    pub cpus: u16,
+    /// Whether request events carry the priority ([`elevon_core::kernel::Rules::ioprio_in_events`]).
+    pub ioprio_in_events: bool,
+}
+
+/// Turns events of the stack into events of a trace.
+#[derive(Debug)]
+pub struct Converter {
+    device: Device,
+    names: Names,
+    tasks: Vec<(Option<NameId>, u32)>,
+}
+
+impl Converter {
+    /// A converter for a run's tasks.
+    pub fn new(context: &RunContext) -> Self {
+        let mut names = Names::default();
+        let tasks = context.tasks.iter().map(|task| (names.intern(task.comm.as_bytes()), task.pid)).collect();
+        Self { device: Device::new(context.device.0, context.device.1), names, tasks }
+    }
+
+    /// The names of the tasks.
+    pub const fn names(&self) -> &Names {
+        &self.names
+    }
+
+    /// The event as a trace has it. A task that is not in the table has its index as number, and no name.
+    pub fn event(&self, event: &Event) -> TraceEvent {
+        let kind = match event.kind {
+            EventKind::BioQueue => TraceKind::Queue,
+            EventKind::Split { new_sector } => TraceKind::Split { new_sector: new_sector.get() },
+            EventKind::GetRequest => TraceKind::GetRequest,
+            EventKind::IoStart => TraceKind::IoStart,
+            EventKind::Plug => TraceKind::Plug,
+            EventKind::Unplug { requests, from_schedule } => TraceKind::Unplug { requests, timer: Some(from_schedule) },
+            EventKind::BackMerge => TraceKind::BackMerge,
+            EventKind::FrontMerge => TraceKind::FrontMerge,
+            EventKind::RequestMerge => TraceKind::RequestMerge,
+            EventKind::Insert => TraceKind::Insert,
+            EventKind::Issue => TraceKind::Issue,
+            EventKind::Requeue => TraceKind::Requeue,
+            EventKind::Complete { .. } => TraceKind::Complete,
+            EventKind::IoDone => TraceKind::IoDone,
+        };
+        let sector = event.sector.get();
+        let mut made = TraceEvent::new(kind);
+        made.time = Some(event.time.get());
+        made.device = Some(self.device);
+        made.cpu = Some(u32::from(event.cpu));
+        let (comm, tid) = match self.tasks.get(event.task.index()) {
+            Some(&(comm, pid)) => (comm, pid),
+            None if event.task == TaskId::IDLE => (None, 0),
+            None => (None, event.task.0),
+        };
+        (made.comm, made.tid) = (comm, Some(tid));
+        made.queue = Some(event.queue.0);
+        made.tag = event.tag.map(|tag| tag.0);
+        if matches!(kind, TraceKind::Plug | TraceKind::Unplug { .. }) {
+            return made;
+        }
+        // The request that only flushes has no place.
+        made.sector = (sector != u64::MAX).then_some(sector);
+        made.bytes = Some(match kind {
+            TraceKind::Split { new_sector } => new_sector.saturating_sub(sector).saturating_mul(SECTOR_SIZE),
+            _ => u64::from(event.sectors) * SECTOR_SIZE,
+        });
+        (made.op, made.flags, made.ioprio) = (Some(event.op.into()), Some(event.flags), Some(event.ioprio));
+        made.error = match event.kind {
+            EventKind::Complete { status } => Some(-status.errno()),
+            EventKind::Requeue => Some(0),
+            _ => None,
+        };
+        made
+    }
+}
+
+/// The trace of a run, being written.
+pub struct RunTraceWriter {
+    converter: Converter,
+    writer: Box<dyn EventWriter>,
+}
+
+impl RunTraceWriter {
+    /// Makes the file (for `NAME.blktrace`, the files `NAME.blktrace.CPU`), in the format that the extension names.
+    ///
+    /// # Errors
+    /// An extension that names no format, or a file that cannot be made.
+    pub fn create(path: &Path, context: &RunContext) -> Result<Self, RunTraceError> {
+        let format = format_of(path)?;
+        let device = Some(Device::new(context.device.0, context.device.1));
+        let options = WriteOptions {
+            cpus: u32::from(context.cpus),
+            ioprio_in_events: context.ioprio_in_events,
+            has_zone_letters: false,
+        };
+        let made = || -> io::Result<Box<dyn EventWriter>> {
+            let file = || File::create(path);
+            Ok(match format {
+                WriteFormat::Blktrace => Box::new(blktrace::Writer::create(path)?),
+                WriteFormat::PerfettoTimeline => {
+                    Box::new(perfetto_timeline::Writer::new(BufWriter::new(file()?), device)?)
+                }
+                WriteFormat::Json => Box::new(json::Writer::new(file()?, device)?),
+                _ => Box::new(ftrace::Writer::new(BufWriter::new(file()?), options)?),
+            })
+        };
+        let writer = made().map_err(|source| RunTraceError::Create { path: path.to_owned(), source })?;
+        Ok(Self { converter: Converter::new(context), writer })
+    }
+
+    /// Appends events, oldest first.
+    ///
+    /// # Errors
+    /// Of the file.
+    pub fn write(&mut self, events: &[Event]) -> io::Result<()> {
+        for event in events {
+            self.writer.event(&self.converter.event(event), self.converter.names())?;
+        }
+        Ok(())
+    }
+
+    /// Ends the trace and writes what is buffered.
+    ///
+    /// # Errors
+    /// Of the file.
+    pub fn finish(self) -> io::Result<()> {
+        self.writer.end()
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod testing;
+#[cfg(test)]
+mod tests;

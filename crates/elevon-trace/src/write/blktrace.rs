@@ -1,0 +1,339 @@
+//! blktrace's binary records, version 7: one file a CPU, which `blkparse -i NAME` and then `btt` read.
+//!
+//! A record is 48 bytes in the byte order of the machine that made it, and a payload. Records of one file are in order
+//! of time and numbered from 1; records that only inform (a task's name) have number 0. Events that blktrace does not
+//! have (`block_io_start`, `block_io_done`) are left out. Cost: one record per event; a set of the tasks named so far.
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeSet;
+use std::fs::File;
+use std::io::{self, BufWriter, Write};
+use std::path::{Path, PathBuf};
+
+use elevon_core::op::Flags;
+
+use super::EventWriter;
+use crate::event::{Device, TraceEvent, TraceKind};
+use crate::names::{NameId, Names};
+use crate::op::TraceOp;
+use crate::read::blktrace::{action, category};
+
+/// First word of a record: three letters and the version.
+const MAGIC: u32 = 0x6561_7407;
+/// Bytes of a record without its payload.
+const RECORD_SIZE: usize = 48;
+/// Mark in an action that the payload begins with a cgroup id.
+const HAS_CGROUP: u32 = 1 << 8;
+
+/// CPUs that get files; events of further ones go to the last.
+const MAX_CPUS: u32 = 4096;
+
+/// Opens the file of a CPU; called for 0, 1, 2 ... in order.
+pub trait Outputs<W> {
+    /// Makes the file.
+    ///
+    /// # Errors
+    /// Of the file system.
+    fn open(&mut self, cpu: u32) -> io::Result<W>;
+}
+
+impl<W, F: FnMut(u32) -> io::Result<W>> Outputs<W> for F {
+    fn open(&mut self, cpu: u32) -> io::Result<W> {
+        self(cpu)
+    }
+}
+
+/// The files `NAME.blktrace.CPU`.
+pub struct FilesOf(PathBuf);
+
+impl FilesOf {
+    fn path(&self, cpu: u32) -> PathBuf {
+        let mut name = self.0.clone().into_os_string();
+        name.push(format!(".{cpu}"));
+        name.into()
+    }
+}
+
+impl Outputs<BufWriter<File>> for FilesOf {
+    fn open(&mut self, cpu: u32) -> io::Result<BufWriter<File>> {
+        File::create(self.path(cpu)).map(BufWriter::new)
+    }
+}
+
+struct PerCpu<W> {
+    out: W,
+    sequence: u32,
+}
+
+/// Writes the records.
+pub struct Writer<W: Write, O: Outputs<W>> {
+    outputs: O,
+    /// By CPU, without gaps: `blkparse` stops at the first file that is missing.
+    cpus: Vec<PerCpu<W>>,
+    named: BTreeSet<(u32, Option<NameId>)>,
+}
+
+impl Writer<BufWriter<File>, FilesOf> {
+    /// Writes `NAME.blktrace.0` and on, for a path `NAME.blktrace`. Files of an earlier trace of that name are emptied,
+    /// or `blkparse` would mix them in.
+    ///
+    /// # Errors
+    /// Of the file system.
+    pub fn create(path: &Path) -> io::Result<Self> {
+        let files = FilesOf(path.to_owned());
+        for cpu in 1..=MAX_CPUS {
+            let path = files.path(cpu);
+            if !path.exists() {
+                break;
+            }
+            File::create(path)?;
+        }
+        Self::new(files)
+    }
+}
+
+impl<W: Write, O: Outputs<W>> Writer<W, O> {
+    /// Opens the file of the first CPU.
+    ///
+    /// # Errors
+    /// Of the output.
+    pub fn new(outputs: O) -> io::Result<Self> {
+        let mut writer = Self { outputs, cpus: Vec::new(), named: BTreeSet::new() };
+        writer.cpu(0)?;
+        Ok(writer)
+    }
+
+    fn cpu(&mut self, cpu: u32) -> io::Result<&mut PerCpu<W>> {
+        let cpu = cpu.min(MAX_CPUS) as usize;
+        while self.cpus.len() <= cpu {
+            let next = self.cpus.len() as u32;
+            self.cpus.push(PerCpu { out: self.outputs.open(next)?, sequence: 0 });
+        }
+        Ok(&mut self.cpus[cpu])
+    }
+
+    /// Appends one event, and before it the name of a task that is new.
+    ///
+    /// # Errors
+    /// Of the output.
+    pub fn event(&mut self, event: &TraceEvent, names: &Names) -> io::Result<()> {
+        if let TraceKind::Lost { events, .. } = event.kind {
+            // A gap is a jump of sequence numbers.
+            let cpu = self.cpu(event.cpu.unwrap_or(0))?;
+            cpu.sequence = cpu.sequence.wrapping_add(events.unwrap_or(1).max(1) as u32);
+            return Ok(());
+        }
+        let Some((action, payload)) = action_of(event) else {
+            return Ok(());
+        };
+        let (tid, cpu) = (event.tid.unwrap_or(0), event.cpu.unwrap_or(0));
+        if (event.comm.is_some() || event.tid == Some(0)) && self.named.insert((tid, event.comm)) {
+            self.name_task(event, names)?;
+        }
+        let (sector, bytes) = match event.kind {
+            TraceKind::Plug | TraceKind::Unplug { .. } => (0, 0),
+            // The flush request itself has no sector.
+            _ => (event.sector.unwrap_or(0), event.bytes.unwrap_or(0)),
+        };
+        let error = match event.kind {
+            TraceKind::Complete | TraceKind::BioComplete => event.error.unwrap_or(0) as u16,
+            _ => 0,
+        };
+        let per_cpu = self.cpu(cpu)?;
+        per_cpu.sequence = per_cpu.sequence.wrapping_add(1);
+        let mut header = Header {
+            sequence: per_cpu.sequence,
+            time: event.time.unwrap_or(0),
+            sector,
+            bytes: u32::try_from(bytes).unwrap_or(u32::MAX),
+            action,
+            pid: tid,
+            device: event.device.map_or(0, Device::to_kernel),
+            cpu,
+            error,
+        };
+        let mut pdu = [0; 24];
+        let mut length = 0;
+        if let Some(cgroup) = event.cgroup {
+            header.action |= HAS_CGROUP;
+            pdu[..8].copy_from_slice(&cgroup.to_le_bytes());
+            length = 8;
+        }
+        let payload = payload.bytes();
+        pdu[length..length + payload.1].copy_from_slice(&payload.0[..payload.1]);
+        header.write(&mut per_cpu.out, &pdu[..length + payload.1])
+    }
+
+    fn name_task(&mut self, event: &TraceEvent, names: &Names) -> io::Result<()> {
+        let mut name = [0; 16];
+        let cpu = event.cpu.unwrap_or(0);
+        let kernel_name = format!("swapper/{cpu}");
+        let comm = match (event.tid, event.comm) {
+            (Some(0), _) | (_, None) => &kernel_name,
+            (_, Some(comm)) => names.name(comm),
+        };
+        let length = comm.len().min(name.len() - 1);
+        name[..length].copy_from_slice(&comm.as_bytes()[..length]);
+        let header = Header {
+            sequence: 0,
+            time: event.time.unwrap_or(0),
+            sector: 0,
+            bytes: 0,
+            action: (category::NOTIFY << 16 | action::NOTIFY_PROCESS) as u32,
+            pid: event.tid.unwrap_or(0),
+            device: event.device.map_or(0, Device::to_kernel),
+            cpu,
+            error: 0,
+        };
+        header.write(&mut self.cpu(cpu)?.out, &name)
+    }
+
+    /// Writes what is buffered, and hands the outputs back, by CPU.
+    ///
+    /// # Errors
+    /// Of the outputs.
+    pub fn finish(self) -> io::Result<Vec<W>> {
+        self.cpus
+            .into_iter()
+            .map(|mut cpu| {
+                cpu.out.flush()?;
+                Ok(cpu.out)
+            })
+            .collect()
+    }
+}
+
+impl<W: Write, O: Outputs<W>> EventWriter for Writer<W, O> {
+    fn event(&mut self, event: &TraceEvent, names: &Names) -> io::Result<()> {
+        Self::event(self, event, names)
+    }
+
+    fn end(self: Box<Self>) -> io::Result<()> {
+        self.finish().map(drop)
+    }
+}
+
+/// What follows a record, big-endian on every machine.
+enum Payload {
+    None,
+    Number(u64),
+    Origin(Device, u64),
+}
+
+impl Payload {
+    /// The bytes, and how many of them there are.
+    fn bytes(&self) -> ([u8; 16], usize) {
+        let mut bytes = [0; 16];
+        match self {
+            Self::None => (bytes, 0),
+            Self::Number(number) => {
+                bytes[..8].copy_from_slice(&number.to_be_bytes());
+                (bytes, 8)
+            }
+            Self::Origin(device, sector) => {
+                bytes[..4].copy_from_slice(&device.to_kernel().to_be_bytes());
+                bytes[8..].copy_from_slice(&sector.to_be_bytes());
+                (bytes, 16)
+            }
+        }
+    }
+}
+
+/// The action word of an event and its payload; `None` where blktrace has no such event.
+fn action_of(event: &TraceEvent) -> Option<(u32, Payload)> {
+    use category::{COMPLETE, FS, ISSUE, PC, QUEUE, REQUEUE};
+    let request = if event.op == Some(TraceOp::Passthrough) { PC } else { FS };
+    let (low, high, payload) = match event.kind {
+        TraceKind::Queue | TraceKind::Io { .. } => (action::QUEUE, QUEUE, Payload::None),
+        TraceKind::Split { new_sector } => (action::SPLIT, 0, Payload::Number(new_sector)),
+        TraceKind::GetRequest => (action::GET_REQUEST, QUEUE, Payload::None),
+        TraceKind::SleepRequest => (action::SLEEP_REQUEST, QUEUE, Payload::None),
+        TraceKind::BackMerge => (action::BACK_MERGE, QUEUE, Payload::None),
+        TraceKind::FrontMerge => (action::FRONT_MERGE, QUEUE, Payload::None),
+        TraceKind::RequestMerge => (action::BACK_MERGE, QUEUE | request, Payload::None),
+        TraceKind::Insert => (action::INSERT, QUEUE | request, Payload::None),
+        TraceKind::Issue => (action::ISSUE, ISSUE | request, Payload::None),
+        TraceKind::Requeue => (action::REQUEUE, REQUEUE | request, Payload::None),
+        TraceKind::Complete => (action::COMPLETE, COMPLETE | request, Payload::None),
+        TraceKind::BioComplete => (action::COMPLETE, COMPLETE, Payload::None),
+        TraceKind::Bounce => (action::BOUNCE, QUEUE, Payload::None),
+        TraceKind::Remap { from, from_sector } => (action::REMAP, QUEUE, Payload::Origin(from, from_sector)),
+        TraceKind::RequestRemap { from, from_sector } => {
+            (action::REMAP, QUEUE | request, Payload::Origin(from, from_sector))
+        }
+        TraceKind::Plug => return Some((((category::READ | QUEUE) << 16 | action::PLUG) as u32, Payload::None)),
+        TraceKind::Unplug { requests, timer } => {
+            let low = if timer == Some(true) { action::UNPLUG_TIMER } else { action::UNPLUG };
+            let action = ((category::READ | QUEUE) << 16 | low) as u32;
+            return Some((action, Payload::Number(u64::from(requests))));
+        }
+        TraceKind::IoStart
+        | TraceKind::IoDone
+        | TraceKind::RequestError
+        | TraceKind::TagWait { .. }
+        | TraceKind::Lost { .. } => return None,
+    };
+    Some((((high | category_of(event)) << 16 | low) as u32, payload))
+}
+
+/// The category bits of an operation.
+fn category_of(event: &TraceEvent) -> u64 {
+    let (op, flags) = (event.op.unwrap_or(TraceOp::Other), event.flags.unwrap_or_default());
+    let mut bits = if op.is_write() { category::WRITE } else { category::READ };
+    if matches!(op, TraceOp::Discard | TraceOp::SecureErase) {
+        bits |= category::DISCARD;
+    }
+    if op == TraceOp::Flush {
+        bits |= category::FLUSH;
+    }
+    for (flag, bit) in [
+        (Flags::SYNC, category::SYNC),
+        (Flags::RAHEAD, category::AHEAD),
+        (Flags::META, category::META),
+        (Flags::PREFLUSH, category::FLUSH),
+        (Flags::FUA, category::FUA),
+    ] {
+        if flags.contains(flag) {
+            bits |= bit;
+        }
+    }
+    bits
+}
+
+struct Header {
+    sequence: u32,
+    time: u64,
+    sector: u64,
+    bytes: u32,
+    action: u32,
+    pid: u32,
+    device: u32,
+    cpu: u32,
+    error: u16,
+}
+
+impl Header {
+    fn write(&self, out: &mut impl Write, payload: &[u8]) -> io::Result<()> {
+        let mut bytes = [0; RECORD_SIZE];
+        let words = [
+            (0, MAGIC),
+            (4, self.sequence),
+            (24, self.bytes),
+            (28, self.action),
+            (32, self.pid),
+            (36, self.device),
+            (40, self.cpu),
+        ];
+        for (at, word) in words {
+            bytes[at..at + 4].copy_from_slice(&word.to_le_bytes());
+        }
+        bytes[8..16].copy_from_slice(&self.time.to_le_bytes());
+        bytes[16..24].copy_from_slice(&self.sector.to_le_bytes());
+        bytes[44..46].copy_from_slice(&self.error.to_le_bytes());
+        bytes[46..48].copy_from_slice(&(payload.len() as u16).to_le_bytes());
+        out.write_all(&bytes)?;
+        out.write_all(payload)
+    }
+}

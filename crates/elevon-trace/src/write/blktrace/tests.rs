@@ -1,0 +1,136 @@
+use std::fs;
+
+use super::*;
+use crate::read::blktrace as reader;
+use crate::run::testing::{converted, event, run};
+use crate::testing::{counts, data, read_file};
+use elevon_core::event::EventKind;
+
+#[test]
+fn the_worked_example_byte_for_byte() {
+    let mut names = Names::default();
+    let mut made = TraceEvent::new(TraceKind::Queue);
+    (made.time, made.device, made.sector, made.bytes) = (Some(1000), Some(Device::new(8, 0)), Some(2048), Some(4096));
+    (made.op, made.flags, made.tid, made.cpu) = (Some(TraceOp::Read), Some(Flags::NONE), Some(1234), Some(0));
+    made.comm = names.intern(b"dd");
+    let mut writer = Writer::new(|_| Ok(Vec::new())).unwrap();
+    writer.event(&made, &names).unwrap();
+    let files = writer.finish().unwrap();
+    let (name, queue) = files[0].split_at(RECORD_SIZE + 16);
+    assert_eq!(&name[RECORD_SIZE..], b"dd\0\0\0\0\0\0\0\0\0\0\0\0\0\0");
+    assert_eq!(name[28..32], [0, 0, 0, 4]);
+    #[rustfmt::skip]
+    assert_eq!(queue, [
+        0x07, 0x74, 0x61, 0x65, 1, 0, 0, 0, 0xe8, 3, 0, 0, 0, 0, 0, 0, 0, 8, 0, 0, 0, 0, 0, 0,
+        0, 0x10, 0, 0, 1, 0, 0x11, 0, 0xd2, 4, 0, 0, 0, 0, 0x80, 0, 0, 0, 0, 0, 0, 0, 0, 0,
+    ]);
+    assert!(reader::is_blktrace(&files[0]));
+}
+
+/// Real records, written again, differ from the original in nothing but the names' records and what the kernel left in
+/// unused fields.
+#[test]
+fn real_records_are_written_as_they_were() {
+    for name in ["dd-none", "dd-mq-deadline"] {
+        let (events, reader) = read_file(&data("kernel-truth/blktrace-6.1").join(name));
+        let folder = tempfile::tempdir().unwrap();
+        let mut writer = Writer::create(&folder.path().join("copy.blktrace")).unwrap();
+        events.iter().for_each(|event| writer.event(event, reader.names()).unwrap());
+        writer.finish().unwrap();
+        let (copy, copy_reader) = read_file(&folder.path().join("copy"));
+        assert_eq!(copy_reader.report().skipped, []);
+        assert_eq!(copy.len(), events.len());
+        for (mut copied, mut event) in copy.into_iter().zip(events) {
+            let name_of = |event: &TraceEvent, names: &Names| event.comm.map(|id| names.name(id).to_owned());
+            if event.tid != Some(0) && event.comm.is_some() {
+                assert_eq!(name_of(&copied, copy_reader.names()), name_of(&event, reader.names()));
+            }
+            (copied.comm, event.comm) = (None, None);
+            assert_eq!(copied, event);
+        }
+    }
+}
+
+#[test]
+fn written_records_satisfy_blkparse_and_btt() {
+    let folder = tempfile::tempdir().unwrap();
+    let (events, converter) = converted(&run(4, 400, 6));
+    let base = folder.path().join("run");
+    // An older trace with more CPUs must not shine through.
+    for cpu in 0..6 {
+        fs::copy(
+            data("kernel-truth/blktrace-6.1/dd-none.blktrace.0"),
+            folder.path().join(format!("run.blktrace.{cpu}")),
+        )
+        .unwrap();
+    }
+    let mut writer = Writer::create(&folder.path().join("run.blktrace")).unwrap();
+    events.iter().for_each(|event| writer.event(event, converter.names()).unwrap());
+    writer.finish().unwrap();
+    let (read, reader) = read_file(&base);
+    assert_eq!(reader.report().skipped, []);
+    let kept = |event: &&TraceEvent| event.kind.letter().is_some();
+    assert_eq!(read.len(), events.iter().filter(kept).count());
+    for (read, event) in read.iter().zip(events.iter().filter(kept)) {
+        assert_eq!((read.kind, read.time, read.cpu, read.tid), (event.kind, event.time, event.cpu, event.tid));
+        assert_eq!((read.sector, read.bytes, read.op), (event.sector, event.bytes, event.op));
+        assert_eq!((read.flags, read.error), (event.flags, event.error));
+        if event.tid != Some(0) {
+            let names = (read.comm.map(|id| reader.names().name(id)), event.comm.map(|id| converter.names().name(id)));
+            assert_eq!(names.0, names.1);
+        }
+    }
+    let Some(mut blkparse) = elevon_testkit::tool("blkparse") else { return };
+    let output = blkparse.args(["-q", "-i", "run", "-d", "run.bin"]).current_dir(folder.path()).output().unwrap();
+    assert_eq!(String::from_utf8_lossy(&output.stderr), "", "blkparse complains");
+    let lines = String::from_utf8_lossy(&output.stdout);
+    assert!(lines.contains("[highpool[1] a-b]"));
+    let (text, _) = crate::testing::read_bytes(lines.as_bytes());
+    assert_eq!(counts(&text), counts(&read));
+    let Some(mut btt) = elevon_testkit::tool("btt") else { return };
+    let btt = btt.args(["-i", "run.bin"]).current_dir(folder.path()).output().expect("btt starts");
+    assert!(btt.status.success());
+    assert_eq!(String::from_utf8_lossy(&btt.stderr), "", "btt complains");
+    let report = String::from_utf8_lossy(&btt.stdout);
+    let d2c = report.lines().find(|line| line.starts_with("D2C")).unwrap();
+    // Requests that failed are completed ones too.
+    assert_eq!(d2c.split_whitespace().last(), Some("400"), "{report}");
+    // The merged file is the same trace, and its figures are btt's.
+    let (merged, _) = read_file(&folder.path().join("run.bin"));
+    assert_eq!(counts(&merged), counts(&read));
+    assert_eq!(d2c.split_whitespace().nth(2).unwrap().parse::<f64>().unwrap(), mean_service_time(&merged));
+}
+
+/// Seconds from issue to completion, rounded as btt prints them.
+fn mean_service_time(events: &[TraceEvent]) -> f64 {
+    let mut issued = std::collections::BTreeMap::new();
+    let (mut sum, mut count) = (0u64, 0u64);
+    for event in events {
+        match event.kind {
+            TraceKind::Issue => drop(issued.insert(event.sector, event.time.unwrap())),
+            TraceKind::Complete => {
+                sum += event.time.unwrap() - issued[&event.sector];
+                count += 1;
+            }
+            _ => {}
+        }
+    }
+    (sum as f64 / count as f64).round() / 1e9
+}
+
+#[test]
+fn a_gap_is_a_jump_of_sequence_numbers() {
+    let (mut events, converter) = converted(&[
+        event(1000, EventKind::BioQueue, 0, 8),
+        event(2000, EventKind::BioQueue, 8, 8),
+        event(9000, EventKind::BioQueue, 16, 8),
+    ]);
+    let mut gap = TraceEvent::new(TraceKind::Lost { events: Some(5), until: Some(9000) });
+    (gap.time, gap.cpu) = (Some(2000), Some(0));
+    events.insert(2, gap);
+    let mut writer = Writer::new(|_| Ok(Vec::new())).unwrap();
+    events.iter().for_each(|event| writer.event(event, converter.names()).unwrap());
+    let (read, reader) = crate::testing::read_bytes(writer.finish().unwrap().remove(0));
+    assert_eq!((read[2].kind, read[2].time), (gap.kind, gap.time));
+    assert_eq!(reader.report().lost, 5);
+}

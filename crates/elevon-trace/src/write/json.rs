@@ -1,0 +1,232 @@
+//! Trace-event JSON: the same slices and counters as [`super::perfetto_timeline`], for viewers that read JSON.
+//!
+//! The file is valid JSON after every chunk of 64 KiB, not only at the end: each chunk is followed by the closing
+//! brackets, which the next one overwrites. An output that cannot seek gets them at the end only. Cost: one object per
+//! slice and per count.
+
+use std::collections::BTreeSet;
+use std::io::{self, Seek, SeekFrom, Write};
+
+use super::EventWriter;
+use super::ftrace::class_name;
+use super::timeline::{Counter, End, Sink, Span, Tasks, Timeline, Track};
+use crate::event::{Device, TraceEvent};
+use crate::names::Names;
+
+const HEAD: &str = "{\"displayTimeUnit\":\"ns\",\"traceEvents\":[";
+const FOOT: &str = "\n]}\n";
+/// Bytes gathered before they are written.
+const CHUNK: usize = 64 * 1024;
+/// Process number of the tracks of waiting requests; hardware queue n is n + 1.
+const WAIT_PROCESS: u64 = 0;
+
+/// Writes the objects. Dropping it without [`Self::finish`] still closes the file as well as it can.
+pub struct Writer<W: Write + Seek> {
+    timeline: Timeline,
+    objects: Objects<W>,
+}
+
+struct Objects<W: Write + Seek> {
+    /// `None` once handed back.
+    out: Option<W>,
+    tasks: Tasks,
+    /// Whether the device has been named.
+    has_begun: bool,
+    chunk: Vec<u8>,
+    first: bool,
+    /// Whether the closing brackets are in the file already.
+    closed: bool,
+    named: BTreeSet<Track>,
+}
+
+impl<W: Write + Seek> Writer<W> {
+    /// Begins the file; a device that is not known yet is that of the first event.
+    ///
+    /// # Errors
+    /// Of the output.
+    pub fn new(out: W, device: Option<Device>) -> io::Result<Self> {
+        let mut objects = Objects {
+            out: Some(out),
+            tasks: Tasks::default(),
+            has_begun: false,
+            chunk: HEAD.into(),
+            first: true,
+            closed: false,
+            named: BTreeSet::new(),
+        };
+        if device.is_some() {
+            objects.begin(device)?;
+            objects.write_chunk()?;
+        }
+        Ok(Self { timeline: Timeline::default(), objects })
+    }
+
+    /// Takes one event.
+    ///
+    /// # Errors
+    /// Of the output.
+    pub fn event(&mut self, event: &TraceEvent, names: &Names) -> io::Result<()> {
+        self.objects.begin(event.device)?;
+        self.objects.tasks.learn(event, names);
+        self.timeline.event(event, &mut self.objects)
+    }
+
+    /// Ends what is in flight, closes the file, and hands the output back.
+    ///
+    /// # Errors
+    /// Of the output.
+    pub fn finish(mut self) -> io::Result<W> {
+        self.objects.begin(None)?;
+        self.timeline.finish(&mut self.objects)?;
+        self.objects.close()?;
+        self.objects.out.take().ok_or_else(|| io::Error::other("the trace is finished already"))
+    }
+}
+
+impl<W: Write + Seek> EventWriter for Writer<W> {
+    fn event(&mut self, event: &TraceEvent, names: &Names) -> io::Result<()> {
+        Self::event(self, event, names)
+    }
+
+    fn end(self: Box<Self>) -> io::Result<()> {
+        self.finish().map(drop)
+    }
+}
+
+impl<W: Write + Seek> Objects<W> {
+    /// Names the device, if that has not been done.
+    fn begin(&mut self, device: Option<Device>) -> io::Result<()> {
+        if std::mem::replace(&mut self.has_begun, true) {
+            return Ok(());
+        }
+        let device = device.unwrap_or(Device::new(0, 0));
+        self.name_process(WAIT_PROCESS, &format!("device {device}"))
+    }
+
+    /// Begins an object with what every kind has; the caller writes the rest and ends with [`Self::end_object`].
+    fn object(&mut self) {
+        self.chunk.extend_from_slice(if self.first { b"\n" } else { b",\n" });
+        self.first = false;
+    }
+
+    fn end_object(&mut self) -> io::Result<()> {
+        if self.chunk.len() < CHUNK { Ok(()) } else { self.write_chunk() }
+    }
+
+    /// Writes what is gathered, and the closing brackets behind it.
+    fn write_chunk(&mut self) -> io::Result<()> {
+        let Some(out) = self.out.as_mut() else {
+            return Ok(());
+        };
+        if self.closed {
+            out.seek(SeekFrom::Current(-(FOOT.len() as i64)))?;
+            self.closed = false;
+        }
+        out.write_all(&self.chunk)?;
+        self.chunk.clear();
+        // Only where the brackets can be taken back are they written before the end.
+        if out.stream_position().is_ok() {
+            out.write_all(FOOT.as_bytes())?;
+            self.closed = true;
+        }
+        out.flush()
+    }
+
+    fn close(&mut self) -> io::Result<()> {
+        self.write_chunk()?;
+        match self.out.as_mut() {
+            Some(out) if !self.closed => {
+                out.write_all(FOOT.as_bytes())?;
+                self.closed = true;
+                out.flush()
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn name_process(&mut self, process: u64, name: &str) -> io::Result<()> {
+        self.object();
+        let name = quoted(name);
+        write!(
+            self.chunk,
+            "{{\"ph\":\"M\",\"name\":\"process_name\",\"pid\":{process},\"args\":{{\"name\":{name}}}}}"
+        )?;
+        self.end_object()
+    }
+
+    /// Process and thread number of a track; names it if new.
+    fn track(&mut self, track: Track) -> io::Result<(u64, u64)> {
+        let (process, thread, name) = match track {
+            Track::Service(queue, tag) => (u64::from(queue) + 1, u64::from(tag), "tag"),
+            Track::Wait(lane) => (WAIT_PROCESS, u64::from(lane), "waiting"),
+        };
+        if self.named.insert(track) {
+            if let Track::Service(queue, _) = track {
+                self.name_process(process, &format!("hctx{queue}"))?;
+            }
+            self.object();
+            write!(
+                self.chunk,
+                "{{\"ph\":\"M\",\"name\":\"thread_name\",\"pid\":{process},\"tid\":{thread},\
+                 \"args\":{{\"name\":\"{name} {thread}\"}}}}"
+            )?;
+            self.end_object()?;
+        }
+        Ok((process, thread))
+    }
+}
+
+impl<W: Write + Seek> Drop for Objects<W> {
+    fn drop(&mut self) {
+        // Nobody is left to tell of an error.
+        let _ = self.close();
+    }
+}
+
+impl<W: Write + Seek> Sink for Objects<W> {
+    fn span(&mut self, track: Track, span: &Span, until: u64, end: End) -> io::Result<()> {
+        let (process, thread) = self.track(track)?;
+        self.object();
+        let (name, end) = (quoted(&span.name()), quoted(&end.name()));
+        let task = quoted(self.tasks.name(span));
+        let category = match track {
+            Track::Service(..) => "rq",
+            Track::Wait(_) => "wait",
+        };
+        write!(
+            self.chunk,
+            "{{\"ph\":\"X\",\"name\":{name},\"cat\":\"{category}\",\"ts\":{},\"dur\":{},\"pid\":{process},\
+             \"tid\":{thread},\"args\":{{\"sector\":{},\"sectors\":{},\"task\":{task},\"ioprio\":\"{},{}\",\"end\":{end}}}}}",
+            micros(span.start),
+            micros(until.saturating_sub(span.start)),
+            span.sector,
+            span.sectors,
+            class_name(span.ioprio.class()),
+            span.ioprio.level(),
+        )?;
+        self.end_object()
+    }
+
+    fn counter(&mut self, counter: Counter, at: u64, value: u64) -> io::Result<()> {
+        self.object();
+        write!(
+            self.chunk,
+            "{{\"ph\":\"C\",\"name\":\"{}\",\"ts\":{},\"pid\":{WAIT_PROCESS},\"args\":{{\"requests\":{value}}}}}",
+            counter.name(),
+            micros(at),
+        )?;
+        self.end_object()
+    }
+}
+
+/// Microseconds with three decimals.
+fn micros(ns: u64) -> String {
+    format!("{}.{:03}", ns / 1000, ns % 1000)
+}
+
+fn quoted(text: &str) -> String {
+    serde_json::Value::from(text).to_string()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,240 @@
+//! Perfetto's protobuf trace: one track per (hardware queue, tag) with a slice from issue to completion, tracks of
+//! waiting requests with a slice from allocation to issue, and counters.
+//!
+//! Field numbers are those of `perfetto/trace/*.proto`. Packets stand alone, so a file cut short anywhere but inside
+//! its last packet reads well. Slices are written when they end, out of order of time, which readers sort. Cost: two
+//! packets per slice and one per count; memory for the requests alive and the tracks seen.
+
+use std::collections::BTreeSet;
+use std::io::{self, Write};
+
+use super::EventWriter;
+use super::ftrace::class_name;
+use super::proto::{self, Message};
+use super::timeline::{Counter, End, Sink, Span, Tasks, Timeline, Track};
+use crate::event::{Device, TraceEvent};
+use crate::names::Names;
+
+/// Fields of the messages used here.
+mod field {
+    pub(super) const TRACE_PACKET: u32 = 1;
+    pub(super) const PACKET_TIMESTAMP: u32 = 8;
+    pub(super) const PACKET_SEQUENCE_ID: u32 = 10;
+    pub(super) const PACKET_TRACK_EVENT: u32 = 11;
+    pub(super) const PACKET_SEQUENCE_FLAGS: u32 = 13;
+    pub(super) const PACKET_TRACK_DESCRIPTOR: u32 = 60;
+    pub(super) const TRACK_UUID: u32 = 1;
+    pub(super) const TRACK_NAME: u32 = 2;
+    pub(super) const TRACK_PARENT: u32 = 5;
+    pub(super) const TRACK_COUNTER: u32 = 8;
+    pub(super) const EVENT_ANNOTATION: u32 = 4;
+    pub(super) const EVENT_TYPE: u32 = 9;
+    pub(super) const EVENT_TRACK: u32 = 11;
+    pub(super) const EVENT_NAME: u32 = 23;
+    pub(super) const EVENT_COUNTER_VALUE: u32 = 30;
+    pub(super) const ANNOTATION_UINT: u32 = 3;
+    pub(super) const ANNOTATION_STRING: u32 = 6;
+    pub(super) const ANNOTATION_NAME: u32 = 10;
+}
+
+const TYPE_BEGIN: u64 = 1;
+const TYPE_END: u64 = 2;
+const TYPE_COUNTER: u64 = 4;
+/// All packets are of one writer.
+const SEQUENCE: u64 = 1;
+const SEQUENCE_BEGINS: u64 = 1;
+
+/// Tracks by kind, with room between them.
+const DEVICE_UUID: u64 = 1;
+const WAITING_UUID: u64 = 2;
+const COUNTER_UUID: u64 = 16;
+const QUEUE_UUID: u64 = 1 << 20;
+const LANE_UUID: u64 = 1 << 32;
+const TAG_UUID: u64 = 1 << 40;
+
+/// Writes the packets.
+pub struct Writer<W: Write> {
+    timeline: Timeline,
+    packets: Packets<W>,
+}
+
+struct Packets<W: Write> {
+    out: W,
+    tasks: Tasks,
+    /// Whether the device has been described.
+    has_begun: bool,
+    described: BTreeSet<u64>,
+    packet: Message,
+    inner: Message,
+    annotation: Message,
+}
+
+impl<W: Write> Writer<W> {
+    /// Describes the device's own tracks; a device that is not known yet is that of the first event.
+    ///
+    /// # Errors
+    /// Of the output.
+    pub fn new(out: W, device: Option<Device>) -> io::Result<Self> {
+        let mut packets = Packets {
+            out,
+            tasks: Tasks::default(),
+            has_begun: false,
+            described: BTreeSet::new(),
+            packet: Message::default(),
+            inner: Message::default(),
+            annotation: Message::default(),
+        };
+        if device.is_some() {
+            packets.begin_device(device)?;
+        }
+        Ok(Self { timeline: Timeline::default(), packets })
+    }
+
+    /// Takes one event.
+    ///
+    /// # Errors
+    /// Of the output.
+    pub fn event(&mut self, event: &TraceEvent, names: &Names) -> io::Result<()> {
+        self.packets.begin_device(event.device)?;
+        self.packets.tasks.learn(event, names);
+        self.timeline.event(event, &mut self.packets)
+    }
+
+    /// Ends what is in flight, and hands the output back.
+    ///
+    /// # Errors
+    /// Of the output.
+    pub fn finish(mut self) -> io::Result<W> {
+        self.packets.begin_device(None)?;
+        self.timeline.finish(&mut self.packets)?;
+        self.packets.out.flush()?;
+        Ok(self.packets.out)
+    }
+}
+
+impl<W: Write> EventWriter for Writer<W> {
+    fn event(&mut self, event: &TraceEvent, names: &Names) -> io::Result<()> {
+        Self::event(self, event, names)
+    }
+
+    fn end(self: Box<Self>) -> io::Result<()> {
+        self.finish().map(drop)
+    }
+}
+
+impl<W: Write> Packets<W> {
+    /// Describes the device's own tracks, if that has not been done.
+    fn begin_device(&mut self, device: Option<Device>) -> io::Result<()> {
+        if std::mem::replace(&mut self.has_begun, true) {
+            return Ok(());
+        }
+        let device = device.unwrap_or(Device::new(0, 0));
+        self.packet.number(field::PACKET_SEQUENCE_FLAGS, SEQUENCE_BEGINS);
+        self.describe(DEVICE_UUID, 0, &format!("device {device}"), false)?;
+        for counter in Counter::ALL {
+            self.describe(COUNTER_UUID + counter as u64, DEVICE_UUID, counter.name(), true)?;
+        }
+        Ok(())
+    }
+
+    /// Describes a track where that has not been done.
+    fn describe(&mut self, uuid: u64, parent: u64, name: &str, counter: bool) -> io::Result<()> {
+        if !self.described.insert(uuid) {
+            return Ok(());
+        }
+        self.inner.clear();
+        self.inner.number(field::TRACK_UUID, uuid);
+        if parent != 0 {
+            self.inner.number(field::TRACK_PARENT, parent);
+        }
+        self.inner.bytes(field::TRACK_NAME, name.as_bytes());
+        if counter {
+            self.inner.bytes(field::TRACK_COUNTER, &[]);
+        }
+        self.packet.bytes(field::PACKET_TRACK_DESCRIPTOR, self.inner.as_bytes());
+        self.emit()
+    }
+
+    /// The track of a span, described first if new.
+    fn track(&mut self, track: Track) -> io::Result<u64> {
+        match track {
+            Track::Service(queue, tag) => {
+                let parent = QUEUE_UUID + u64::from(queue);
+                let uuid = TAG_UUID + (u64::from(queue) << 32) + u64::from(tag);
+                if !self.described.contains(&uuid) {
+                    self.describe(parent, DEVICE_UUID, &format!("hctx{queue}"), false)?;
+                    self.describe(uuid, parent, &format!("hctx{queue} tag {tag}"), false)?;
+                }
+                Ok(uuid)
+            }
+            Track::Wait(lane) => {
+                let uuid = LANE_UUID + u64::from(lane);
+                if !self.described.contains(&uuid) {
+                    self.describe(WAITING_UUID, DEVICE_UUID, "waiting", false)?;
+                    self.describe(uuid, WAITING_UUID, &format!("waiting {lane}"), false)?;
+                }
+                Ok(uuid)
+            }
+        }
+    }
+
+    fn annotate(&mut self, name: &str, put: impl FnOnce(&mut Message)) {
+        self.annotation.clear();
+        self.annotation.bytes(field::ANNOTATION_NAME, name.as_bytes());
+        put(&mut self.annotation);
+        self.inner.bytes(field::EVENT_ANNOTATION, self.annotation.as_bytes());
+    }
+    fn annotate_number(&mut self, name: &str, value: u64) {
+        self.annotate(name, |message| message.number(field::ANNOTATION_UINT, value));
+    }
+    fn annotate_text(&mut self, name: &str, value: &str) {
+        self.annotate(name, |message| message.bytes(field::ANNOTATION_STRING, value.as_bytes()));
+    }
+
+    /// Begins a track event in `inner`.
+    fn begin(&mut self, kind: u64, track: u64) {
+        self.inner.clear();
+        self.inner.number(field::EVENT_TYPE, kind);
+        self.inner.number(field::EVENT_TRACK, track);
+    }
+
+    fn emit_event(&mut self, at: u64) -> io::Result<()> {
+        self.packet.number(field::PACKET_TIMESTAMP, at);
+        self.packet.bytes(field::PACKET_TRACK_EVENT, self.inner.as_bytes());
+        self.emit()
+    }
+
+    fn emit(&mut self) -> io::Result<()> {
+        self.packet.number(field::PACKET_SEQUENCE_ID, SEQUENCE);
+        proto::write_field(&mut self.out, field::TRACE_PACKET, self.packet.as_bytes())?;
+        self.packet.clear();
+        Ok(())
+    }
+}
+
+impl<W: Write> Sink for Packets<W> {
+    fn span(&mut self, track: Track, span: &Span, until: u64, end: End) -> io::Result<()> {
+        let track = self.track(track)?;
+        self.begin(TYPE_BEGIN, track);
+        self.inner.bytes(field::EVENT_NAME, span.name().as_bytes());
+        self.annotate_number("sector", span.sector);
+        self.annotate_number("sectors", span.sectors);
+        let task = self.tasks.name(span).to_owned();
+        self.annotate_text("task", &task);
+        let prio = format!("{},{}", class_name(span.ioprio.class()), span.ioprio.level());
+        self.annotate_text("ioprio", &prio);
+        self.annotate_text("end", &end.name());
+        self.emit_event(span.start)?;
+        self.begin(TYPE_END, track);
+        self.emit_event(until)
+    }
+
+    fn counter(&mut self, counter: Counter, at: u64, value: u64) -> io::Result<()> {
+        self.begin(TYPE_COUNTER, COUNTER_UUID + counter as u64);
+        self.inner.number(field::EVENT_COUNTER_VALUE, value);
+        self.emit_event(at)
+    }
+}
+
+#[cfg(test)]
+mod tests;

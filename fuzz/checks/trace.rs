@@ -1,0 +1,96 @@
+//! What must hold for any bytes given as a trace. The fuzz targets and ordinary tests over the corpora share it.
+//!
+//! A target is a reader: bytes that are of no format, or of another one, are put behind a first record of its format, so that
+//! every input reaches the reader.
+
+use elevon_trace::{Reader, TraceFormat, TraceKind};
+
+/// Reads to the end; events are in order of time, as many as there is room for, and every problem has its place.
+fn check(data: &[u8], expected: TraceFormat, first: &[u8], least_bytes: usize) {
+    let as_it_is = elevon_trace::from_bytes(data.to_vec()).ok().filter(|reader| reader.format() == expected);
+    if let Some(reader) = as_it_is {
+        read(reader, data.len(), least_bytes);
+    } else {
+        let bytes = [first, data].concat();
+        let length = bytes.len();
+        let reader = elevon_trace::from_bytes(bytes).expect("a known first record");
+        assert_eq!(reader.format(), expected);
+        read(reader, length, least_bytes);
+    }
+}
+
+fn read(mut reader: Reader, length: usize, least_bytes: usize) {
+    let (mut last, mut is_timed) = (0, true);
+    let (mut events, mut gaps) = (0, 0);
+    while let Some(batch) = reader.next_batch().expect("bytes in memory") {
+        assert!(!batch.is_empty());
+        for event in batch {
+            is_timed &= event.time.is_some();
+            if is_timed {
+                assert!(last <= event.time.unwrap_or(0), "{event:?} after {last}");
+                last = event.time.unwrap_or(0);
+            }
+            match event.kind {
+                TraceKind::Lost { .. } => gaps += 1,
+                _ => events += 1,
+            }
+        }
+    }
+    // Packed content may hold a thousand times its length.
+    let room = (length / least_bytes + 1).saturating_mul(if length < 1 << 20 { 1100 } else { 1 });
+    assert!(events <= room, "{events} events of {length} bytes");
+    let report = reader.report();
+    assert!(report.gap_count >= gaps);
+    assert!(report.skipped.iter().all(|skipped| skipped.count > 0 && !skipped.reason.is_empty()));
+    assert!(report.problems.len() as u64 <= report.skipped_count());
+    assert!(reader.next_batch().expect("bytes in memory").is_none(), "events after the end");
+}
+
+/// Text of tracepoints.
+#[allow(dead_code)]
+pub(crate) fn ftrace(data: &[u8]) {
+    check(data, TraceFormat::Ftrace, b"a-1 [000] ..... 1.000001: block_plug: [a]\n", 16);
+}
+
+/// Binary records.
+#[allow(dead_code)]
+pub(crate) fn blktrace(data: &[u8]) {
+    let mut first = [0; 48];
+    first[..4].copy_from_slice(&0x6561_7407u32.to_le_bytes());
+    first[28] = 9;
+    check(data, TraceFormat::Blktrace, &first, 24);
+}
+
+/// Packets.
+#[allow(dead_code)]
+pub(crate) fn perfetto(data: &[u8]) {
+    check(data, TraceFormat::Perfetto, &[0x0a, 0x03, 0x50, 0x80, 0x01], 4);
+}
+
+/// What blkparse prints.
+#[allow(dead_code)]
+pub(crate) fn blkparse(data: &[u8]) {
+    check(data, TraceFormat::Blkparse, b"  8,0 0 1 0.000000001 1 P N [a]\n", 16);
+}
+
+/// fio's log.
+#[allow(dead_code)]
+pub(crate) fn iolog(data: &[u8]) {
+    check(data, TraceFormat::FioLog, b"fio version 3 iolog\n", 8);
+    check(data, TraceFormat::FioLog, b"fio version 2 iolog\n", 8);
+}
+
+/// Comma-separated values of all kinds.
+#[allow(dead_code)]
+pub(crate) fn csv(data: &[u8]) {
+    for (format, first) in [
+        (TraceFormat::Msr, &b"128166375000000000,srv0,1,Read,1048576,8192,52000\n"[..]),
+        (TraceFormat::Alibaba, b"7,W,65536,4096,1577808001000000\n"),
+        (TraceFormat::Tencent, b"1538323205,4096000,64,1,17\n"),
+        (TraceFormat::Systor, b"Timestamp,Response,IOType,LUN,Offset,Size\n"),
+        (TraceFormat::Spc, b"0,2048,8192,R,0.000500\n"),
+        (TraceFormat::Csv, b"time_ns,kind,device,sector,bytes,comm,error,until_ns\n"),
+    ] {
+        check(data, format, first, 4);
+    }
+}
