@@ -13,7 +13,7 @@ use std::time::{Duration, Instant as Clock};
 use elevon_core::control::exact::{self, Exact};
 use elevon_core::control::io_max::{self, Config, IoMax};
 use elevon_core::control::limits::{Limits, UNLIMITED};
-use elevon_core::control::{Charge, Ledger, Limiter, Verdict};
+use elevon_core::control::{BioCost, WaitBreakdown, Limiter, Verdict};
 use elevon_core::kernel::Kernel;
 use elevon_core::op::Op;
 use elevon_core::tenant::{ROOT, Tenants};
@@ -41,7 +41,7 @@ struct Load {
     without: TenantId,
     now: Instant,
     random: u64,
-    ledger: Ledger,
+    ledger: WaitBreakdown,
     out: Vec<BioId>,
 }
 
@@ -66,11 +66,11 @@ impl Load {
             Box::new(stage)
         };
         let now = Instant::ZERO + Nanos::from_secs(1);
-        Self { stage, tenants, ends, without, now, random: 1, ledger: Ledger::default(), out: Vec::new() }
+        Self { stage, tenants, ends, without, now, random: 1, ledger: WaitBreakdown::default(), out: Vec::new() }
     }
 
-    fn charge(tenant: TenantId) -> Charge {
-        Charge::plain(tenant, Op::Read, 4096)
+    fn charge(tenant: TenantId) -> BioCost {
+        BioCost::plain(tenant, Op::Read, 4096)
     }
 
     fn pass(&mut self, bios: u64, tenant: Option<TenantId>) {

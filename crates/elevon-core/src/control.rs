@@ -3,7 +3,7 @@
 //! Two kinds of stage hold a bio back. A [`Limiter`] stands before the split (io-throttle, io.max): it counts bytes of bios as
 //! built and never looks at completions. A [`Gate`] stands before a request is allocated (io.cost, io.latency), after a merge
 //! was tried: it sees fragments and learns of completions. Both keep the [`BioId`]s that they hold, tell when they want to be
-//! asked again, and charge to the [`Ledger`] what they made a bio wait.
+//! asked again, and charge to the [`WaitBreakdown`] what they made a bio wait.
 //!
 //! [`Control`] has them all, with the tree, and what is counted per tenant. A bio that no rule and no watcher concerns pays for one
 //! comparison: whether anything here is active at all. Rules change at any time; what a change lets go goes with the next release.
@@ -29,12 +29,12 @@ pub mod pressure;
 mod stage;
 pub mod stat;
 
-pub use explain::{Cause, Ledger, Reason, Rule, Wait};
+pub use explain::{Cause, WaitBreakdown, Reason, Rule, Wait};
 pub(crate) use stage::Stage;
-pub use stage::{Charge, DISCARD_BYTES, Direction, Finished, Gate, Limiter, Verdict};
+pub use stage::{BioCost, DISCARD_BYTES, Direction, Finished, Gate, Limiter, Verdict};
 
 use exact::Exact;
-use explain::Served;
+use explain::SchedulerWaits;
 use io_cost::{IoCost, Preset};
 use io_latency::IoLatency;
 use io_max::IoMax;
@@ -84,8 +84,8 @@ pub struct Control {
     exact: Exact,
     cost: IoCost,
     latency: IoLatency,
-    ledger: Ledger,
-    served: Served,
+    ledger: WaitBreakdown,
+    served: SchedulerWaits,
     statistics: Statistics,
     pressure: Pressure,
     /// What every task does, and whose it is.
@@ -116,8 +116,8 @@ impl Control {
             exact: Exact::new(),
             cost: IoCost::new(Preset::of(config.rotational, config.queue_depth)),
             latency: IoLatency::new(config.nr_requests, config.rotational),
-            ledger: Ledger::default(),
-            served: Served::default(),
+            ledger: WaitBreakdown::default(),
+            served: SchedulerWaits::default(),
             statistics: Statistics::default(),
             pressure: Pressure::new(config.cpus),
             contexts: Vec::new(),
@@ -287,7 +287,7 @@ impl Control {
     }
 
     /// What I/O waited for, by tenant and cause; waits for the scheduler up to the last [`Self::settle`].
-    pub const fn ledger(&self) -> &Ledger {
+    pub const fn ledger(&self) -> &WaitBreakdown {
         &self.ledger
     }
 
@@ -388,7 +388,7 @@ impl Control {
     }
 
     /// Asks the stages of a kind from one on; gives back the last one asked.
-    pub(crate) fn admit(&mut self, now: Instant, from: Stage, bio: BioId, charge: &Charge) -> (Stage, Verdict) {
+    pub(crate) fn admit(&mut self, now: Instant, from: Stage, bio: BioId, charge: &BioCost) -> (Stage, Verdict) {
         let mut stage = from;
         loop {
             let verdict = match self.stage(stage) {
@@ -406,7 +406,7 @@ impl Control {
     }
 
     /// A fragment joined a request.
-    pub(crate) fn on_merge(&mut self, now: Instant, charge: &Charge) {
+    pub(crate) fn on_merge(&mut self, now: Instant, charge: &BioCost) {
         let Self { tenants, cost, latency, .. } = self;
         for gate in [cost as &mut dyn Gate, latency].into_iter().filter(|gate| gate.is_enabled()) {
             gate.on_merge(now, tenants, charge);

@@ -51,7 +51,7 @@ pub use config::{DirectPath, StackConfig};
 
 use plug::Plug;
 use submit::Submission;
-use tenants::Held;
+use tenants::GatedBio;
 
 /// One call of a source: what becomes one or more bios. Completes as a whole.
 #[derive(Clone, Copy, Debug)]
@@ -181,7 +181,7 @@ struct Task {
 
 /// Somebody who waits for a tag, with the rest of its submission.
 #[derive(Clone, Copy, Debug)]
-struct Waiter {
+struct TagWaiter {
     io: Io,
     submission: Submission,
     bio: BioId,
@@ -189,7 +189,7 @@ struct Waiter {
 
 /// A hardware queue.
 #[derive(Clone, Debug)]
-struct Queue {
+struct HwQueueState {
     /// Driver tags.
     tags: TagMap,
     /// Commands that the driver has: tags are also held by what waits for it.
@@ -206,7 +206,7 @@ struct Queue {
     rerun_at: Option<Instant>,
     flush: FlushMachine,
     /// Who waits for a tag, first come first served; each with a bio of its own, so at most as many as there are bios.
-    waiters: VecDeque<Waiter>,
+    waiters: VecDeque<TagWaiter>,
     /// Guards against running a queue from inside its own run.
     running: bool,
     /// Guards against waking its waiters from inside a wake-up.
@@ -227,11 +227,11 @@ pub struct Stack {
     layouts: Vec<Layout>,
     tasks: Vec<Task>,
     requests: Requests,
-    queues: Vec<Queue>,
+    queues: Vec<HwQueueState>,
     scheduler: AnyScheduler,
     control: Control,
     /// What its stages keep, by bio; as long as the table of bios was at its longest.
-    held: Vec<Option<Held>>,
+    held: Vec<Option<GatedBio>>,
 
     accounting: Accounting,
     counters: Counters,
@@ -286,7 +286,7 @@ impl Stack {
             io_throttle: config.io_throttle,
             exact_io_max: config.exact_io_max,
         });
-        let queue = Queue {
+        let queue = HwQueueState {
             tags: TagMap::new(if has_scheduler { config.queue_depth } else { nr_requests }),
             in_driver: 0,
             sched_tags: has_scheduler.then(|| TagMap::new(nr_requests)),

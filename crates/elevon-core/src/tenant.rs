@@ -40,7 +40,7 @@ impl core::fmt::Display for TenantError {
 impl core::error::Error for TenantError {}
 
 #[derive(Clone, Copy, Debug)]
-struct Node {
+struct TenantNode {
     parent: TenantId,
     /// Children that live.
     children: u32,
@@ -51,7 +51,7 @@ struct Node {
 /// The tree. Ids are dense, and are not used again: late I/O of a removed tenant must find its way to a living ancestor.
 #[derive(Clone, Debug)]
 pub struct Tenants {
-    nodes: Vec<Node>,
+    nodes: Vec<TenantNode>,
     living: u32,
 }
 
@@ -64,7 +64,7 @@ impl Default for Tenants {
 impl Tenants {
     /// The root alone.
     pub fn new() -> Self {
-        Self { nodes: alloc::vec![Node { parent: ROOT, children: 0, depth: 0, alive: true }], living: 1 }
+        Self { nodes: alloc::vec![TenantNode { parent: ROOT, children: 0, depth: 0, alive: true }], living: 1 }
     }
 
     /// Adds a tenant below another.
@@ -75,7 +75,7 @@ impl Tenants {
         }
         above.children += 1;
         let depth = above.depth + 1;
-        self.nodes.push(Node { parent, children: 0, depth, alive: true });
+        self.nodes.push(TenantNode { parent, children: 0, depth, alive: true });
         self.living += 1;
         Ok(TenantId((self.nodes.len() - 1) as u32))
     }

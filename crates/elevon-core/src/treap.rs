@@ -41,7 +41,7 @@ pub(crate) trait Item: Copy + Default {
 }
 
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Node<T: Item> {
+pub(crate) struct TreapNode<T: Item> {
     pub(crate) item: T,
     pub(crate) sum: T::Sum,
     pub(crate) left: u32,
@@ -53,7 +53,7 @@ pub(crate) struct Node<T: Item> {
 /// The nodes of any number of trees, provided that each is in one of them at a time.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Treap<T: Item> {
-    nodes: Vec<Node<T>>,
+    nodes: Vec<TreapNode<T>>,
 }
 
 /// A bijection of `u32` that leaves no visible order, so that priorities are all different and look random.
@@ -73,16 +73,16 @@ impl<T: Item> Treap<T> {
         for id in self.nodes.len() as u32..count as u32 {
             let priority = mix(id);
             let (item, sum) = Default::default();
-            self.nodes.push(Node { item, sum, left: NIL, right: NIL, parent: ABSENT, priority });
+            self.nodes.push(TreapNode { item, sum, left: NIL, right: NIL, parent: ABSENT, priority });
         }
     }
 
     #[inline]
-    pub(crate) fn at(&self, n: u32) -> &Node<T> {
+    pub(crate) fn at(&self, n: u32) -> &TreapNode<T> {
         &self.nodes[n as usize]
     }
     #[inline]
-    pub(crate) fn at_mut(&mut self, n: u32) -> &mut Node<T> {
+    pub(crate) fn at_mut(&mut self, n: u32) -> &mut TreapNode<T> {
         &mut self.nodes[n as usize]
     }
 
@@ -114,7 +114,7 @@ impl<T: Item> Treap<T> {
     #[inline]
     pub(crate) fn take(&mut self, root: &mut Root, n: u32) {
         loop {
-            let Node { left, right, parent, .. } = *self.at(n);
+            let TreapNode { left, right, parent, .. } = *self.at(n);
             if left != NIL && right != NIL {
                 let up = if self.at(left).priority > self.at(right).priority { left } else { right };
                 self.rotate_up(root, up);
@@ -167,8 +167,8 @@ impl<T: Item> Treap<T> {
 
     /// Exchanges a node with its parent, keeping order and sums.
     fn rotate_up(&mut self, root: &mut Root, n: u32) {
-        let Node { left, right, parent, .. } = *self.at(n);
-        let Node { parent: grandparent, sum, .. } = *self.at(parent);
+        let TreapNode { left, right, parent, .. } = *self.at(n);
+        let TreapNode { parent: grandparent, sum, .. } = *self.at(parent);
         let moved = if self.at(parent).left == n {
             self.at_mut(parent).left = right;
             self.at_mut(n).right = parent;

@@ -8,7 +8,7 @@
 use elevon_core::control::exact::Exact;
 use elevon_core::control::io_max::{Config, IoMax};
 use elevon_core::control::limits::{Limits, UNLIMITED};
-use elevon_core::control::{Charge, Ledger, Limiter, Verdict};
+use elevon_core::control::{BioCost, WaitBreakdown, Limiter, Verdict};
 use elevon_core::kernel::Kernel;
 use elevon_core::op::Op;
 use elevon_core::tenant::{ROOT, Tenants};
@@ -48,8 +48,8 @@ impl<'a> Record<'a> {
 
     /// When a synchronous reader's I/Os are over under a stage, in us since the first was submitted.
     fn run(&self, stage: &mut dyn Limiter, tenants: &Tenants, tenant: TenantId, start: Instant) -> Vec<u64> {
-        let (mut now, mut ledger, mut out) = (start, Ledger::default(), Vec::new());
-        let charge = Charge::plain(tenant, Op::Read, self.bytes);
+        let (mut now, mut ledger, mut out) = (start, WaitBreakdown::default(), Vec::new());
+        let charge = BioCost::plain(tenant, Op::Read, self.bytes);
         let mut waited = Nanos::ZERO;
         let one = |id: usize| {
             if stage.admit(now, tenants, BioId(id as u32), &charge) != Verdict::Pass {

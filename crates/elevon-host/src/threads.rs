@@ -33,7 +33,7 @@ struct Work {
 
 /// Commands waiting for a thread; true beside them ends the threads.
 #[derive(Default)]
-struct Queue {
+struct WorkQueue {
     waiting: Mutex<(VecDeque<Work>, bool)>,
     ready: Condvar,
 }
@@ -41,7 +41,7 @@ struct Queue {
 /// What a thread needs.
 #[derive(Clone)]
 struct Hand {
-    queue: Arc<Queue>,
+    queue: Arc<WorkQueue>,
     file: Arc<File>,
     /// As [`HostFile::flush_file`].
     flush_file: Arc<File>,
@@ -52,7 +52,7 @@ struct Hand {
 
 /// The pool.
 pub(crate) struct Threads {
-    queue: Arc<Queue>,
+    queue: Arc<WorkQueue>,
     results: Receiver<Work>,
     /// An eventfd, readable once a command is over.
     alarm: Arc<OwnedFd>,
@@ -78,7 +78,7 @@ impl Threads {
         // SAFETY: a descriptor that was made above, and belongs to nobody else.
         let alarm = Arc::new(unsafe { OwnedFd::from_raw_fd(alarm) });
         let (sender, results) = channel();
-        let queue = Arc::new(Queue::default());
+        let queue = Arc::new(WorkQueue::default());
         let hand = Hand {
             queue: Arc::clone(&queue),
             file: Arc::new(file.file.try_clone()?),

@@ -13,7 +13,7 @@ mod instructions;
 use std::hint::black_box;
 
 use elevon_core::control::io_throttle::{Config, IoThrottle, Kind, Limit, Policy};
-use elevon_core::control::{Charge, Limiter, Verdict};
+use elevon_core::control::{BioCost, Limiter, Verdict};
 use elevon_core::op::Op;
 use elevon_core::stack::Stack;
 use elevon_core::tenant::{ROOT, Tenants};
@@ -65,7 +65,7 @@ fn policy(mode: Mode, turns: u64) {
     if mode == Mode::UnrelatedRule {
         throttle.set(Instant::ZERO, &tenants, other, Kind::Bandwidth, Some(LIMIT)).expect("a rule");
     }
-    let charge = Charge::plain(tenant, Op::Read, 4096);
+    let charge = BioCost::plain(tenant, Op::Read, 4096);
     let mut throttle = black_box(throttle);
     for bio in 0..turns * BIOS {
         let (now, bio) = black_box((Instant::new(bio), BioId(bio as u32)));

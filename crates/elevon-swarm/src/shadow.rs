@@ -41,7 +41,7 @@ const NEVER: u64 = u64::MAX;
 const SECTORS: usize = PAGE_SECTORS as usize;
 
 /// Sectors with their versions.
-type Held = Vec<(u64, u64)>;
+type SectorVersions = Vec<(u64, u64)>;
 
 /// A version that a sector may have.
 #[derive(Clone, Copy, Debug)]
@@ -128,9 +128,9 @@ struct Doing {
     version: u64,
     moved: u64,
     /// What it put into frames, by sector.
-    landed: Held,
+    landed: SectorVersions,
     /// What the device must hold when it is over, and after a cut of power as well.
-    promises: Held,
+    promises: SectorVersions,
     is_durable: bool,
     /// How many bytes it must move; `None` where nobody knows.
     expects: Option<u64>,
@@ -151,15 +151,15 @@ struct Carried {
     command: Command,
     pieces: Vec<Piece>,
     /// What it writes, by sector.
-    carries: Held,
+    carries: SectorVersions,
     silent: Option<Silent>,
 }
 
 impl Carried {
     /// What the medium gets, and where.
-    fn landing(&self) -> Held {
+    fn landing(&self) -> SectorVersions {
         match self.silent {
-            Some(Silent::Lost) => Held::new(),
+            Some(Silent::Lost) => SectorVersions::new(),
             Some(Silent::Misdirected(to)) => {
                 let first = self.command.sector.get();
                 self.carries.iter().map(|&(sector, version)| (sector - first + to.get(), version)).collect()
@@ -189,7 +189,7 @@ pub(super) struct Shadow {
     /// Sectors that the device may hold wrongly, because it lost writes or sent them elsewhere without a word.
     damaged: BTreeSet<u64>,
     /// What every write wrote, by sequence and in order of sectors; only where the power is cut.
-    written: BTreeMap<u64, Held>,
+    written: BTreeMap<u64, SectorVersions>,
     /// First sector that a truncation under way cuts off, and the one after the last.
     truncating: Option<(u64, u64)>,
     last_failure: u64,
@@ -379,7 +379,7 @@ impl Shadow {
     }
 
     /// What a sync that begins now must find on the device.
-    fn promises_of(&self, regions: &[Region]) -> Held {
+    fn promises_of(&self, regions: &[Region]) -> SectorVersions {
         let within = |region: &Region| self.cells.range(region.start / SECTOR_SIZE..region_end(*region));
         // What is rotten may be gone at any time.
         let certain = |cell: &Cell| cell.only().filter(|&version| version != ROTTEN);

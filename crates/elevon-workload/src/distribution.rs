@@ -10,15 +10,15 @@ use crate::math::{exp, exp_m1_over, ln, ln_1p_over};
 #[derive(Clone, Debug)]
 pub(crate) struct Sampler {
     len: u64,
-    kind: Kind,
+    kind: Shape,
 }
 
 #[derive(Clone, Debug)]
-enum Kind {
+enum Shape {
     Uniform,
     Ranked {
         rank: Rank,
-        place: Place,
+        place: RankOrder,
     },
     Normal {
         centre: f64,
@@ -37,7 +37,7 @@ enum Rank {
 
 /// Where a rank lies: scattered, or counted from a centre.
 #[derive(Clone, Debug)]
-enum Place {
+enum RankOrder {
     Scattered(Permutation),
     From(u64),
 }
@@ -47,17 +47,17 @@ impl Sampler {
     pub(crate) fn new(distribution: &Distribution, len: u64, block: u64, rng: &mut Rng) -> Self {
         let mut ranked = |rank, centre: Option<f64>| {
             let place = match centre {
-                Some(c) => Place::From(((c * len as f64) as u64).min(len - 1)),
-                None => Place::Scattered(Permutation::new(len, rng)),
+                Some(c) => RankOrder::From(((c * len as f64) as u64).min(len - 1)),
+                None => RankOrder::Scattered(Permutation::new(len, rng)),
             };
-            Kind::Ranked { rank, place }
+            Shape::Ranked { rank, place }
         };
         let kind = match distribution {
-            Distribution::Random => Kind::Uniform,
+            Distribution::Random => Shape::Uniform,
             Distribution::Zipf(theta, centre) => ranked(Rank::Zipf(Zipf::new(len, *theta)), *centre),
             Distribution::Pareto(h, centre) => ranked(Rank::Pareto(ln(*h) / ln(1.0 - *h)), *centre),
             Distribution::Normal(percent, centre) => {
-                Kind::Normal { centre: centre.unwrap_or(0.5) * len as f64, deviation: *percent / 100.0 * len as f64 }
+                Shape::Normal { centre: centre.unwrap_or(0.5) * len as f64, deviation: *percent / 100.0 * len as f64 }
             }
             Distribution::Zoned(zones) => {
                 zoned(len, zones.iter().map(|&(share, range)| (share, percent_of(len, range))))
@@ -72,8 +72,8 @@ impl Sampler {
     #[inline]
     pub(crate) fn draw(&self, rng: &mut Rng) -> u64 {
         match &self.kind {
-            Kind::Uniform => rng.below(self.len),
-            Kind::Ranked { rank, place } => {
+            Shape::Uniform => rng.below(self.len),
+            Shape::Ranked { rank, place } => {
                 let rank = match rank {
                     Rank::Zipf(zipf) => zipf.draw(rng),
                     // Gray et al. 1994, self-similar: the first h of the range gets 1-h of the accesses.
@@ -84,12 +84,12 @@ impl Sampler {
                     }
                 };
                 match place {
-                    Place::Scattered(permutation) => permutation.at(rank),
-                    Place::From(centre) => ((u128::from(*centre) + u128::from(rank)) % u128::from(self.len)) as u64,
+                    RankOrder::Scattered(permutation) => permutation.at(rank),
+                    RankOrder::From(centre) => ((u128::from(*centre) + u128::from(rank)) % u128::from(self.len)) as u64,
                 }
             }
-            Kind::Normal { centre, deviation } => self.normal(*centre, *deviation, rng),
-            Kind::Zones(zones) => {
+            Shape::Normal { centre, deviation } => self.normal(*centre, *deviation, rng),
+            Shape::Zones(zones) => {
                 let share = rng.below(100);
                 let &(_, first, blocks) = zones.iter().find(|z| share < z.0).unwrap_or(&zones[zones.len() - 1]);
                 first + rng.below(blocks)
@@ -115,7 +115,7 @@ fn percent_of(len: u64, percent: u32) -> u64 {
 }
 
 /// Zones in order; empty ones get a block, the last ends with the range.
-fn zoned(len: u64, zones: impl Iterator<Item = (u32, u64)>) -> Kind {
+fn zoned(len: u64, zones: impl Iterator<Item = (u32, u64)>) -> Shape {
     let (mut access, mut first) = (0, 0);
     let mut out = Vec::new();
     for (share, blocks) in zones {
@@ -125,7 +125,7 @@ fn zoned(len: u64, zones: impl Iterator<Item = (u32, u64)>) -> Kind {
         out.push((access, start, blocks));
         first = start + blocks;
     }
-    if out.is_empty() { Kind::Uniform } else { Kind::Zones(out) }
+    if out.is_empty() { Shape::Uniform } else { Shape::Zones(out) }
 }
 
 /// Zipf ranks by rejection-inversion (Hörmann and Derflinger 1996): exact for any theta > 0, no table, no sum over the range.

@@ -80,11 +80,11 @@ pub struct Log {
     pub prefix: String,
     /// Its lines, in order of time.
     pub entries: Vec<LogEntry>,
-    windows: [Window; 3],
+    windows: [LogWindow; 3],
 }
 
 #[derive(Clone, Copy, Debug, Default)]
-struct Window {
+struct LogWindow {
     sum: u128,
     count: u64,
     max: u64,
@@ -130,7 +130,7 @@ impl Logger {
             kind,
             prefix: prefix.clone(),
             entries: Vec::new(),
-            windows: [Window::default(); 3],
+            windows: [LogWindow::default(); 3],
         };
         let mut kept: Vec<Log> = logs.bandwidth.iter().map(|p| log(LogKind::Bandwidth, p)).collect();
         kept.extend(logs.iops.iter().map(|p| log(LogKind::Iops, p)));
@@ -169,7 +169,7 @@ impl Logger {
             histograms: Vec::new(),
             logs: std::mem::take(&mut self.logs)
                 .into_iter()
-                .map(|log| Log { entries: Vec::new(), windows: [Window::default(); 3], ..log })
+                .map(|log| Log { entries: Vec::new(), windows: [LogWindow::default(); 3], ..log })
                 .collect(),
             ..self.clone()
         };

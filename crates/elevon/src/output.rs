@@ -24,11 +24,11 @@ const MOST_LINKS: usize = 40;
 #[derive(Debug)]
 pub(crate) struct NewFile {
     name: String,
-    to: Place,
+    to: Destination,
 }
 
 #[derive(Debug)]
-enum Place {
+enum Destination {
     There(File),
     Beside { part: NamedTempFile, target: PathBuf },
 }
@@ -47,20 +47,20 @@ impl NewFile {
             }
             let file = File::options().write(true).open(path).map_err(fail)?;
             if !metadata.is_file() {
-                return Ok(Self { name, to: Place::There(file) });
+                return Ok(Self { name, to: Destination::There(file) });
             }
         }
         let target = target_of(path).map_err(fail)?;
         let part = part_of(&target).map_err(fail)?;
-        Ok(Self { name, to: Place::Beside { part, target } })
+        Ok(Self { name, to: Destination::Beside { part, target } })
     }
 
     /// Writes the content and gives the file its name.
     pub(crate) fn commit(self, content: &[u8]) -> Result<(), Failure> {
         let Self { name, to } = self;
         let written = match to {
-            Place::There(mut file) => file.write_all(content),
-            Place::Beside { mut part, target } => {
+            Destination::There(mut file) => file.write_all(content),
+            Destination::Beside { mut part, target } => {
                 part.write_all(content).and_then(|()| part.persist(target).map(drop).map_err(|error| error.error))
             }
         };

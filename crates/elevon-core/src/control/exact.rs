@@ -26,7 +26,7 @@ use alloc::vec::Vec;
 
 use super::levels::{DIRECTIONS, Due, DueOrder, Level, Levels, PathRules};
 use super::limits::{Limits, UNLIMITED, bytes_rule, ios_rule};
-use super::{Cause, Charge, Direction, Ledger, Limiter, Rule, Verdict};
+use super::{Cause, BioCost, Direction, WaitBreakdown, Limiter, Rule, Verdict};
 use crate::monotonic::Monotonic;
 use crate::tenant::Tenants;
 use crate::units::{BioId, Instant, Nanos, TenantId};
@@ -41,7 +41,7 @@ use bucket::Bucket;
 pub const CATCH_UP: Nanos = Nanos::from_millis(100);
 
 /// What a tenant takes in memory before anything of it has waited.
-pub const NODE_BYTES: usize = size_of::<Node>();
+pub const NODE_BYTES: usize = size_of::<ExactNode>();
 /// What its queues take beside that, without what stands in them.
 pub const QUEUES_BYTES: usize = size_of::<Queues>();
 
@@ -52,7 +52,7 @@ const KEYS: usize = 4;
 
 /// A bio that waits.
 #[derive(Clone, Copy, Debug)]
-struct Held {
+struct ExactWaiter {
     bio: BioId,
     bytes: u64,
     /// When it came, earlier by what its tenant's bios were late then.
@@ -62,7 +62,7 @@ struct Held {
 /// What of a tenant waits, by direction.
 #[derive(Clone, Debug, Default)]
 struct Backlog {
-    classes: [VecDeque<Held>; CLASSES],
+    classes: [VecDeque<ExactWaiter>; CLASSES],
     /// Whose list the tenant stands in, and what holds it there.
     at: Option<(TenantId, Rule)>,
     /// What all that waits has waited together since it is held by that, up to `mark`.
@@ -87,11 +87,11 @@ impl Backlog {
         self.mark = now;
     }
 
-    fn next(&self) -> Option<&Held> {
+    fn next(&self) -> Option<&ExactWaiter> {
         self.classes.iter().find_map(VecDeque::front)
     }
 
-    fn pop(&mut self) -> Option<Held> {
+    fn pop(&mut self) -> Option<ExactWaiter> {
         self.classes.iter_mut().find_map(VecDeque::pop_front)
     }
 
@@ -126,7 +126,7 @@ struct Queues {
 }
 
 #[derive(Clone, Debug, Default)]
-struct Node {
+struct ExactNode {
     limits: Limits,
     /// Bytes by direction, I/Os by direction, both bytes, both I/Os.
     buckets: [Bucket; 6],
@@ -134,7 +134,7 @@ struct Node {
     queues: Option<Box<Queues>>,
 }
 
-impl Node {
+impl ExactNode {
     /// The limits that a direction meets: rate, burst, bucket, rule, and whether it counts bytes.
     fn keys(&self, direction: Direction) -> [(u64, u64, usize, Rule, bool); KEYS] {
         let (d, limits) = (direction as usize, &self.limits);
@@ -163,7 +163,7 @@ impl Node {
     }
 }
 
-impl Level for Node {
+impl Level for ExactNode {
     fn limits_direction(&self, direction: Direction) -> bool {
         self.keys(direction).iter().any(|key| key.0 != UNLIMITED)
     }
@@ -175,7 +175,7 @@ impl Level for Node {
 /// The stage. See the module's head.
 #[derive(Clone, Debug, Default)]
 pub struct Exact {
-    nodes: Levels<Node>,
+    nodes: Levels<ExactNode>,
     rules: u32,
     held: usize,
     /// Levels that hold somebody, by (time, order of arrival).
@@ -305,7 +305,7 @@ impl Exact {
         due: Instant,
         tenant: TenantId,
         direction: Direction,
-        ledger: &mut Ledger,
+        ledger: &mut WaitBreakdown,
     ) -> (TenantId, Rule) {
         let backlog = self.backlog(tenant, direction).expect("it stands in a line");
         let (level, rule) = backlog.at.take().expect("it stands in a line");
@@ -323,7 +323,7 @@ impl Exact {
         tenants: &Tenants,
         tenant: TenantId,
         direction: Direction,
-        ledger: &mut Ledger,
+        ledger: &mut WaitBreakdown,
     ) -> BioId {
         let due = self.due(tenants, tenant, direction);
         let due = due.max(Instant::new(now.get().saturating_sub(CATCH_UP.get())));
@@ -345,7 +345,7 @@ impl Exact {
 }
 
 impl Limiter for Exact {
-    fn admit(&mut self, now: Instant, tenants: &Tenants, bio: BioId, charge: &Charge) -> Verdict {
+    fn admit(&mut self, now: Instant, tenants: &Tenants, bio: BioId, charge: &BioCost) -> Verdict {
         self.clock.advance(now);
         let (tenant, direction) = (charge.tenant, charge.direction());
         // Where the last rule has just gone, what it held goes first.
@@ -376,7 +376,7 @@ impl Limiter for Exact {
         let backlog = &mut self.queues(tenant).backlog[direction as usize];
         backlog.settle(now, due);
         let since = Instant::new(now.get() - backlog.late.get().min(now.get()));
-        backlog.classes[charge.ioprio.class().rank()].push_back(Held { bio, bytes, since });
+        backlog.classes[charge.ioprio.class().rank()].push_back(ExactWaiter { bio, bytes, since });
         if let Some(place) = blocked {
             self.stand(tenant, direction, place);
         }
@@ -387,7 +387,7 @@ impl Limiter for Exact {
         self.waiting.first().map(|(at, _)| Instant::new(at))
     }
 
-    fn release(&mut self, now: Instant, tenants: &Tenants, ledger: &mut Ledger, out: &mut Vec<BioId>) {
+    fn release(&mut self, now: Instant, tenants: &Tenants, ledger: &mut WaitBreakdown, out: &mut Vec<BioId>) {
         self.clock.advance(now);
         while let Some((at, (level, direction))) = self.waiting.first() {
             if at > now.get() {

@@ -2,7 +2,7 @@
 //!
 //! A bio carries a stamp of when it began to wait for what it waits for now; whoever lets it go on charges the time since to a
 //! [`Cause`] and sets the stamp anew. So the causes of a tenant always sum to the time its bios spent, to the nanosecond. Waiting for
-//! the scheduler is divided further, by whom the device was given instead: [`Served`].
+//! the scheduler is divided further, by whom the device was given instead: [`SchedulerWaits`].
 //!
 //! Cost: O(log of the tenant's causes) to charge one; 24 bytes a tenant and 40 for each cause that it met.
 
@@ -14,7 +14,7 @@ use crate::units::{Nanos, TenantId};
 
 mod served;
 
-pub use served::Served;
+pub use served::SchedulerWaits;
 
 /// Which limit held an I/O back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -89,7 +89,7 @@ pub enum Cause {
         /// Whom it served; `None` where it served nobody (idling, or a busy driver).
         served: Option<TenantId>,
     },
-    /// The scheduler, while it served somebody of the many that [`Served`] does not tell apart.
+    /// The scheduler, while it served somebody of the many that [`SchedulerWaits`] does not tell apart.
     SchedulerOthers,
     /// Cache flushes before or after its data.
     Flush,
@@ -164,12 +164,12 @@ impl Wait {
 
 /// Time by tenant and cause.
 #[derive(Clone, Debug, Default)]
-pub struct Ledger {
+pub struct WaitBreakdown {
     /// By tenant; causes in order.
     rows: Vec<Vec<(Cause, Wait)>>,
 }
 
-impl Ledger {
+impl WaitBreakdown {
     /// A tenant's I/O waited so long for this, once.
     pub fn add(&mut self, tenant: TenantId, cause: Cause, time: Nanos) {
         if !time.is_zero() {

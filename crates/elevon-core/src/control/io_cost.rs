@@ -18,7 +18,7 @@ use alloc::collections::{BinaryHeap, VecDeque};
 use alloc::vec::Vec;
 use core::cmp::Reverse;
 
-use super::{Cause, Charge, Finished, Gate, Ledger, Verdict};
+use super::{Cause, BioCost, Finished, Gate, WaitBreakdown, Verdict};
 use crate::monotonic::Monotonic;
 use crate::op::Op;
 use crate::tenant::{ROOT, Tenants};
@@ -37,7 +37,7 @@ pub use model::{Coefficients, Model, Preset, Qos, QosError, RANDOM_DISTANCE};
 use debt::{Delay, Forgiveness};
 use hweight::{ROOT_SLOT, Shares, stretch};
 use period::AutoPreset;
-use vrate::{Clock, Control, SPEED_ONE, Seen};
+use vrate::{Clock, VrateControl, SPEED_ONE, Seen};
 
 /// `io.weight` of a tenant that was given none.
 pub const DEFAULT_WEIGHT: u16 = 100;
@@ -72,7 +72,7 @@ const NO_SLOT: u32 = u32::MAX;
 
 /// An I/O that is held.
 #[derive(Clone, Copy, Debug)]
-struct Waiter {
+struct CostWaiter {
     bio: BioId,
     tenant: TenantId,
     cost: u64,
@@ -96,7 +96,7 @@ struct Group {
     vtime: i64,
     /// Where its last I/O ended.
     cursor: Option<Sector>,
-    waiting: VecDeque<Waiter>,
+    waiting: VecDeque<CostWaiter>,
     /// When it wants to be looked at; an entry of the heap that says otherwise is stale.
     wake_at: Option<Instant>,
     /// Where it is in the list of active leaves.
@@ -128,7 +128,7 @@ pub struct IoCost {
     model: Model,
     auto: AutoPreset,
     clock: Clock,
-    control: Control,
+    control: VrateControl,
     seen: Seen,
 
     shares: Shares,
@@ -162,7 +162,7 @@ impl IoCost {
             model: Model::new(&preset.coefficients()),
             auto: AutoPreset::new(preset),
             clock: Clock::new(),
-            control: Control::new(),
+            control: VrateControl::new(),
             seen: Seen::default(),
             now: Monotonic::START,
             shares: Shares::new(),
@@ -353,7 +353,7 @@ impl IoCost {
 
     /// What a fragment costs, as a request or as a part of one; moves the tenant's cursor. 0 for what the model does not know.
     #[inline]
-    fn price(&mut self, slot: u32, charge: &Charge, is_merge: bool) -> u64 {
+    fn price(&mut self, slot: u32, charge: &BioCost, is_merge: bool) -> u64 {
         let is_write = match charge.op {
             Op::Read => false,
             Op::Write | Op::ZoneAppend => true,
@@ -487,7 +487,7 @@ impl IoCost {
     fn release_front(&mut self, now: Instant, slot: u32) {
         let group = &mut self.groups[slot as usize];
         let indebt = group.indebt(now);
-        if let Some(Waiter { bio, tenant, since, indebt: before, .. }) = group.waiting.pop_front() {
+        if let Some(CostWaiter { bio, tenant, since, indebt: before, .. }) = group.waiting.pop_front() {
             group.stat.wait += now.since(since);
             self.due.push_back(Due { bio, tenant, since, indebt: indebt - before });
             self.waiting -= 1;
@@ -581,7 +581,7 @@ impl CostStat {
 
 impl Gate for IoCost {
     #[inline]
-    fn admit(&mut self, now: Instant, tenants: &Tenants, bio: BioId, charge: &Charge) -> Verdict {
+    fn admit(&mut self, now: Instant, tenants: &Tenants, bio: BioId, charge: &BioCost) -> Verdict {
         self.now.advance(now);
         if charge.tenant == ROOT || !self.qos.enable {
             return Verdict::Pass;
@@ -602,7 +602,7 @@ impl Gate for IoCost {
             return Verdict::Pass;
         }
         let group = &mut self.groups[slot as usize];
-        let waiter = Waiter { bio, tenant: charge.tenant, cost, since: now, indebt: group.indebt(now) };
+        let waiter = CostWaiter { bio, tenant: charge.tenant, cost, since: now, indebt: group.indebt(now) };
         group.waiting.push_back(waiter);
         self.waiting += 1;
         if self.groups[slot as usize].waiting.len() == 1 {
@@ -615,7 +615,7 @@ impl Gate for IoCost {
         Verdict::Sleep
     }
 
-    fn on_merge(&mut self, now: Instant, tenants: &Tenants, charge: &Charge) {
+    fn on_merge(&mut self, now: Instant, tenants: &Tenants, charge: &BioCost) {
         self.now.advance(now);
         if charge.tenant == ROOT || !self.qos.enable {
             return;
@@ -656,7 +656,7 @@ impl Gate for IoCost {
         [waiter, self.period_end].into_iter().flatten().min()
     }
 
-    fn release(&mut self, now: Instant, _tenants: &Tenants, ledger: &mut Ledger, out: &mut Vec<BioId>) {
+    fn release(&mut self, now: Instant, _tenants: &Tenants, ledger: &mut WaitBreakdown, out: &mut Vec<BioId>) {
         self.now.advance(now);
         while let Some(&Reverse((at, slot))) = self.wakeups.peek().filter(|&&Reverse((at, _))| at <= now) {
             self.wakeups.pop();

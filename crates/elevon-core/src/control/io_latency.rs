@@ -12,7 +12,7 @@ extern crate alloc;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
-use super::{Cause, Charge, Finished, Gate, Ledger, Verdict};
+use super::{Cause, BioCost, Finished, Gate, WaitBreakdown, Verdict};
 use crate::monotonic::Monotonic;
 use crate::tenant::{ROOT, Tenants};
 use crate::units::{BioId, Instant, Nanos, TenantId};
@@ -24,8 +24,8 @@ mod tests;
 mod window;
 
 use delay::DelayPool;
-use scaling::{Scaling, Step};
-use window::Window;
+use scaling::{Scaling, DepthStep};
+use window::LatencyWindow;
 
 pub use scaling::UNTHROTTLED;
 
@@ -53,7 +53,7 @@ pub struct LatencyStat {
 
 /// An I/O that waits for a place.
 #[derive(Clone, Copy, Debug)]
-struct Waiter {
+struct LatencyWaiter {
     bio: BioId,
     tenant: TenantId,
     /// Since when it waits at this level.
@@ -64,12 +64,12 @@ struct Waiter {
 #[derive(Clone, Debug)]
 struct Level {
     target: Option<Nanos>,
-    window: Window,
+    window: LatencyWindow,
     /// The siblings' cookie when it last looked; a newcomer expects nobody to be throttled.
     cookie: u32,
     depth: Option<u32>,
     in_flight: u32,
-    waiting: VecDeque<Waiter>,
+    waiting: VecDeque<LatencyWaiter>,
     delay: DelayPool,
     /// What its children do to each other.
     children: Scaling,
@@ -89,7 +89,7 @@ pub struct IoLatency {
     targets: u32,
     waiting: usize,
     /// I/Os that have a place at every level, and the level that they waited at last.
-    due: VecDeque<(Waiter, TenantId)>,
+    due: VecDeque<(LatencyWaiter, TenantId)>,
     /// What waits at levels further down cost, until the ledger is at hand.
     owed: Vec<(TenantId, TenantId, Nanos)>,
     tick_at: Option<Instant>,
@@ -130,7 +130,7 @@ impl IoLatency {
         if before == target {
             return;
         }
-        let samples = core::mem::replace(&mut level.window, Window::new(now, target)).last().total;
+        let samples = core::mem::replace(&mut level.window, LatencyWindow::new(now, target)).last().total;
         if before.is_none() && self.targets == 0 {
             self.enable(now);
         }
@@ -211,13 +211,13 @@ impl IoLatency {
     }
 
     /// Takes a place at a level and at all above it; waits at the first that is full. False where it waits.
-    fn climb(&mut self, now: Instant, tenants: &Tenants, waiter: Waiter, from: TenantId, must_issue: bool) -> bool {
+    fn climb(&mut self, now: Instant, tenants: &Tenants, waiter: LatencyWaiter, from: TenantId, must_issue: bool) -> bool {
         for at in tenants.path(from) {
             let slot = self.slot(tenants, at);
             self.look(now, tenants, at, slot);
             let level = &mut self.levels[slot];
             if !must_issue && !level.has_place() {
-                level.waiting.push_back(Waiter { since: now, ..waiter });
+                level.waiting.push_back(LatencyWaiter { since: now, ..waiter });
                 self.waiting += 1;
                 return false;
             }
@@ -233,16 +233,16 @@ impl IoLatency {
         let level = &mut self.levels[slot];
         let before = core::mem::replace(&mut level.cookie, siblings.cookie());
         match siblings.step(before, level.target, level.window.last().total) {
-            Step::Stay => {}
-            Step::Clear => {
+            DepthStep::Stay => {}
+            DepthStep::Clear => {
                 level.depth = None;
                 level.delay.clear();
             }
-            Step::Down => match level.depth {
+            DepthStep::Down => match level.depth {
                 Some(1) => level.delay.add_use(now),
                 depth => level.depth = Some((depth.unwrap_or(self.queue_size).min(self.queue_size) / 2).max(1)),
             },
-            Step::Up => {
+            DepthStep::Up => {
                 let Some(depth) = level.depth else { return };
                 if depth > 1 || !level.delay.remove_use(now) {
                     let more = depth + (self.queue_size / 16).max(1);
@@ -336,7 +336,7 @@ impl Level {
     fn new() -> Self {
         Self {
             target: None,
-            window: Window::new(Instant::ZERO, None),
+            window: LatencyWindow::new(Instant::ZERO, None),
             cookie: UNTHROTTLED,
             depth: None,
             in_flight: 0,
@@ -352,16 +352,16 @@ impl Level {
 }
 
 impl Gate for IoLatency {
-    fn admit(&mut self, now: Instant, tenants: &Tenants, bio: BioId, charge: &Charge) -> Verdict {
+    fn admit(&mut self, now: Instant, tenants: &Tenants, bio: BioId, charge: &BioCost) -> Verdict {
         self.now.advance(now);
         if self.targets == 0 || charge.tenant == ROOT {
             return Verdict::Pass;
         }
-        let waiter = Waiter { bio, tenant: charge.tenant, since: now };
+        let waiter = LatencyWaiter { bio, tenant: charge.tenant, since: now };
         if self.climb(now, tenants, waiter, charge.tenant, charge.must_issue) { Verdict::Pass } else { Verdict::Sleep }
     }
 
-    fn on_merge(&mut self, _now: Instant, _tenants: &Tenants, _charge: &Charge) {}
+    fn on_merge(&mut self, _now: Instant, _tenants: &Tenants, _charge: &BioCost) {}
 
     fn on_finish(&mut self, now: Instant, tenants: &Tenants, io: &Finished) {
         self.now.advance(now);
@@ -389,7 +389,7 @@ impl Gate for IoLatency {
         if self.due.is_empty() { self.tick_at } else { Some(Instant::ZERO) }
     }
 
-    fn release(&mut self, now: Instant, _tenants: &Tenants, ledger: &mut Ledger, out: &mut Vec<BioId>) {
+    fn release(&mut self, now: Instant, _tenants: &Tenants, ledger: &mut WaitBreakdown, out: &mut Vec<BioId>) {
         self.now.advance(now);
         if self.tick_at.is_some_and(|at| at <= now) {
             self.tick(now);

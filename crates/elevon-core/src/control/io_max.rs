@@ -23,7 +23,7 @@ use alloc::vec::Vec;
 
 use super::levels::{DIRECTIONS, Due, DueOrder, Level, Levels, PathRules};
 use super::limits::{Limits, UNLIMITED, bytes_rule, ios_rule};
-use super::{Cause, Charge, Direction, Ledger, Limiter, Verdict};
+use super::{Cause, BioCost, Direction, WaitBreakdown, Limiter, Verdict};
 use crate::jiffies::Ticks;
 use crate::kernel::Rules;
 use crate::tenant::{ROOT, Tenants};
@@ -36,7 +36,7 @@ mod tests;
 use slice::{Clock, Slice, Wait};
 
 /// What a tenant takes in memory before anything of it has waited.
-pub const NODE_BYTES: usize = size_of::<Node>();
+pub const NODE_BYTES: usize = size_of::<IoMaxNode>();
 /// What its queues take beside that, without what stands in them.
 pub const QUEUES_BYTES: usize = size_of::<Queues>();
 
@@ -68,7 +68,7 @@ impl Config {
 
 /// A bio that waits.
 #[derive(Clone, Copy, Debug)]
-struct Held {
+struct HeldBio {
     bio: BioId,
     /// Who pays, for the ledger.
     tenant: TenantId,
@@ -123,9 +123,9 @@ impl Hold {
 #[derive(Clone, Debug, Default)]
 struct Queues {
     /// Own I/O, waiting here.
-    own: [VecDeque<Held>; 2],
+    own: [VecDeque<HeldBio>; 2],
     /// I/O that came through this tenant and waits at its parent.
-    above: [VecDeque<Held>; 2],
+    above: [VecDeque<HeldBio>; 2],
     /// Whose turn it is: this tenant for its own I/O, or one of its children.
     turns: [VecDeque<TenantId>; 2],
     /// Bios behind `turns`.
@@ -158,13 +158,13 @@ impl Lane {
 /// Laid out so that a read that passes touches one cache line a level: with 100,000 tenants that is what it costs.
 #[derive(Clone, Debug, Default)]
 #[repr(C, align(64))]
-struct Node {
+struct IoMaxNode {
     path_rules: PathRules,
     queues: Option<Box<Queues>>,
     lanes: [Lane; 2],
 }
 
-impl Node {
+impl IoMaxNode {
     fn waiting(&self, direction: Direction) -> usize {
         self.queues.as_ref().map_or(0, |queues| queues.count[direction as usize])
     }
@@ -179,7 +179,7 @@ impl Node {
     }
 }
 
-impl Level for Node {
+impl Level for IoMaxNode {
     fn limits_direction(&self, direction: Direction) -> bool {
         self.lanes[direction as usize].is_limited()
     }
@@ -194,7 +194,7 @@ pub struct IoMax {
     clock: Clock,
     ticks: Ticks,
     flat: bool,
-    nodes: Levels<Node>,
+    nodes: Levels<IoMaxNode>,
     /// Tenants with a limit.
     rules: u32,
     held: usize,
@@ -261,7 +261,7 @@ impl IoMax {
     }
 
     /// Whether a level lets a bio go now; pays for its bytes as soon as they are due where the version tests in series.
-    fn test(&mut self, tick: u64, level: TenantId, direction: Direction, held: &mut Held) -> Option<Wait> {
+    fn test(&mut self, tick: u64, level: TenantId, direction: Direction, held: &mut HeldBio) -> Option<Wait> {
         let clock = self.clock;
         let node = &mut self.nodes[level.index()];
         let d = direction as usize;
@@ -301,7 +301,7 @@ impl IoMax {
     }
 
     /// A bio passes a level.
-    fn pay(&mut self, tick: u64, level: TenantId, direction: Direction, held: &Held) {
+    fn pay(&mut self, tick: u64, level: TenantId, direction: Direction, held: &HeldBio) {
         let clock = self.clock;
         let Lane { bps, iops, slice } = &mut self.nodes[level.index()].lanes[direction as usize];
         if !held.paid {
@@ -318,7 +318,7 @@ impl IoMax {
         tenants: &Tenants,
         from: (TenantId, TenantId),
         direction: Direction,
-        held: &mut Held,
+        held: &mut HeldBio,
     ) -> Option<(TenantId, TenantId)> {
         let (mut level, mut source) = from;
         loop {
@@ -333,7 +333,7 @@ impl IoMax {
         }
     }
 
-    fn push(&mut self, time: Time, (level, source): (TenantId, TenantId), direction: Direction, mut held: Held) {
+    fn push(&mut self, time: Time, (level, source): (TenantId, TenantId), direction: Direction, mut held: HeldBio) {
         let d = direction as usize;
         let hold = &mut self.nodes[level.index()].queues.get_or_insert_default().holds[d];
         hold.settle(time.now);
@@ -352,7 +352,7 @@ impl IoMax {
         }
     }
 
-    fn front(&mut self, level: TenantId, direction: Direction) -> Option<(TenantId, &mut Held)> {
+    fn front(&mut self, level: TenantId, direction: Direction) -> Option<(TenantId, &mut HeldBio)> {
         let d = direction as usize;
         let source = *self.nodes[level.index()].queues.as_ref()?.turns[d].front()?;
         let queues = self.nodes[source.index()].queues.as_mut()?;
@@ -361,7 +361,7 @@ impl IoMax {
     }
 
     /// Takes the front of a level and gives the turn on; writes down what it waited for here.
-    fn pop(&mut self, now: Instant, level: TenantId, direction: Direction, ledger: &mut Ledger) -> Held {
+    fn pop(&mut self, now: Instant, level: TenantId, direction: Direction, ledger: &mut WaitBreakdown) -> HeldBio {
         let d = direction as usize;
         let queues = self.nodes[level.index()].queues.as_mut().expect("something waits");
         queues.holds[d].settle(now);
@@ -396,7 +396,7 @@ impl IoMax {
     }
 
     /// A tenant's turn: reads, then writes, as many as may go. Gives back how many went.
-    fn turn(&mut self, time: Time, tenants: &Tenants, level: TenantId, ledger: &mut Ledger) -> u32 {
+    fn turn(&mut self, time: Time, tenants: &Tenants, level: TenantId, ledger: &mut WaitBreakdown) -> u32 {
         let mut went = 0;
         for direction in DIRECTIONS {
             for _ in 0..TURN[direction as usize] {
@@ -412,7 +412,7 @@ impl IoMax {
     }
 
     /// A bio leaves a level: it waits at the next, or is through.
-    fn pass_up(&mut self, time: Time, tenants: &Tenants, level: TenantId, direction: Direction, held: Held) {
+    fn pass_up(&mut self, time: Time, tenants: &Tenants, level: TenantId, direction: Direction, held: HeldBio) {
         let tick = time.tick;
         let d = direction as usize;
         self.pay(tick, level, direction, &held);
@@ -432,7 +432,7 @@ impl IoMax {
         if above.lanes[d].slice.is_over(tick) && above.waiting(direction) == 0 {
             above.lanes[d].slice.begin_with_credit(&clock, tick, child_start);
         }
-        let held = Held { paid: held.bytes == 0, ..held };
+        let held = HeldBio { paid: held.bytes == 0, ..held };
         self.push(time, (parent, level), direction, held);
     }
 
@@ -446,14 +446,14 @@ impl IoMax {
 }
 
 impl Limiter for IoMax {
-    fn admit(&mut self, now: Instant, tenants: &Tenants, bio: BioId, charge: &Charge) -> Verdict {
+    fn admit(&mut self, now: Instant, tenants: &Tenants, bio: BioId, charge: &BioCost) -> Verdict {
         let direction = charge.direction();
         if !self.nodes.is_ruled(tenants, charge.tenant, direction, !self.flat) {
             return Verdict::Pass;
         }
         let time = self.time(now);
         let bytes = if charge.first { charge.bytes } else { 0 };
-        let mut held = Held { bio, tenant: charge.tenant, bytes, paid: bytes == 0, since: now, by_bytes: Nanos::ZERO };
+        let mut held = HeldBio { bio, tenant: charge.tenant, bytes, paid: bytes == 0, since: now, by_bytes: Nanos::ZERO };
         match self.climb(time.tick, tenants, (charge.tenant, charge.tenant), direction, &mut held) {
             None => Verdict::Pass,
             Some(place) => {
@@ -468,7 +468,7 @@ impl Limiter for IoMax {
         self.waiting.first().map(|(tick, _)| self.ticks.start_of(tick))
     }
 
-    fn release(&mut self, now: Instant, tenants: &Tenants, ledger: &mut Ledger, out: &mut Vec<BioId>) {
+    fn release(&mut self, now: Instant, tenants: &Tenants, ledger: &mut WaitBreakdown, out: &mut Vec<BioId>) {
         let time = self.time(now);
         let mut went = 0;
         while let Some((at, tenant)) = self.waiting.first() {

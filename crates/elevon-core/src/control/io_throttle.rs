@@ -11,7 +11,7 @@
 //!   change of their rule, and go at once when it is deleted; the proposal's sleepers slept on;
 //! - a leaky bucket limits from the first instant and a token bucket never gives more than it holds
 //!   ([`Config::quirks`] brings the proposal's arithmetic back);
-//! - journal and metadata I/O ([`Charge::must_issue`]) goes at once and leaves a debt (not under `quirks`);
+//! - journal and metadata I/O ([`BioCost::must_issue`]) goes at once and leaves a debt (not under `quirks`);
 //! - [`Config::class_aware`] keeps a queue for each priority class, so that a limit does not put RT behind BE.
 //!
 //! Cost: without any rule and with the counter, one comparison. Else O(1) for a bio that passes, O(log tenants that hold
@@ -21,7 +21,7 @@ extern crate alloc;
 use alloc::collections::{BTreeSet, VecDeque};
 use alloc::vec::Vec;
 
-use super::{Cause, Charge, Ledger, Limiter, Rule, Verdict};
+use super::{Cause, BioCost, WaitBreakdown, Limiter, Rule, Verdict};
 use crate::monotonic::Monotonic;
 use crate::pool::Pool;
 use crate::tenant::{ROOT, Tenants};
@@ -34,7 +34,7 @@ mod tests;
 use bucket::Bucket;
 
 /// What a rule node takes in memory; the held bios of a tenant are not in it.
-pub const NODE_BYTES: usize = size_of::<Node>();
+pub const NODE_BYTES: usize = size_of::<ThrottleNode>();
 
 /// How the stage works, for all tenants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -180,7 +180,7 @@ type Waits = [Nanos; 2];
 type Cost = [u64; 2];
 
 #[derive(Clone, Copy, Debug)]
-struct Held {
+struct ThrottledBio {
     bio: BioId,
     tenant: TenantId,
     cost: Cost,
@@ -192,19 +192,19 @@ struct Held {
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Queue {
+struct BioList {
     head: u32,
     tail: u32,
 }
 
 /// The rule of a tenant.
 #[derive(Clone, Copy, Debug)]
-struct Node {
+struct ThrottleNode {
     tenant: TenantId,
     limiters: [Option<Bucket>; 2],
     statistics: Statistics,
     /// By class; the first alone where classes are not told apart.
-    queues: [Queue; 3],
+    queues: [BioList; 3],
     /// First bio of the most urgent queue, which is the next to go, and when.
     head: u32,
     deadline: Instant,
@@ -214,9 +214,9 @@ struct Node {
     waits_for: usize,
 }
 
-impl Node {
+impl ThrottleNode {
     const fn new(tenant: TenantId) -> Self {
-        let queue = Queue { head: NIL, tail: NIL };
+        let queue = BioList { head: NIL, tail: NIL };
         let statistics = Statistics { count: [0; 2], sleep: [Nanos::ZERO; 2], bytes_total: 0, ios_total: 0 };
         Self {
             tenant,
@@ -268,8 +268,8 @@ pub struct IoThrottle {
     live_rules: u32,
     /// By tenant: its node and 1, or 0.
     slots: Vec<u32>,
-    nodes: Pool<Node>,
-    held: Pool<Held>,
+    nodes: Pool<ThrottleNode>,
+    held: Pool<ThrottledBio>,
     /// Nodes that hold something, by the deadline of their head.
     deadlines: BTreeSet<(Instant, u32)>,
     /// Held by rules that are gone.
@@ -357,7 +357,7 @@ impl IoThrottle {
     }
 
     fn insert_node(&mut self, tenant: TenantId) -> u32 {
-        let slot = self.nodes.insert(Node::new(tenant));
+        let slot = self.nodes.insert(ThrottleNode::new(tenant));
         if self.slots.len() <= tenant.index() {
             self.slots.resize(tenant.index() + 1, 0);
         }
@@ -406,7 +406,7 @@ impl IoThrottle {
 
     /// The path of a bio where there are rules, or no counter.
     #[inline(never)]
-    fn look_up(&mut self, now: Instant, bio: BioId, charge: &Charge) -> Verdict {
+    fn look_up(&mut self, now: Instant, bio: BioId, charge: &BioCost) -> Verdict {
         self.clock.advance(now);
         self.work.lookups += 1;
         self.work.ios += 1;
@@ -430,14 +430,14 @@ impl IoThrottle {
             }
             return Verdict::Pass;
         }
-        self.hold(now, slot, class, Held::new(bio, charge.tenant, cost, now));
+        self.hold(now, slot, class, ThrottledBio::new(bio, charge.tenant, cost, now));
         if charge.may_sleep { Verdict::Sleep } else { Verdict::Hold }
     }
 
-    fn hold(&mut self, now: Instant, slot: u32, class: usize, held: Held) {
+    fn hold(&mut self, now: Instant, slot: u32, class: usize, held: ThrottledBio) {
         let node = &mut self.nodes[slot];
         node.settle(now);
-        let key = self.held.insert(Held { waits: node.waits, ..held });
+        let key = self.held.insert(ThrottledBio { waits: node.waits, ..held });
         let queue = &mut node.queues[class];
         let tail = core::mem::replace(&mut queue.tail, key);
         if tail == NIL {
@@ -475,7 +475,7 @@ impl IoThrottle {
 
     /// A bio is on its way: its time goes to the ledger. What passed between the end of a rule and now counts as the rule's that
     /// held it longer.
-    fn let_go(&mut self, now: Instant, key: u32, ledger: &mut Ledger, out: &mut Vec<BioId>) {
+    fn let_go(&mut self, now: Instant, key: u32, ledger: &mut WaitBreakdown, out: &mut Vec<BioId>) {
         let held = self.held.remove(key);
         let [bandwidth, iops] = held.waits;
         let late = now.since(held.arrived) - bandwidth - iops;
@@ -487,7 +487,7 @@ impl IoThrottle {
     }
 }
 
-impl Held {
+impl ThrottledBio {
     const fn new(bio: BioId, tenant: TenantId, cost: Cost, now: Instant) -> Self {
         Self { bio, tenant, cost, arrived: now, waits: [Nanos::ZERO; 2], next: NIL }
     }
@@ -502,7 +502,7 @@ impl Held {
 
 impl Limiter for IoThrottle {
     #[inline]
-    fn admit(&mut self, now: Instant, _tenants: &Tenants, bio: BioId, charge: &Charge) -> Verdict {
+    fn admit(&mut self, now: Instant, _tenants: &Tenants, bio: BioId, charge: &BioCost) -> Verdict {
         if self.must_be_asked() { self.look_up(now, bio, charge) } else { Verdict::Pass }
     }
 
@@ -511,7 +511,7 @@ impl Limiter for IoThrottle {
         if self.due.is_empty() { Some(self.deadlines.first()?.0) } else { Some(Instant::ZERO) }
     }
 
-    fn release(&mut self, now: Instant, _tenants: &Tenants, ledger: &mut Ledger, out: &mut Vec<BioId>) {
+    fn release(&mut self, now: Instant, _tenants: &Tenants, ledger: &mut WaitBreakdown, out: &mut Vec<BioId>) {
         self.clock.advance(now);
         while let Some(key) = self.due.pop_front() {
             self.let_go(now, key, ledger, out);
@@ -561,7 +561,7 @@ impl Limiter for IoThrottle {
             for queue in node.queues {
                 let (mut key, mut last) = (queue.head, NIL);
                 while key != NIL {
-                    let Held { tenant: of, arrived, waits, next, .. } = self.held[key];
+                    let ThrottledBio { tenant: of, arrived, waits, next, .. } = self.held[key];
                     assert_eq!(of, node.tenant);
                     let waited = Nanos::new((0..2).map(|kind| (node.waits[kind] - waits[kind]).get()).sum());
                     assert_eq!(arrived + waited, node.mark, "tenant {tenant}: its time");

@@ -3,7 +3,7 @@
 extern crate alloc;
 use alloc::vec::Vec;
 
-use super::Ledger;
+use super::WaitBreakdown;
 use crate::ioprio::IoPrio;
 use crate::op::Op;
 use crate::tenant::Tenants;
@@ -24,7 +24,7 @@ pub enum Direction {
 
 /// A bio as those who may hold it see it.
 #[derive(Clone, Copy, Debug)]
-pub struct Charge {
+pub struct BioCost {
     /// Who pays: a living tenant (see [`Tenants::charged`]).
     pub tenant: TenantId,
     /// What it does.
@@ -43,7 +43,7 @@ pub struct Charge {
     pub may_sleep: bool,
 }
 
-impl Charge {
+impl BioCost {
     /// A whole bio of default priority at sector 0, of a task that can sleep.
     #[inline]
     pub const fn plain(tenant: TenantId, op: Op, bytes: u64) -> Self {
@@ -73,12 +73,12 @@ pub enum Verdict {
 /// A stage before the split. Calls come with `now` never going back.
 pub trait Limiter {
     /// Passes a bio and charges it, or keeps it.
-    fn admit(&mut self, now: Instant, tenants: &Tenants, bio: BioId, charge: &Charge) -> Verdict;
+    fn admit(&mut self, now: Instant, tenants: &Tenants, bio: BioId, charge: &BioCost) -> Verdict;
     /// When [`Self::release`] wants to be called; a time that has passed where something is due already.
     fn next_wakeup(&self) -> Option<Instant>;
     /// Puts what may go on now into `out`, in the order in which it goes, and charges every nanosecond between `admit` and now to
     /// the ledger, to the tenant that the bio is charged to.
-    fn release(&mut self, now: Instant, tenants: &Tenants, ledger: &mut Ledger, out: &mut Vec<BioId>);
+    fn release(&mut self, now: Instant, tenants: &Tenants, ledger: &mut WaitBreakdown, out: &mut Vec<BioId>);
     /// Rules in force, over all tenants.
     fn live_rules(&self) -> u32;
     /// Whether bios have to be shown to [`Self::admit`]: while there is no rule they are not.
@@ -102,7 +102,7 @@ pub struct Finished {
     pub op: Op,
     /// Length in bytes.
     pub bytes: u64,
-    /// As in its [`Charge`].
+    /// As in its [`BioCost`].
     pub must_issue: bool,
     /// When it was issued to the stack: limits had let it go, no gate had seen it (io.latency's clock).
     pub issued: Instant,
@@ -115,15 +115,15 @@ pub struct Finished {
 /// A stage before a request is allocated.
 pub trait Gate {
     /// Passes a fragment and charges it, or keeps it: [`Verdict::Sleep`].
-    fn admit(&mut self, now: Instant, tenants: &Tenants, bio: BioId, charge: &Charge) -> Verdict;
+    fn admit(&mut self, now: Instant, tenants: &Tenants, bio: BioId, charge: &BioCost) -> Verdict;
     /// A fragment joined a request that had passed: charged, never held.
-    fn on_merge(&mut self, now: Instant, tenants: &Tenants, charge: &Charge);
+    fn on_merge(&mut self, now: Instant, tenants: &Tenants, charge: &BioCost);
     /// A fragment that passed (not one that merged) is over.
     fn on_finish(&mut self, now: Instant, tenants: &Tenants, io: &Finished);
     /// As [`Limiter::next_wakeup`].
     fn next_wakeup(&self) -> Option<Instant>;
     /// As [`Limiter::release`].
-    fn release(&mut self, now: Instant, tenants: &Tenants, ledger: &mut Ledger, out: &mut Vec<BioId>);
+    fn release(&mut self, now: Instant, tenants: &Tenants, ledger: &mut WaitBreakdown, out: &mut Vec<BioId>);
     /// Whether it has to be asked at all.
     fn is_enabled(&self) -> bool;
     /// Fragments kept.

@@ -41,9 +41,9 @@ use entity::EntityId;
 use idling::WeightCounters;
 use peak_rate::PeakRate;
 use process::{GroupState, Process};
-use queue::Queue;
+use queue::BfqQueue;
 use queueing::Queueing;
-use tunables::Settings;
+use tunables::BfqSettings;
 use wf2q::Engine;
 
 use super::elevator::Elevator;
@@ -59,7 +59,7 @@ use crate::units::{HwQueue, Instant, RequestId, Sector, TaskId};
 
 /// Where a request is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Place {
+enum RequestState {
     /// Not known, or over.
     #[default]
     Unknown,
@@ -75,8 +75,8 @@ enum Place {
 
 /// What is kept of a request.
 #[derive(Clone, Copy, Debug, Default)]
-struct Slot {
-    place: Place,
+struct RequestInfo {
+    place: RequestState,
     sync: bool,
     meta: bool,
     /// Its queue; `None` where nobody submitted it.
@@ -89,7 +89,7 @@ struct Slot {
 /// The scheduler.
 #[derive(Clone, Debug)]
 pub struct Bfq {
-    settings: Settings,
+    settings: BfqSettings,
     rules: Rules,
     hz: u32,
     clock: Ticks,
@@ -100,12 +100,12 @@ pub struct Bfq {
 
     engine: Engine,
     /// By entity.
-    queues: Vec<Queue>,
+    queues: Vec<BfqQueue>,
     processes: Vec<Process>,
     groups: Vec<GroupState>,
     tenants: Vec<Option<entity::GroupId>>,
 
-    slots: Vec<Slot>,
+    slots: Vec<RequestInfo>,
     tree: TreeLinks,
     lists: FifoLinks,
     elevator: Elevator,
@@ -160,7 +160,7 @@ impl Bfq {
         let hz = hz.max(8);
         let peak = PeakRate::new(false);
         Self {
-            settings: Settings::new(hz),
+            settings: BfqSettings::new(hz),
             rules,
             hz,
             clock: Ticks::new(hz),
@@ -173,7 +173,7 @@ impl Bfq {
             processes: Vec::new(),
             groups: alloc::vec![GroupState::default()],
             tenants: Vec::new(),
-            slots: alloc::vec![Slot::default(); requests],
+            slots: alloc::vec![RequestInfo::default(); requests],
             tree: TreeLinks::new(requests),
             lists: FifoLinks::new(requests),
             elevator: Elevator::new(requests),
@@ -221,7 +221,7 @@ impl Bfq {
     }
 
     fn grow(&mut self, requests: usize) {
-        self.slots.resize(requests, Slot::default());
+        self.slots.resize(requests, RequestInfo::default());
         self.tree.grow(requests);
         self.lists.grow(requests);
         self.elevator.grow(requests);
@@ -259,9 +259,9 @@ impl Scheduler for Bfq {
         }
         let request = &view.requests[id];
         let slot = &mut self.slots[id.index()];
-        debug_assert!(matches!(slot.place, Place::Unknown), "request {} is inserted twice", id.0);
-        *slot = Slot {
-            place: Place::AtHead,
+        debug_assert!(matches!(slot.place, RequestState::Unknown), "request {} is inserted twice", id.0);
+        *slot = RequestInfo {
+            place: RequestState::AtHead,
             sync: request.is_sync(),
             meta: request.flags.contains(Flags::META),
             queue: None,
@@ -278,7 +278,7 @@ impl Scheduler for Bfq {
             return;
         }
         self.arrive(request, id, at_head);
-        if self.slots[id.index()].place == Place::Sorted {
+        if self.slots[id.index()].place == RequestState::Sorted {
             self.elevator.add(view, id);
         }
     }
@@ -340,7 +340,7 @@ impl Scheduler for Bfq {
             self.grow(view.requests.len());
         }
         let (gone, kept) = (self.slots[swallowed.index()], self.slots[survivor.index()]);
-        if gone.place == Place::Sorted
+        if gone.place == RequestState::Sorted
             && let Some(q) = gone.queue
         {
             if gone.queue == kept.queue && gone.deadline < kept.deadline {
@@ -361,15 +361,15 @@ impl Scheduler for Bfq {
             self.elevator.on_requests_merged(view, survivor, swallowed);
             self.slots[survivor.index()].sectors += view.requests[swallowed].sectors.get();
         }
-        self.slots[swallowed.index()].place = Place::Swallowed;
+        self.slots[swallowed.index()].place = RequestState::Swallowed;
     }
 
     fn on_finish(&mut self, now: Instant, _view: View<'_>, id: RequestId) {
         let Some(&slot) = self.slots.get(id.index()) else { return };
         self.advance(now);
-        self.slots[id.index()] = Slot::default();
+        self.slots[id.index()] = RequestInfo::default();
         let Some(q) = slot.queue else { return };
-        if slot.place == Place::InDevice {
+        if slot.place == RequestState::InDevice {
             self.complete(q, id);
         }
         self.let_go(q, slot.task);

@@ -115,7 +115,7 @@ const TARGETS: [Nanos; feedback::DOMAINS] = [Nanos::from_millis(2), Nanos::from_
 
 /// What a hardware queue has.
 #[derive(Clone, Debug)]
-struct Queue {
+struct KyberQueue {
     /// By domain: what each CPU brought. Bios may join these.
     contexts: [Contexts; 4],
     /// By domain: lists taken whole and not dispatched yet.
@@ -132,7 +132,7 @@ struct Queue {
 #[derive(Clone, Debug)]
 pub struct Kyber {
     links: FifoLinks,
-    queues: Vec<Queue>,
+    queues: Vec<KyberQueue>,
     /// By domain.
     pools: [Pool; 4],
     /// The token of each request that has one.
@@ -159,7 +159,7 @@ impl Kyber {
     pub fn new(rules: Rules, hz: u32, queues: u16, cpus: u16, requests: usize) -> Self {
         let contexts = Contexts::new(usize::from(cpus.max(1)));
         let count = usize::from(queues.max(1));
-        let queue = Queue {
+        let queue = KyberQueue {
             contexts: Domain::ALL.map(|_| contexts.clone()),
             staged: [Fifo::EMPTY; 4],
             domain: Domain::Read,
@@ -262,7 +262,7 @@ impl Scheduler for Kyber {
         self.clock.advance(now);
         let index = queue.index();
         self.woken.remove(index);
-        let Queue { mut domain, batching, .. } = self.queues[index];
+        let KyberQueue { mut domain, batching, .. } = self.queues[index];
         if batching < domain.batch()
             && let Some(id) = self.dispatch_domain(now, index, domain)
         {

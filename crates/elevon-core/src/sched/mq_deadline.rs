@@ -115,7 +115,7 @@ struct Class {
 
 /// Where the scheduler has a request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Place {
+enum ListedIn {
     /// Not known, or over.
     #[default]
     Unknown,
@@ -129,17 +129,17 @@ enum Place {
 
 /// What the scheduler knows of a request.
 #[derive(Clone, Copy, Debug, Default)]
-struct Slot {
+struct RequestInfo {
     /// Tick at which it expires.
     deadline: i64,
     class: u8,
     direction: u8,
-    place: Place,
+    place: ListedIn,
 }
 
 /// The tunables as the kernel keeps them: times in ticks.
 #[derive(Clone, Copy, Debug)]
-struct Settings {
+struct DeadlineSettings {
     /// Ticks that a request may wait, by direction.
     expire: [i64; 2],
     aging: i64,
@@ -154,7 +154,7 @@ struct Settings {
 #[derive(Clone, Debug)]
 pub struct MqDeadline {
     classes: [Class; 3],
-    slots: Vec<Slot>,
+    slots: Vec<RequestInfo>,
     tree: TreeLinks,
     lists: FifoLinks,
     elevator: Elevator,
@@ -165,7 +165,7 @@ pub struct MqDeadline {
     last_direction: usize,
     batching: u32,
     starved: u32,
-    settings: Settings,
+    settings: DeadlineSettings,
     rules: Rules,
     hz: u32,
     nr_requests: u32,
@@ -180,7 +180,7 @@ impl MqDeadline {
     /// With every tunable at its default. `hz` (100 to 1000) is the tick rate that deadlines are kept in.
     pub fn new(rules: Rules, hz: u32, queues: u16, requests: usize) -> Self {
         let hz = hz.max(1);
-        let settings = Settings {
+        let settings = DeadlineSettings {
             expire: [to_ticks(500, hz), to_ticks(5000, hz)],
             aging: to_ticks(10_000, hz),
             fifo_batch: 16,
@@ -190,7 +190,7 @@ impl MqDeadline {
         };
         Self {
             classes: Default::default(),
-            slots: alloc::vec![Slot::default(); requests],
+            slots: alloc::vec![RequestInfo::default(); requests],
             tree: TreeLinks::new(requests),
             lists: FifoLinks::new(requests),
             elevator: Elevator::new(requests),
@@ -244,22 +244,22 @@ impl MqDeadline {
     }
 
     fn grow(&mut self, requests: usize) {
-        self.slots.resize(requests, Slot::default());
+        self.slots.resize(requests, RequestInfo::default());
         self.tree.grow(requests);
         self.lists.grow(requests);
         self.elevator.grow(requests);
     }
 
     /// The slot of a request that arrives, counted in its class.
-    fn admit(&mut self, view: View<'_>, id: RequestId) -> &mut Slot {
+    fn admit(&mut self, view: View<'_>, id: RequestId) -> &mut RequestInfo {
         if id.index() >= self.slots.len() {
             self.grow(view.requests.len());
         }
         let request = &view.requests[id];
         let slot = &mut self.slots[id.index()];
-        debug_assert!(matches!(slot.place, Place::Unknown | Place::Gone), "request {} is inserted twice", id.0);
+        debug_assert!(matches!(slot.place, ListedIn::Unknown | ListedIn::Gone), "request {} is inserted twice", id.0);
         let counters = &mut self.classes[request.ioprio.class().rank()].counters;
-        if slot.place == Place::Unknown {
+        if slot.place == ListedIn::Unknown {
             counters.inserted = counters.inserted.wrapping_add(1);
         } else {
             counters.requeued = counters.requeued.wrapping_add(1);
@@ -271,7 +271,7 @@ impl MqDeadline {
 
     /// Takes a request out of the sorted tree and out of merging, but not out of its FIFO.
     fn unsort(&mut self, id: RequestId) {
-        let Slot { class, direction, .. } = self.slots[id.index()];
+        let RequestInfo { class, direction, .. } = self.slots[id.index()];
         let (class, direction) = (&mut self.classes[usize::from(class)], usize::from(direction));
         if class.next[direction] == Some(id) {
             class.next[direction] = self.tree.next(id);
@@ -284,7 +284,7 @@ impl MqDeadline {
     /// Counts a request out to the driver.
     fn start(&mut self, id: RequestId) -> RequestId {
         let slot = &mut self.slots[id.index()];
-        slot.place = Place::Gone;
+        slot.place = ListedIn::Gone;
         let counters = &mut self.classes[usize::from(slot.class)].counters;
         counters.dispatched = counters.dispatched.wrapping_add(1);
         id
@@ -381,11 +381,11 @@ impl Scheduler for MqDeadline {
         let slot = self.admit(view, id);
         let (class, direction) = (usize::from(slot.class), usize::from(slot.direction));
         if at_head {
-            (slot.place, slot.deadline) = (Place::AtHead, tick);
+            (slot.place, slot.deadline) = (ListedIn::AtHead, tick);
             let list = if per_device { &mut self.at_head } else { &mut self.classes[class].at_head };
             self.lists.push_front(list, id);
         } else {
-            (slot.place, slot.deadline) = (Place::Sorted, tick + expire[direction]);
+            (slot.place, slot.deadline) = (ListedIn::Sorted, tick + expire[direction]);
             self.tree.insert(&mut self.classes[class].sorted[direction], view.requests[id].sector, id);
             self.lists.push_back(&mut self.classes[class].fifo[direction], id);
             self.elevator.add(view, id);
@@ -435,7 +435,7 @@ impl Scheduler for MqDeadline {
 
     fn on_bio_merged(&mut self, view: View<'_>, id: RequestId, kind: MergeKind, _before: Sector) {
         if kind == MergeKind::Front {
-            let Slot { class, direction, .. } = self.slots[id.index()];
+            let RequestInfo { class, direction, .. } = self.slots[id.index()];
             let sorted = &mut self.classes[usize::from(class)].sorted[usize::from(direction)];
             self.tree.remove(sorted, id);
             self.tree.insert(sorted, view.requests[id].sector, id);
@@ -452,11 +452,11 @@ impl Scheduler for MqDeadline {
     }
 
     fn on_requests_merged(&mut self, _now: Instant, view: View<'_>, survivor: RequestId, swallowed: RequestId) {
-        if self.slots.get(swallowed.index()).is_none_or(|slot| slot.place != Place::Sorted) {
+        if self.slots.get(swallowed.index()).is_none_or(|slot| slot.place != ListedIn::Sorted) {
             self.admit(view, swallowed);
         } else {
             self.unsort(swallowed);
-            let Slot { class, direction, deadline, .. } = self.slots[swallowed.index()];
+            let RequestInfo { class, direction, deadline, .. } = self.slots[swallowed.index()];
             let fifo = &mut self.classes[usize::from(class)].fifo[usize::from(direction)];
             if deadline < self.slots[survivor.index()].deadline {
                 self.slots[survivor.index()].deadline = deadline;
@@ -468,14 +468,14 @@ impl Scheduler for MqDeadline {
         }
         self.elevator.on_requests_merged(view, survivor, swallowed);
         let slot = &mut self.slots[swallowed.index()];
-        slot.place = Place::Gone;
+        slot.place = ListedIn::Gone;
         let counters = &mut self.classes[usize::from(slot.class)].counters;
         counters.merged = counters.merged.wrapping_add(1);
     }
 
     fn on_finish(&mut self, _now: Instant, _view: View<'_>, id: RequestId) {
-        if let Some(slot) = self.slots.get_mut(id.index()).filter(|slot| slot.place == Place::Gone) {
-            slot.place = Place::Unknown;
+        if let Some(slot) = self.slots.get_mut(id.index()).filter(|slot| slot.place == ListedIn::Gone) {
+            slot.place = ListedIn::Unknown;
             let counters = &mut self.classes[usize::from(slot.class)].counters;
             counters.completed = counters.completed.wrapping_add(1);
         }
@@ -514,7 +514,7 @@ impl Scheduler for MqDeadline {
                 assert_eq!(self.tree.self_check(sorted), self.lists.self_check(fifo), "tree and FIFO differ");
                 for id in self.lists.iter(fifo) {
                     let slot = &self.slots[id.index()];
-                    assert_eq!(slot.place, Place::Sorted);
+                    assert_eq!(slot.place, ListedIn::Sorted);
                     assert_eq!((usize::from(slot.class), usize::from(slot.direction)), (index, direction));
                     assert_eq!(self.tree.key(id), view.requests[id].sector, "request {} is sorted elsewhere", id.0);
                     of_class += 1;
@@ -527,7 +527,7 @@ impl Scheduler for MqDeadline {
             assert_eq!(c.inserted.wrapping_add(c.requeued), accounted, "counters of class {index}: {c:?}");
         }
         assert_eq!(queued, self.queued, "requests in the lists");
-        self.elevator.self_check(view, |id| self.slots[id.index()].place == Place::Sorted);
+        self.elevator.self_check(view, |id| self.slots[id.index()].place == ListedIn::Sorted);
     }
 }
 

@@ -25,7 +25,7 @@ pub const INFO: SchedulerInfo = SchedulerInfo {
 
 /// The software queues of one hardware queue.
 #[derive(Clone, Debug)]
-struct Queue {
+struct SoftwareQueues {
     contexts: Contexts,
     /// Lists that a run took whole and has not sent yet; nothing merges into it.
     batch: Fifo,
@@ -39,7 +39,7 @@ struct Queue {
 #[derive(Clone, Debug)]
 pub struct NoneScheduler {
     links: FifoLinks,
-    queues: Vec<Queue>,
+    queues: Vec<SoftwareQueues>,
     /// Where the next bio comes from: hardware queue and CPU.
     context: (usize, usize),
     discard_ranges: u16,
@@ -49,7 +49,7 @@ impl NoneScheduler {
     /// For a device with `queues` hardware queues, used from `cpus` CPUs (each at least 1).
     pub fn new(queues: u16, cpus: u16, requests: usize) -> Self {
         let contexts = Contexts::new(usize::from(cpus.max(1)));
-        let queue = Queue { contexts, batch: Fifo::EMPTY, from: 0, busy: false, queued: 0 };
+        let queue = SoftwareQueues { contexts, batch: Fifo::EMPTY, from: 0, busy: false, queued: 0 };
         Self {
             links: FifoLinks::new(requests),
             queues: alloc::vec![queue; usize::from(queues.max(1))],

@@ -1,6 +1,6 @@
 //! Submission: an I/O becomes bios, bios are split, fragments merge or take a tag.
 
-use super::{Call, Io, Stack, Submitted, Waiter};
+use super::{Call, Io, Stack, Submitted, TagWaiter};
 use crate::bio::{BIO_MAX_VECS, Bio, DataRange};
 use crate::build::{self, Source};
 use crate::control::{Cause, Verdict};
@@ -444,7 +444,7 @@ impl Stack {
         let queue = self.queue_of(task);
         self.counters.tag_waits += 1;
         let submission = self.fall_asleep(now, io, submission, driver);
-        self.queues[queue.index()].waiters.push_back(Waiter { io: *io, submission, bio });
+        self.queues[queue.index()].waiters.push_back(TagWaiter { io: *io, submission, bio });
         self.run_queue(now, queue, driver);
         self.wake_waiters(now, queue, driver);
         if self.task_mut(task).blocked {
@@ -506,7 +506,7 @@ impl Stack {
             return;
         }
         while let Some(&waiter) = self.queues[queue.index()].waiters.front() {
-            let Waiter { io, submission, bio } = waiter;
+            let TagWaiter { io, submission, bio } = waiter;
             if !self.has_tag_for(queue, bio) {
                 break;
             }

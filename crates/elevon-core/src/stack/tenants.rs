@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 
 use super::submit::Submission;
 use super::{Io, Stack, Submitted};
-use crate::control::{Cause, Charge, Control, DISCARD_BYTES, Finished, Stage, Verdict};
+use crate::control::{Cause, BioCost, Control, DISCARD_BYTES, Finished, Stage, Verdict};
 use crate::driver::Driver;
 use crate::op::{Flags, Op};
 use crate::request::Request;
@@ -15,7 +15,7 @@ use crate::units::{BioId, Instant, RequestId, TenantId};
 
 /// A bio that a stage keeps, and what of its call waits with it.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Held {
+pub(super) struct GatedBio {
     io: Io,
     submission: Submission,
     stage: Stage,
@@ -50,9 +50,9 @@ impl Stack {
     }
 
     /// A bio as limits and gates see it.
-    fn charge_of(&self, io: &Io, id: BioId, first: bool) -> Charge {
+    fn charge_of(&self, io: &Io, id: BioId, first: bool) -> BioCost {
         let bio = &self.bios[id.0];
-        Charge {
+        BioCost {
             tenant: self.control.tenants().charged(bio.tenant),
             op: bio.op,
             ioprio: bio.ioprio,
@@ -101,7 +101,7 @@ impl Stack {
     }
 
     /// Limits have let a bio go: here its latency begins, and its tenant's statistics count it.
-    fn issue_bio(&mut self, now: Instant, id: BioId, charge: &Charge) {
+    fn issue_bio(&mut self, now: Instant, id: BioId, charge: &BioCost) {
         let bio = &mut self.bios[id.0];
         bio.queued = now;
         bio.since = now;
@@ -112,10 +112,10 @@ impl Stack {
     fn keep_alone(&mut self, io: &Io, submission: Submission, stage: Stage, id: BioId, is_cut: bool) {
         let submission = submission.of_held(id, io.bytes, is_cut);
         self.calls[self.bios[id.0].io].parts += 1;
-        self.keep(id, Held { io: Io { may_block: false, ..*io }, submission, stage, is_cut, asleep: false });
+        self.keep(id, GatedBio { io: Io { may_block: false, ..*io }, submission, stage, is_cut, asleep: false });
     }
 
-    fn keep(&mut self, id: BioId, held: Held) {
+    fn keep(&mut self, id: BioId, held: GatedBio) {
         let index = id.index();
         if index >= self.held.len() {
             self.held.resize(index + 1, None);
@@ -158,7 +158,7 @@ impl Stack {
     ) -> Submitted {
         let (stage, is_cut) = self.control.asleep.take().expect("a stage said so");
         let submission = self.fall_asleep(now, io, submission, driver);
-        self.keep(id, Held { io: *io, submission, stage, is_cut, asleep: true });
+        self.keep(id, GatedBio { io: *io, submission, stage, is_cut, asleep: true });
         if io.may_block { Submitted::Blocked } else { Submitted::Accepted }
     }
 
@@ -182,8 +182,8 @@ impl Stack {
     }
 
     /// A limit has let a bio go: the next ones are asked.
-    fn go_on_admitted<D: Driver>(&mut self, now: Instant, held: Held, id: BioId, driver: &mut D) {
-        let Held { io, submission, is_cut, asleep, .. } = held;
+    fn go_on_admitted<D: Driver>(&mut self, now: Instant, held: GatedBio, id: BioId, driver: &mut D) {
+        let GatedBio { io, submission, is_cut, asleep, .. } = held;
         let charge = self.charge_of(&io, id, !is_cut);
         let (stage, verdict) = match held.stage.next() {
             Some(next) => self.control.admit(now, next, id, &charge),
@@ -205,12 +205,12 @@ impl Stack {
                 self.keep_alone(&io, submission, stage, id, is_cut);
                 self.wake_submission(now, &io, submission, None, driver);
             }
-            Verdict::Hold | Verdict::Sleep => self.keep(id, Held { stage, ..held }),
+            Verdict::Hold | Verdict::Sleep => self.keep(id, GatedBio { stage, ..held }),
         }
     }
 
     /// A gate has let a fragment go: the next ones are asked, then it takes its tag.
-    fn go_on_gated<D: Driver>(&mut self, now: Instant, held: Held, id: BioId, driver: &mut D) {
+    fn go_on_gated<D: Driver>(&mut self, now: Instant, held: GatedBio, id: BioId, driver: &mut D) {
         let charge = self.charge_of(&held.io, id, true);
         // Late I/O of a tenant that was removed meanwhile is let go: the gates before knew it under its old name.
         let next = held.stage.next().filter(|_| charge.tenant == self.bios[id.0].tenant);
@@ -222,7 +222,7 @@ impl Stack {
             self.bios[id.0].gated = true;
             self.wake_submission(now, &held.io, held.submission, Some(id), driver);
         } else {
-            self.keep(id, Held { stage, ..held });
+            self.keep(id, GatedBio { stage, ..held });
         }
     }
 

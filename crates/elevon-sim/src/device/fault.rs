@@ -57,7 +57,7 @@ pub enum Silent {
 
 /// What is in store for a command in flight.
 #[derive(Clone, Copy, Debug)]
-struct Verdict {
+struct PlannedFault {
     status: Status,
     /// Bytes that move before the error.
     good: Bytes,
@@ -69,7 +69,7 @@ struct Verdict {
     silent: Option<Silent>,
 }
 
-impl Verdict {
+impl PlannedFault {
     /// The command fails, unless it does so already; whether this was the first reason.
     fn fail(&mut self, status: Status, good: Bytes, retry: Nanos) -> bool {
         let first = self.status.is_ok();
@@ -90,13 +90,13 @@ impl Verdict {
     }
 }
 
-const FINE: Verdict =
-    Verdict { status: Status::Ok, good: Bytes::ZERO, extra: Nanos::ZERO, lost: false, late: false, silent: None };
+const FINE: PlannedFault =
+    PlannedFault { status: Status::Ok, good: Bytes::ZERO, extra: Nanos::ZERO, lost: false, late: false, silent: None };
 
 #[derive(Clone, Copy, Debug)]
 struct Flight {
     command: Command,
-    verdict: Verdict,
+    verdict: PlannedFault,
 }
 
 impl Flight {
@@ -249,7 +249,7 @@ impl<D: Device> Fault<D> {
     }
 
     /// What all rules together have in store for a command; the first error counts.
-    fn judge(&mut self, now: Instant, command: &Command) -> Verdict {
+    fn judge(&mut self, now: Instant, command: &Command) -> PlannedFault {
         let mut verdict = FINE;
         for index in 0..self.rules.len() {
             if self.apply(index, now, command, &mut verdict) {
@@ -260,7 +260,7 @@ impl<D: Device> Fault<D> {
     }
 
     /// Lets one rule have its say; whether it fired.
-    fn apply(&mut self, index: usize, now: Instant, command: &Command, verdict: &mut Verdict) -> bool {
+    fn apply(&mut self, index: usize, now: Instant, command: &Command, verdict: &mut PlannedFault) -> bool {
         let hits = |ppm| self.hits(index, command.sequence, ppm);
         match self.rules[index] {
             Rule::Error { sectors, which, ppm, status, retry } => {
@@ -378,7 +378,7 @@ impl<D: Device> Fault<D> {
             self.inner.abort(inner_now, command);
             self.held.remove(command.sequence);
             // Whatever the inner device says of it now is not heard, and an abort finds it.
-            *verdict = Verdict { lost: true, late: false, status: Status::Transport, ..*verdict };
+            *verdict = PlannedFault { lost: true, late: false, status: Status::Transport, ..*verdict };
             let Command { request, sequence, .. } = *command;
             let completion = Completion { request, sequence, status: Status::Transport, bytes: Bytes::ZERO };
             self.held.push(now.saturating_add(lasting), sequence, completion);

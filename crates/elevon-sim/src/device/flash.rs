@@ -42,7 +42,7 @@ const COLLECTION: u64 = 0xf1_0002;
 
 /// What a command in flight is to the device.
 #[derive(Clone, Copy, Debug)]
-enum Kind {
+enum CommandKind {
     Read,
     Write { durable: bool },
     Flush,
@@ -51,10 +51,10 @@ enum Kind {
 
 /// A command in flight.
 #[derive(Clone, Copy, Debug)]
-struct Slot {
+struct CommandSlot {
     request: RequestId,
     sequence: u64,
-    kind: Kind,
+    kind: CommandKind,
     start: u64,
     bytes: u64,
     queue: u16,
@@ -112,7 +112,7 @@ pub struct Flash {
     miss_below: u32,
     read_cost: (Cost, Cost),
     write_cost: (Cost, Cost),
-    slots: Vec<Slot>,
+    slots: Vec<CommandSlot>,
     free_slots: Vec<u32>,
     /// Commands that each hardware queue has in the device.
     held: Vec<u32>,
@@ -173,7 +173,7 @@ impl Flash {
         &self.config
     }
 
-    fn occupy(&mut self, slot: Slot) -> u32 {
+    fn occupy(&mut self, slot: CommandSlot) -> u32 {
         if let Some(key) = self.free_slots.pop() {
             self.slots[key as usize] = slot;
             return key;
@@ -190,14 +190,14 @@ impl Flash {
         slot.fetched = now;
         let (bytes, start, sequence) = (slot.bytes, slot.start, slot.sequence);
         match slot.kind {
-            Kind::Read => {
+            CommandKind::Read => {
                 self.command_free = now + self.read_cost.0.of(bytes);
                 slot.transfer = self.read_cost.1.of(bytes);
                 let ready = self.read_dies(start, bytes, sequence);
                 self.quiet_until = self.quiet_until.min(ready);
                 self.links[0].ready.push(Instant::new(ready), sequence, key);
             }
-            Kind::Write { .. } => {
+            CommandKind::Write { .. } => {
                 self.command_free = now + self.write_cost.0.of(bytes);
                 slot.transfer = self.write_cost.1.of(bytes);
                 self.quiet_until = self.quiet_until.min(self.command_free);
@@ -205,11 +205,11 @@ impl Flash {
                 let link = self.links.last_mut().expect("there is at least one link");
                 link.ready.push(Instant::new(self.command_free), sequence, key);
             }
-            Kind::Flush => {
+            CommandKind::Flush => {
                 self.command_free = now + self.write_cost.0.of(0);
                 self.flush(key, sequence);
             }
-            Kind::Discard => {
+            CommandKind::Discard => {
                 self.command_free = now + self.write_cost.0.of(0);
                 let end = self.command_free + self.config.discard_time + self.config.write_latency;
                 self.done.push(Instant::new(end), sequence, key);
@@ -283,7 +283,7 @@ impl Flash {
         let slot = self.slots[key as usize];
         let free = self.links[link].free.max(now);
         match slot.kind {
-            Kind::Read => {
+            CommandKind::Read => {
                 let mut end = free + slot.transfer;
                 if let Some(pace) = &mut self.pace {
                     pace.free = pace.free.max(slot.fetched) + pace.cost.of(slot.bytes);
@@ -292,13 +292,13 @@ impl Flash {
                 self.links[link].free = end;
                 self.done.push(Instant::new(end + self.config.fixed_latency), slot.sequence, key);
             }
-            Kind::Write { .. } => {
+            CommandKind::Write { .. } => {
                 let end = free + slot.transfer;
                 self.links[link].free = end;
                 let weighed = self.weighed[key as usize].take().expect("weighed when it was fetched");
                 self.arriving.push_back((end, weighed));
             }
-            Kind::Flush | Kind::Discard => unreachable!("moves no data"),
+            CommandKind::Flush | CommandKind::Discard => unreachable!("moves no data"),
         }
     }
 
@@ -315,11 +315,11 @@ impl Flash {
         let target = self.buffer.accept(now, write, &self.die_free);
         let slot = &self.slots[write.slot as usize];
         match slot.kind {
-            Kind::Write { durable: true } => {
+            CommandKind::Write { durable: true } => {
                 let cost = self.config.program_time + self.config.write_latency;
                 self.buffer.durable.push_back((target, write.slot, cost));
             }
-            Kind::Write { durable: false } | Kind::Read | Kind::Flush | Kind::Discard => {
+            CommandKind::Write { durable: false } | CommandKind::Read | CommandKind::Flush | CommandKind::Discard => {
                 self.done.push(Instant::new(now + self.config.write_latency), slot.sequence, write.slot);
             }
         }
@@ -387,8 +387,8 @@ impl Flash {
         let Some((at, key)) = link.ready.first() else { return u64::MAX };
         let slot = &self.slots[key as usize];
         let latency = match slot.kind {
-            Kind::Read => self.config.fixed_latency,
-            Kind::Write { .. } | Kind::Flush | Kind::Discard => self.config.write_latency,
+            CommandKind::Read => self.config.fixed_latency,
+            CommandKind::Write { .. } | CommandKind::Flush | CommandKind::Discard => self.config.write_latency,
         };
         at.get().max(link.free) + slot.transfer + latency
     }
@@ -407,13 +407,13 @@ impl Device for Flash {
         self.advance(now.get());
         let forced = command.flags.intersects(Flags::FUA | Flags::PREFLUSH);
         let kind = match command.op {
-            Op::Read => Kind::Read,
-            Op::Write | Op::ZoneAppend => Kind::Write { durable: forced && self.config.power_loss_protection == 0 },
-            Op::Flush => Kind::Flush,
-            Op::Discard | Op::WriteZeroes | Op::SecureErase => Kind::Discard,
+            Op::Read => CommandKind::Read,
+            Op::Write | Op::ZoneAppend => CommandKind::Write { durable: forced && self.config.power_loss_protection == 0 },
+            Op::Flush => CommandKind::Flush,
+            Op::Discard | Op::WriteZeroes | Op::SecureErase => CommandKind::Discard,
         };
         let (start, bytes) = (command.sector.byte_offset(), command.bytes.get());
-        let key = self.occupy(Slot {
+        let key = self.occupy(CommandSlot {
             request: command.request,
             sequence: command.sequence,
             kind,
@@ -461,7 +461,7 @@ impl Device for Flash {
             self.free_slots.push(key);
             if !slot.aborted {
                 self.held[usize::from(slot.queue)] -= 1;
-                let Slot { request, sequence, bytes, .. } = slot;
+                let CommandSlot { request, sequence, bytes, .. } = slot;
                 return Some(Completion { request, sequence, status: Status::Ok, bytes: Bytes::new(bytes) });
             }
         }

@@ -29,7 +29,7 @@ use super::queue::EventQueue;
 use super::slots::transfer;
 use super::{Description, Device, in_range};
 use dirty::{Dirty, Waiting};
-use geometry::{Geometry, Place};
+use geometry::{Geometry, SectorPosition};
 use read_ahead::{ReadAhead, Span};
 
 /// What the arm is about.
@@ -137,7 +137,7 @@ impl Hdd {
     }
 
     /// The command with all that its positions say.
-    fn pending(&self, command: &Command) -> (Pending, Place) {
+    fn pending(&self, command: &Command) -> (Pending, SectorPosition) {
         let start = self.geometry.locate(command.sector);
         let end = self.geometry.locate(command.sector + command.bytes.sectors_ceil());
         let ahead = self.geometry.read_time(command.sector, self.parameters.read_ahead.sectors_floor());
@@ -155,7 +155,7 @@ impl Hdd {
         self.enqueue(now, pending, place);
     }
 
-    fn enqueue(&mut self, now: Instant, pending: Pending, place: Place) {
+    fn enqueue(&mut self, now: Instant, pending: Pending, place: SectorPosition) {
         let start = if pending.command.op == Op::Read { place.track_time } else { u64::MAX };
         self.targets.push(Target { x: place.x, angle: place.angle, start, arrived: now });
         self.pending.push(pending);
@@ -184,7 +184,7 @@ impl Hdd {
         self.wake(now);
     }
 
-    fn accept_write(&mut self, now: Instant, command: &Command, place: Place) {
+    fn accept_write(&mut self, now: Instant, command: &Command, place: SectorPosition) {
         self.dirty.add(command, place);
         let end = self.take_link(now, command.bytes);
         self.completions.push(end, command.sequence, Completion::success(command));

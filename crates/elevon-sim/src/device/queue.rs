@@ -8,26 +8,26 @@ use std::collections::{BinaryHeap, VecDeque};
 use elevon_core::units::Instant;
 
 #[derive(Clone, Copy, Debug)]
-struct Entry<T> {
+struct QueuedEvent<T> {
     at: Instant,
     sequence: u64,
     item: T,
 }
 
-impl<T> Entry<T> {
+impl<T> QueuedEvent<T> {
     /// Time and sequence as one number: compared without a branch, which in a heap nobody could predict.
     #[inline]
     const fn key(&self) -> u128 {
         (self.at.get() as u128) << 64 | self.sequence as u128
     }
 }
-impl<T> PartialEq for Entry<T> {
+impl<T> PartialEq for QueuedEvent<T> {
     fn eq(&self, other: &Self) -> bool {
         self.key() == other.key()
     }
 }
-impl<T> Eq for Entry<T> {}
-impl<T> PartialOrd for Entry<T> {
+impl<T> Eq for QueuedEvent<T> {}
+impl<T> PartialOrd for QueuedEvent<T> {
     fn partial_cmp(&self, other: &Self) -> Option<core::cmp::Ordering> {
         Some(self.cmp(other))
     }
@@ -48,7 +48,7 @@ impl<T> PartialOrd for Entry<T> {
         other.key() >= self.key()
     }
 }
-impl<T> Ord for Entry<T> {
+impl<T> Ord for QueuedEvent<T> {
     /// Backwards: the heap's top is the earliest.
     fn cmp(&self, other: &Self) -> core::cmp::Ordering {
         other.key().cmp(&self.key())
@@ -62,9 +62,9 @@ const NEARLY: usize = 24;
 #[derive(Clone, Debug)]
 pub struct EventQueue<T> {
     /// Entries in order, for as long as they arrive nearly in order.
-    ring: VecDeque<Entry<T>>,
+    ring: VecDeque<QueuedEvent<T>>,
     /// The others.
-    heap: BinaryHeap<Entry<T>>,
+    heap: BinaryHeap<QueuedEvent<T>>,
 }
 
 impl<T: Copy> EventQueue<T> {
@@ -76,7 +76,7 @@ impl<T: Copy> EventQueue<T> {
     /// Adds `item` at `at`.
     #[inline]
     pub fn push(&mut self, at: Instant, sequence: u64, item: T) {
-        let entry = Entry { at, sequence, item };
+        let entry = QueuedEvent { at, sequence, item };
         let key = entry.key();
         let before = self.ring.iter().rev().take(NEARLY + 1).take_while(|other| other.key() > key).count();
         if before > NEARLY {

@@ -86,7 +86,7 @@ pub(crate) fn transfer(bytes: Bytes, rate: Bytes) -> Nanos {
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Held {
+struct CommandInService {
     sequence: u64,
     service: Nanos,
     completion: Completion,
@@ -98,7 +98,7 @@ pub struct Slots {
     description: Description,
     parameters: SlotsParameters,
     busy: EventQueue<Completion>,
-    waiting: VecDeque<Held>,
+    waiting: VecDeque<CommandInService>,
     /// The last size asked for and its service time: sizes come in runs, and a division costs more than all the rest.
     last: (Bytes, Nanos),
 }
@@ -161,7 +161,7 @@ impl Device for Slots {
         if self.busy.len() < self.parameters.slots as usize {
             self.busy.push(now.saturating_add(service), command.sequence, completion);
         } else {
-            self.waiting.push_back(Held { sequence: command.sequence, service, completion });
+            self.waiting.push_back(CommandInService { sequence: command.sequence, service, completion });
         }
         Accept::Ok
     }

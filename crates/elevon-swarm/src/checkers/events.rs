@@ -194,7 +194,7 @@ impl Checker for Flush {
 
 /// Every counter is the number of its events.
 #[derive(Default)]
-pub(super) struct Counts {
+pub(super) struct EventCounts {
     kinds: BTreeMap<&'static str, u64>,
     merges: [u64; 3],
     sectors: [u64; 3],
@@ -223,13 +223,13 @@ pub(crate) const fn name(kind: &EventKind) -> &'static str {
     }
 }
 
-impl Counts {
+impl EventCounts {
     fn of(&self, name: &str) -> u64 {
         self.kinds.get(name).copied().unwrap_or(0)
     }
 }
 
-impl Checker for Counts {
+impl Checker for EventCounts {
     fn on_event(&mut self, _: &World, event: &Event, _: Option<&Issued>) -> Verdict {
         *self.kinds.entry(name(&event.kind)).or_default() += 1;
         let group = event.op.stat_group() as usize;

@@ -55,14 +55,14 @@ impl Flows {
 
 /// The most that went in any window, less what a rate earned in it: grows by what goes, drains with the rate.
 #[derive(Clone, Copy, Debug, Default)]
-struct Window {
+struct RateWindow {
     rate: u64,
     most: u64,
     level: u128,
     last: Instant,
 }
 
-impl Window {
+impl RateWindow {
     /// So much went now, under a limit of this rate and allowance. A limit that has just changed begins with the next.
     fn add(&mut self, now: Instant, rate: u64, most: u64, units: u64) -> bool {
         if (rate, most) != (self.rate, self.most) {
@@ -86,7 +86,7 @@ fn name(id: usize) -> TenantId {
 
 /// Windows of each tenant; `N` limits each.
 struct Windows<const N: usize> {
-    list: Vec<[Window; N]>,
+    list: Vec<[RateWindow; N]>,
 }
 
 impl<const N: usize> Default for Windows<N> {
@@ -98,9 +98,9 @@ impl<const N: usize> Default for Windows<N> {
 impl<const N: usize> Windows<N> {
     /// `limits`: rate, allowance beside one I/O, units that went; `None` begins anew.
     fn check(&mut self, seen: &Seen, id: usize, limits: Option<[(u64, u64, u64); N]>) -> Verdict {
-        self.list.resize(seen.tenants.len(), [Window::default(); N]);
+        self.list.resize(seen.tenants.len(), [RateWindow::default(); N]);
         let Some(limits) = limits else {
-            self.list[id] = [Window::default(); N];
+            self.list[id] = [RateWindow::default(); N];
             return Ok(());
         };
         for (at, (rate, most, units)) in limits.into_iter().enumerate() {
@@ -319,7 +319,7 @@ impl Checker for IoStat {
 /// What the ledger says that a tenant's I/O waited is what it took, to the nanosecond: the integral over time of its bios that were
 /// not over. Holds for bios that are not cut; where tenants were removed, for all of them together.
 #[derive(Default)]
-pub(super) struct Ledger {
+pub(super) struct WaitBreakdown {
     bios: Vec<u64>,
     /// Bios not over at the last look.
     open: Vec<i128>,
@@ -327,7 +327,7 @@ pub(super) struct Ledger {
     last: Option<Seen>,
 }
 
-impl Checker for Ledger {
+impl Checker for WaitBreakdown {
     fn on_event(&mut self, world: &World, event: &Event, _: Option<&Issued>) -> Verdict {
         if event.kind == EventKind::BioQueue {
             let id = world.payer_of(event).index();

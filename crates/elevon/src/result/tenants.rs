@@ -2,7 +2,7 @@
 
 use elevon_core::control::pressure::Pressure;
 use elevon_core::control::stat::Statistics;
-use elevon_core::control::{Ledger, Rule};
+use elevon_core::control::{WaitBreakdown, Rule};
 use elevon_core::tenant::Tenants;
 use elevon_core::units::{Instant, Nanos, TenantId};
 use elevon_report::result::TenantResult;
@@ -13,7 +13,7 @@ pub(super) struct Sources<'a> {
     pub(super) statistics: &'a Statistics,
     pub(super) pressure: Option<&'a Pressure>,
     /// Waits for the scheduler are settled into it.
-    pub(super) ledger: &'a Ledger,
+    pub(super) ledger: &'a WaitBreakdown,
     /// When the run ended, by the stack's clock.
     pub(super) now: Instant,
 }
@@ -73,8 +73,8 @@ mod tests {
         let mut tree = Tenants::new();
         let top = tree.add(ROOT).unwrap();
         let leaf = tree.add(top).unwrap();
-        let (mut statistics, mut ledger, mut pressure) = (Statistics::default(), Ledger::default(), Pressure::new(1));
-        let nothing = |ledger: &Ledger, statistics: &Statistics| {
+        let (mut statistics, mut ledger, mut pressure) = (Statistics::default(), WaitBreakdown::default(), Pressure::new(1));
+        let nothing = |ledger: &WaitBreakdown, statistics: &Statistics| {
             let sources = Sources { tree: &tree, statistics, pressure: None, ledger, now: Instant::ZERO };
             tenants(&sources, |_| Named::default()).is_empty()
         };

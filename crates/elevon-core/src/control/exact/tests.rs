@@ -18,8 +18,8 @@ struct Rig {
     stage: Exact,
     tenants: Tenants,
     now: Instant,
-    ledger: Ledger,
-    charges: Vec<(Instant, Charge)>,
+    ledger: WaitBreakdown,
+    charges: Vec<(Instant, BioCost)>,
     went: Vec<Option<Instant>>,
     order: Vec<u32>,
 }
@@ -30,7 +30,7 @@ impl Rig {
             stage: Exact::new(),
             tenants: Tenants::new(),
             now: Instant::new(5_000_000_000),
-            ledger: Ledger::default(),
+            ledger: WaitBreakdown::default(),
             charges: vec![],
             went: vec![],
             order: vec![],
@@ -43,7 +43,7 @@ impl Rig {
         tenant
     }
 
-    fn submit(&mut self, charge: Charge) -> u32 {
+    fn submit(&mut self, charge: BioCost) -> u32 {
         let id = self.went.len() as u32;
         let passed = self.stage.admit(self.now, &self.tenants, BioId(id), &charge) == Verdict::Pass;
         self.charges.push((self.now, charge));
@@ -100,7 +100,7 @@ fn exact_times() {
         let tenant = rig.tenant(ROOT, Limits { burst_bytes: burst, ..bps(MIB) });
         let start = rig.now;
         for _ in &expected {
-            rig.submit(Charge::plain(tenant, Op::Read, 64 * KIB));
+            rig.submit(BioCost::plain(tenant, Op::Read, 64 * KIB));
         }
         rig.drain();
         assert_eq!(rig.micros(start), expected, "burst {burst}");
@@ -109,7 +109,7 @@ fn exact_times() {
     let tenant = rig.tenant(ROOT, bps(MIB));
     let start = rig.now;
     for bytes in [4 * KIB, MIB, 4 * KIB] {
-        rig.submit(Charge::plain(tenant, Op::Read, bytes));
+        rig.submit(BioCost::plain(tenant, Op::Read, bytes));
     }
     rig.drain();
     assert_eq!(rig.micros(start), [0, 3906, 1_003_906], "an I/O pays when it has gone, the next waits");
@@ -120,9 +120,9 @@ fn rt_does_not_wait_behind_be_nor_reads_behind_writes() {
     let mut rig = Rig::new();
     let both = Limits { bps: [MIB, MIB], ..Limits::default() };
     let tenant = rig.tenant(ROOT, both);
-    let be = Charge::plain(tenant, Op::Read, 256 * KIB);
-    let rt = Charge { ioprio: IoPrio::new(PrioClass::Rt, 0), ..be };
-    let all = [be, be, be, rt, rt, Charge { op: Op::Write, ..be }].map(|charge| rig.submit(charge));
+    let be = BioCost::plain(tenant, Op::Read, 256 * KIB);
+    let rt = BioCost { ioprio: IoPrio::new(PrioClass::Rt, 0), ..be };
+    let all = [be, be, be, rt, rt, BioCost { op: Op::Write, ..be }].map(|charge| rig.submit(charge));
     rig.drain();
     assert_eq!(rig.order, [all[0], all[5], all[3], all[4], all[1], all[2]]);
 }
@@ -134,10 +134,10 @@ fn each_level_and_rule_is_charged_what_it_held() {
     let parent = rig.tenant(ROOT, riops(2));
     let (slow, other) = (rig.tenant(parent, riops(1)), rig.tenant(parent, Limits::default()));
     let start = rig.now;
-    rig.submit(Charge::plain(slow, Op::Read, KIB));
-    rig.submit(Charge::plain(slow, Op::Read, KIB));
+    rig.submit(BioCost::plain(slow, Op::Read, KIB));
+    rig.submit(BioCost::plain(slow, Op::Read, KIB));
     rig.now = start + Nanos::from_millis(900);
-    rig.submit(Charge::plain(other, Op::Read, KIB));
+    rig.submit(BioCost::plain(other, Op::Read, KIB));
     rig.drain();
     assert_eq!(rig.micros(start), [0, 1_400_000, 900_000]);
     let rows: Vec<(Cause, Nanos)> = rig.ledger.of(slow).iter().map(|&(cause, wait)| (cause, wait.time)).collect();
@@ -149,9 +149,9 @@ fn each_level_and_rule_is_charged_what_it_held() {
 fn a_rule_that_goes_lets_what_it_held_go_first() {
     let mut rig = Rig::new();
     let tenant = rig.tenant(ROOT, bps(MIB));
-    let all: Vec<u32> = (0..3).map(|_| rig.submit(Charge::plain(tenant, Op::Read, MIB))).collect();
+    let all: Vec<u32> = (0..3).map(|_| rig.submit(BioCost::plain(tenant, Op::Read, MIB))).collect();
     rig.stage.set(rig.now, tenant, Limits::default());
-    let late = rig.submit(Charge::plain(tenant, Op::Read, MIB));
+    let late = rig.submit(BioCost::plain(tenant, Op::Read, MIB));
     let start = rig.now;
     rig.drain();
     assert_eq!((rig.now, &rig.order[..3], rig.order[3]), (start, &all[..], late));
@@ -162,10 +162,10 @@ fn journal_goes_at_once_and_is_owed() {
     let mut rig = Rig::new();
     let tenant = rig.tenant(ROOT, bps(MIB));
     let start = rig.now;
-    let journal = Charge { must_issue: true, ..Charge::plain(tenant, Op::Read, 512 * KIB) };
+    let journal = BioCost { must_issue: true, ..BioCost::plain(tenant, Op::Read, 512 * KIB) };
     rig.submit(journal);
     rig.submit(journal);
-    rig.submit(Charge::plain(tenant, Op::Read, 4 * KIB));
+    rig.submit(BioCost::plain(tenant, Op::Read, 4 * KIB));
     rig.drain();
     assert_eq!(rig.micros(start), [0, 0, 1_000_000]);
 }
@@ -179,7 +179,7 @@ fn a_limit_for_both_directions_and_a_parents() {
     for _ in 0..10 {
         for child in children {
             for op in [Op::Read, Op::Write] {
-                rig.submit(Charge::plain(child, op, KIB));
+                rig.submit(BioCost::plain(child, op, KIB));
             }
         }
     }
@@ -197,13 +197,13 @@ fn what_is_owed_survives_a_change_and_goes_with_the_rule() {
     let mut rig = Rig::new();
     let tenant = rig.tenant(ROOT, bps(MIB));
     let start = rig.now;
-    rig.submit(Charge::plain(tenant, Op::Read, MIB));
-    rig.submit(Charge::plain(tenant, Op::Read, MIB));
+    rig.submit(BioCost::plain(tenant, Op::Read, MIB));
+    rig.submit(BioCost::plain(tenant, Op::Read, MIB));
     rig.now = start + Nanos::from_millis(500);
     rig.stage.set(rig.now, tenant, bps(2 * MIB));
     rig.drain();
     assert_eq!(rig.now.since(start), Nanos::from_millis(750), "half a MiB owed, at 2 MiB/s");
-    rig.submit(Charge::plain(tenant, Op::Read, MIB));
+    rig.submit(BioCost::plain(tenant, Op::Read, MIB));
     rig.stage.set(rig.now, tenant, Limits::default());
     assert!(rig.stage.next_wakeup().unwrap() <= rig.now, "a rule that goes lets go at once");
     rig.release();
@@ -219,7 +219,7 @@ fn the_long_run_rate_is_the_limit() {
         let start = rig.now;
         let count = 2000;
         for _ in 0..=count {
-            let id = rig.submit(Charge::plain(tenant, Op::Read, bytes));
+            let id = rig.submit(BioCost::plain(tenant, Op::Read, bytes));
             while rig.went[id as usize].is_none() {
                 rig.now = rig.stage.next_wakeup().unwrap().max(rig.now);
                 rig.release();
@@ -233,7 +233,7 @@ fn the_long_run_rate_is_the_limit() {
 
 /// A job of `depth` I/Os, each submitted again `service` after it went, for so many I/Os, while the clock calls up to `late` late.
 /// Answers the whole time, from the first I/O to the last.
-fn closed_loop(rig: &mut Rig, charge: Charge, depth: usize, service: u64, late: u64, count: u32) -> Nanos {
+fn closed_loop(rig: &mut Rig, charge: BioCost, depth: usize, service: u64, late: u64, count: u32) -> Nanos {
     let mut rng = elevon_testkit::Rng(late << 7 ^ u64::from(count));
     let mut lateness = move || if late == 0 { 0 } else { rng.below(late) };
     let start = rig.now;
@@ -276,7 +276,7 @@ fn a_clock_that_calls_late_costs_no_rate() {
             let count = 4000;
             // Eight in flight can make up for a call that is late by less than what eight take at the rate.
             let depth = 8 + (2 * late * rate / 1_000_000_000) as usize;
-            let took = closed_loop(&mut rig, Charge::plain(tenant, Op::Read, bytes), depth, 15_000, late, count);
+            let took = closed_loop(&mut rig, BioCost::plain(tenant, Op::Read, bytes), depth, 15_000, late, count);
             let ideal = u64::from(count - 1) * 1_000_000_000 / rate;
             let off = took.get().abs_diff(ideal);
             assert!(off <= late + ideal / 1000, "{rate} a second, {late} ns late: {took:?} against {ideal} ns");
@@ -292,7 +292,7 @@ fn a_stall_is_made_up_for_up_to_the_bound() {
     let mut rig = Rig::new();
     let tenant = rig.tenant(ROOT, Limits { iops: [1000, UNLIMITED], ..Limits::default() });
     for _ in 0..1000 {
-        rig.submit(Charge::plain(tenant, Op::Read, KIB));
+        rig.submit(BioCost::plain(tenant, Op::Read, KIB));
     }
     rig.now = rig.now + Nanos::from_millis(600);
     let stalled = rig.now;
@@ -309,7 +309,7 @@ fn a_stall_is_made_up_for_up_to_the_bound() {
 fn who_was_late_and_then_idle_has_no_burst() {
     let mut rig = Rig::new();
     let tenant = rig.tenant(ROOT, Limits { iops: [1000, UNLIMITED], ..Limits::default() });
-    let read = Charge::plain(tenant, Op::Read, KIB);
+    let read = BioCost::plain(tenant, Op::Read, KIB);
     rig.submit(read);
     rig.submit(read);
     rig.now = rig.now + Nanos::from_millis(51);
@@ -377,7 +377,7 @@ fn no_window_exceeds_a_limit_and_its_burst() {
                     let class = [PrioClass::Rt, PrioClass::Be, PrioClass::Idle][below(3) as usize];
                     let (ioprio, must_issue) = (IoPrio::new(class, 0), below(20) == 0);
                     let bytes = (1 + below(64)) * 4 * KIB;
-                    rig.submit(Charge { first, ioprio, must_issue, ..Charge::plain(tenant, op, bytes) });
+                    rig.submit(BioCost { first, ioprio, must_issue, ..BioCost::plain(tenant, op, bytes) });
                 }
             }
             if step % 8 == 0 && !changes {
@@ -413,7 +413,7 @@ fn check_order(rig: &Rig, tenants: &[TenantId]) {
 /// Of everybody who has something waiting, some limit on the path says so still; limits reckoned anew from all that went, in
 /// parts of a nanosecond.
 fn check_nothing_is_held_for_nothing(rig: &Rig, tenants: &[TenantId]) {
-    let mut gone: Vec<(u128, &Charge)> = vec![];
+    let mut gone: Vec<(u128, &BioCost)> = vec![];
     for &id in &rig.order {
         gone.push((u128::from(rig.went[id as usize].unwrap().get()), &rig.charges[id as usize].1));
     }
@@ -421,7 +421,7 @@ fn check_nothing_is_held_for_nothing(rig: &Rig, tenants: &[TenantId]) {
     let holds = |level: TenantId, directions: &[Direction], rate: u64, burst: u64, counts_bytes: bool| {
         let mut tat = 0;
         let of_level =
-            |charge: &Charge| rig.tenants.is_below(charge.tenant, level) && directions.contains(&charge.direction());
+            |charge: &BioCost| rig.tenants.is_below(charge.tenant, level) && directions.contains(&charge.direction());
         for (at, charge) in gone.iter().filter(|(_, charge)| of_level(charge)) {
             let bytes = if charge.first { charge.bytes } else { 0 };
             let units = if counts_bytes { bytes } else { 1 };

@@ -17,7 +17,7 @@ extern crate alloc;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
-use super::{Cause, Ledger, Wait};
+use super::{Cause, WaitBreakdown, Wait};
 use crate::units::{Instant, Nanos, TenantId};
 
 /// Served tenants that are told apart.
@@ -44,7 +44,7 @@ struct Waiter {
 
 /// The clocks of one device.
 #[derive(Clone, Debug)]
-pub struct Served {
+pub struct SchedulerWaits {
     /// Time up to which the clocks are counted, and the one that runs.
     counted: Instant,
     running: usize,
@@ -60,7 +60,7 @@ pub struct Served {
     lumped: u32,
 }
 
-impl Default for Served {
+impl Default for SchedulerWaits {
     fn default() -> Self {
         Self {
             counted: Instant::ZERO,
@@ -83,7 +83,7 @@ fn slot(table: &mut Vec<u32>, tenant: TenantId) -> &mut u32 {
     &mut table[tenant.index()]
 }
 
-impl Served {
+impl SchedulerWaits {
     #[inline]
     fn count_to(&mut self, now: Instant) {
         debug_assert!(now >= self.counted, "time went backwards");
@@ -96,7 +96,7 @@ impl Served {
     }
 
     /// The device was given a request of this tenant.
-    pub fn on_dispatch(&mut self, now: Instant, tenant: TenantId, ledger: &mut Ledger) {
+    pub fn on_dispatch(&mut self, now: Instant, tenant: TenantId, ledger: &mut WaitBreakdown) {
         self.count_to(now);
         let clock = *slot(&mut self.clock_of, tenant);
         self.running = if clock == NONE { self.new_clock(now, tenant, ledger) } else { clock as usize };
@@ -109,7 +109,7 @@ impl Served {
     }
 
     #[cold]
-    fn new_clock(&mut self, now: Instant, tenant: TenantId, ledger: &mut Ledger) -> usize {
+    fn new_clock(&mut self, now: Instant, tenant: TenantId, ledger: &mut WaitBreakdown) -> usize {
         if self.owners.len() == SLOTS {
             self.lumped += 1;
             if self.lumped < LUMPED {
@@ -166,7 +166,7 @@ impl Served {
 
     /// Charges all time waited so far, that of open waits included, and starts the clocks anew. To be called before the ledger is
     /// read. O(waiting tenants times clocks).
-    pub fn settle(&mut self, now: Instant, ledger: &mut Ledger) {
+    pub fn settle(&mut self, now: Instant, ledger: &mut WaitBreakdown) {
         self.count_to(now);
         let in_use = self.in_use();
         for waiter in &mut self.waiters {
@@ -234,9 +234,9 @@ mod tests {
     }
 
     /// Random dispatches of `tenants` tenants, with at most so many waits open.
-    fn run(seed: u64, tenants: u64, most_open: usize) -> (Ledger, Naive) {
+    fn run(seed: u64, tenants: u64, most_open: usize) -> (WaitBreakdown, Naive) {
         let mut rng = Rng(seed);
-        let (mut served, mut ledger, mut naive) = (Served::default(), Ledger::default(), Naive::default());
+        let (mut served, mut ledger, mut naive) = (SchedulerWaits::default(), WaitBreakdown::default(), Naive::default());
         for step in 0..2000 {
             let at = naive.now + rng.below(4) * rng.below(1_000_000);
             naive.advance(at);
@@ -305,7 +305,7 @@ mod tests {
 
     #[test]
     fn clocks_go_to_those_who_are_served_later_and_no_row_grows_without_bound() {
-        let (mut served, mut ledger) = (Served::default(), Ledger::default());
+        let (mut served, mut ledger) = (SchedulerWaits::default(), WaitBreakdown::default());
         let patient = TenantId(9999);
         served.begin_wait(Instant::ZERO, patient);
         for at in 0..100_000u64 {
@@ -330,7 +330,7 @@ mod tests {
     #[test]
     fn a_reader_behind_a_writer() {
         let (reader, writer) = (TenantId(1), TenantId(2));
-        let (mut served, mut ledger) = (Served::default(), Ledger::default());
+        let (mut served, mut ledger) = (SchedulerWaits::default(), WaitBreakdown::default());
         served.begin_wait(Instant::new(100), reader);
         served.begin_wait(Instant::new(150), reader);
         served.on_dispatch(Instant::new(200), writer, &mut ledger);

@@ -38,7 +38,7 @@ fn it_is_the_sum_of_what_was_charged() {
     for _ in 0..40 {
         tenants.add(TenantId(rng.below(tenants.ids() as u64) as u32)).unwrap();
     }
-    let (mut ledger, mut list) = (Ledger::default(), Vec::new());
+    let (mut ledger, mut list) = (WaitBreakdown::default(), Vec::new());
     for _ in 0..4000 {
         let tenant = TenantId(rng.below(tenants.ids() as u64) as u32);
         let (cause, time) = (causes(&mut rng), Nanos::new(rng.below(3) * rng.below(1 << 40)));
@@ -65,7 +65,7 @@ fn it_is_the_sum_of_what_was_charged() {
 
 #[test]
 fn a_wait_that_took_no_time_is_none() {
-    let mut ledger = Ledger::default();
+    let mut ledger = WaitBreakdown::default();
     ledger.add(TenantId(1), Cause::Cost, Nanos::ZERO);
     assert!(ledger.of(TenantId(1)).is_empty() && ledger.of(TenantId(9)).is_empty());
     ledger.add(TenantId(1), Cause::Cost, Nanos::new(5));

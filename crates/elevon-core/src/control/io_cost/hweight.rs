@@ -16,7 +16,7 @@ const WEIGHT_ONE: u64 = 1 << 16;
 pub(super) const ROOT_SLOT: u32 = 0;
 
 #[derive(Clone, Copy, Debug)]
-struct Node {
+struct WeightNode {
     parent: u32,
     /// Given, whether active or not.
     weight: u64,
@@ -34,7 +34,7 @@ struct Node {
 
 #[derive(Clone, Debug)]
 pub(super) struct Shares {
-    nodes: Vec<Node>,
+    nodes: Vec<WeightNode>,
     generation: u64,
 }
 
@@ -66,7 +66,7 @@ impl Shares {
 
     /// Makes a node, or makes one anew: not active.
     pub(super) fn set(&mut self, slot: u32, parent: u32, weight: u16) {
-        let node = Node {
+        let node = WeightNode {
             parent,
             weight: u64::from(weight) * WEIGHT_ONE,
             active: 0,
@@ -200,7 +200,7 @@ impl Shares {
     }
 }
 
-impl Node {
+impl WeightNode {
     /// The part of its weight that an active node uses: as its children do of theirs.
     fn in_use_of(&self, active: u64) -> u64 {
         if self.active_below == 0 {

@@ -19,7 +19,7 @@ const PLAIN: Coefficients = Coefficients {
 struct Bed {
     cost: IoCost,
     tenants: Tenants,
-    ledger: Ledger,
+    ledger: WaitBreakdown,
     now: Instant,
     bios: u32,
     random_at: u64,
@@ -38,7 +38,7 @@ impl Bed {
         let bed = Self {
             cost,
             tenants: Tenants::new(),
-            ledger: Ledger::default(),
+            ledger: WaitBreakdown::default(),
             now: Instant::ZERO,
             bios: 0,
             random_at: 0,
@@ -57,10 +57,10 @@ impl Bed {
         tenant
     }
 
-    fn charge(&mut self, tenant: TenantId) -> Charge {
+    fn charge(&mut self, tenant: TenantId) -> BioCost {
         // Far from everything: random.
         self.random_at += 1 << 20;
-        Charge { sector: Sector::new(self.random_at), ..Charge::plain(tenant, Op::Read, 4096) }
+        BioCost { sector: Sector::new(self.random_at), ..BioCost::plain(tenant, Op::Read, 4096) }
     }
 
     /// Tenants active with a full budget and a cursor, none of it used.
@@ -72,7 +72,7 @@ impl Bed {
         }
     }
 
-    fn submit(&mut self, charge: &Charge) -> (BioId, Verdict) {
+    fn submit(&mut self, charge: &BioCost) -> (BioId, Verdict) {
         self.bios += 1;
         let bio = BioId(self.bios);
         let verdict = self.cost.admit(self.now, &self.tenants, bio, charge);
@@ -356,7 +356,7 @@ fn debt_is_paid_before_anything_else() {
     while bed.read(b).1 == Verdict::Pass {}
     // Without debt the seventh would go at 3 ms.
     assert!((0..6).all(|_| bed.read(a).1 == Verdict::Pass));
-    let urgent = Charge { must_issue: true, ..bed.charge(a) };
+    let urgent = BioCost { must_issue: true, ..bed.charge(a) };
     assert_eq!(bed.submit(&urgent).1, Verdict::Pass);
     assert_eq!((bed.cost.debt_of(a), share(&mut bed, a)), (Nanos::from_millis(1), 0));
     let (bio, verdict) = bed.read(a);
@@ -397,10 +397,10 @@ fn deep_debt_delays_tasks() {
     let (a, b) = (bed.tenant(ROOT, 100), bed.tenant(ROOT, 300));
     let below = bed.tenant(a, 100);
     bed.activate(&[below, b]);
-    let urgent = Charge { must_issue: true, ..bed.charge(below) };
+    let urgent = BioCost { must_issue: true, ..bed.charge(below) };
     let urgent_now = |bed: &mut Bed, times: u64| {
         for n in 0..times {
-            let charge = Charge { sector: Sector::new((n + 1) * (1 << 30)), ..urgent };
+            let charge = BioCost { sector: Sector::new((n + 1) * (1 << 30)), ..urgent };
             assert_eq!(bed.submit(&charge).1, Verdict::Pass);
         }
     };
@@ -422,7 +422,7 @@ fn debts_are_forgiven_on_a_device_with_time_to_spare() {
     let mut bed = Bed::fixed();
     let (a, b) = (bed.tenant(ROOT, 1), bed.tenant(ROOT, 9_999));
     bed.activate(&[a, b]);
-    let urgent = Charge { must_issue: true, ..bed.charge(a) };
+    let urgent = BioCost { must_issue: true, ..bed.charge(a) };
     for _ in 0..10 {
         bed.submit(&urgent);
     }
@@ -465,7 +465,7 @@ fn misses_slow_the_clock_and_shortage_speeds_it_up() {
     let period = Nanos::from_millis(50);
     let qos = Qos { rpct: 9_000, wpct: 0, ..Preset::SsdDefault.qos() };
     let level = |level: i32, over, missed, short, lagging| {
-        let mut control = Control { level, ..Control::new() };
+        let mut control = VrateControl { level, ..VrateControl::new() };
         let seen = Seen { over, missed, short, lagging, ..Seen::default() };
         control.adjust(&qos, period, &seen);
         (control.level, control.speed * 100 / SPEED_ONE)
@@ -543,10 +543,10 @@ fn the_root_and_what_has_no_cost_pass() {
     assert!((0..100).all(|_| bed.read(ROOT).1 == Verdict::Pass));
     while bed.read(a).1 == Verdict::Pass {}
     for op in [Op::Discard, Op::Flush, Op::WriteZeroes] {
-        let charge = Charge { op, ..bed.charge(a) };
+        let charge = BioCost { op, ..bed.charge(a) };
         assert_eq!(bed.submit(&charge).1, Verdict::Pass);
     }
-    let flush = Charge { op: Op::Write, bytes: 0, ..bed.charge(a) };
+    let flush = BioCost { op: Op::Write, bytes: 0, ..bed.charge(a) };
     assert_eq!(bed.submit(&flush).1, Verdict::Pass);
 }
 
@@ -584,12 +584,12 @@ fn nothing_is_lost_or_doubled() {
                 }
                 4 => bed.cost.on_alloc_wait(bed.now, Nanos::new(rng.below(10 * MS))),
                 5 => {
-                    let charge = Charge { bytes: 4096 << rng.below(6), ..bed.charge(rng.pick(&living)) };
+                    let charge = BioCost { bytes: 4096 << rng.below(6), ..bed.charge(rng.pick(&living)) };
                     bed.cost.on_merge(bed.now, &bed.tenants, &charge);
                 }
                 6..14 => {
                     let must_issue = rng.one_in(10);
-                    let charge = Charge { bytes: 4096 << rng.below(6), must_issue, ..bed.charge(rng.pick(&living)) };
+                    let charge = BioCost { bytes: 4096 << rng.below(6), must_issue, ..bed.charge(rng.pick(&living)) };
                     match bed.submit(&charge) {
                         (_, Verdict::Pass) => flying.push((charge.tenant, bed.now)),
                         (bio, _) => {

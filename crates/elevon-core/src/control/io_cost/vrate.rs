@@ -92,7 +92,7 @@ impl Seen {
 
 /// The control loop.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Control {
+pub(super) struct VrateControl {
     /// Speed without corrections.
     pub(super) speed: u64,
     /// Periods that the device was busy (above 0), or could have done more (below 0), in a row.
@@ -101,7 +101,7 @@ pub(super) struct Control {
     pub(super) unused: u64,
 }
 
-impl Control {
+impl VrateControl {
     pub(super) const fn new() -> Self {
         Self { speed: SPEED_ONE, level: 0, unused: 0 }
     }

@@ -28,7 +28,7 @@ pub(super) struct Scaling {
 
 /// What a tenant does that finds another cookie than it knew.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Step {
+pub(super) enum DepthStep {
     Stay,
     Down,
     Up,
@@ -54,15 +54,15 @@ impl Scaling {
     }
 
     /// What a tenant with this target and so many I/Os in its last window does; one step, however far the cookie moved.
-    pub(super) fn step(&self, before: u32, target: Option<Nanos>, samples: u64) -> Step {
+    pub(super) fn step(&self, before: u32, target: Option<Nanos>, samples: u64) -> DepthStep {
         if self.cookie == before {
-            Step::Stay
+            DepthStep::Stay
         } else if self.cookie > before {
-            if self.is_throttled() { Step::Up } else { Step::Clear }
+            if self.is_throttled() { DepthStep::Up } else { DepthStep::Clear }
         } else if target.is_some_and(|own| own <= self.violated || samples <= self.samples * BLAMELESS / 100) {
-            Step::Stay
+            DepthStep::Stay
         } else {
-            Step::Down
+            DepthStep::Down
         }
     }
 

@@ -11,7 +11,7 @@ const MS: u64 = 1_000_000;
 struct Bed {
     latency: IoLatency,
     tenants: Tenants,
-    ledger: Ledger,
+    ledger: WaitBreakdown,
     now: Instant,
     bios: u32,
 }
@@ -21,7 +21,7 @@ impl Bed {
         Self {
             latency: IoLatency::new(queue_size, is_rotational),
             tenants: Tenants::new(),
-            ledger: Ledger::default(),
+            ledger: WaitBreakdown::default(),
             now: Instant::ZERO,
             bios: 0,
         }
@@ -38,7 +38,7 @@ impl Bed {
 
     fn submit(&mut self, tenant: TenantId, must_issue: bool) -> (BioId, Verdict) {
         self.bios += 1;
-        let charge = Charge { must_issue, ..Charge::plain(tenant, Op::Read, 4096) };
+        let charge = BioCost { must_issue, ..BioCost::plain(tenant, Op::Read, 4096) };
         let verdict = self.latency.admit(self.now, &self.tenants, BioId(self.bios), &charge);
         self.check();
         (BioId(self.bios), verdict)
@@ -154,7 +154,7 @@ fn a_tenth_of_the_ios_may_be_slow_or_the_mean_decides() {
 #[test]
 fn windows_are_sixteen_targets() {
     for (ms, window) in [(1, 100), (6, 100), (10, 160), (50, 800), (75, 1_000)] {
-        assert_eq!(Window::new(Instant::ZERO, Some(Nanos::from_millis(ms))).length(), Nanos::from_millis(window));
+        assert_eq!(LatencyWindow::new(Instant::ZERO, Some(Nanos::from_millis(ms))).length(), Nanos::from_millis(window));
     }
 }
 

@@ -22,14 +22,14 @@ impl Sample {
 }
 
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Window {
+pub(super) struct LatencyWindow {
     start: Instant,
     length: Nanos,
     current: Sample,
     last: Sample,
 }
 
-impl Window {
+impl LatencyWindow {
     /// A window for a target: 16 times as long, 100 ms to 1 s.
     pub(super) fn new(now: Instant, target: Option<Nanos>) -> Self {
         let length = target.map_or(WINDOW.0, |target| target.get().saturating_mul(TARGETS).clamp(WINDOW.0, WINDOW.1));

@@ -23,7 +23,7 @@ struct Rig {
     model: Model,
     tenants: Tenants,
     now: Instant,
-    ledger: Ledger,
+    ledger: WaitBreakdown,
     next: u32,
     /// When each bio came, and when it went.
     came: Vec<Instant>,
@@ -39,7 +39,7 @@ impl Rig {
             model: Model::new(&config),
             tenants: Tenants::new(),
             now: Instant::ZERO,
-            ledger: Ledger::default(),
+            ledger: WaitBreakdown::default(),
             next: 0,
             came: vec![],
             went: vec![],
@@ -83,7 +83,7 @@ impl Rig {
         removed
     }
 
-    fn submit(&mut self, charge: &Charge) -> u32 {
+    fn submit(&mut self, charge: &BioCost) -> u32 {
         let id = self.next;
         self.next += 1;
         self.came.push(self.now);
@@ -116,12 +116,12 @@ impl Rig {
     }
 
     /// One reader, the next I/O on dispatch of the last; times in ms since the start.
-    fn back_to_back(&mut self, charge: &Charge, count: usize) -> Vec<u64> {
+    fn back_to_back(&mut self, charge: &BioCost, count: usize) -> Vec<u64> {
         self.closed_loop(charge, count, Nanos::ZERO)
     }
 
     /// One reader, the next I/O so long after dispatch of the last; when each went, in ms since the start.
-    fn closed_loop(&mut self, charge: &Charge, count: usize, service: Nanos) -> Vec<u64> {
+    fn closed_loop(&mut self, charge: &BioCost, count: usize, service: Nanos) -> Vec<u64> {
         let start = self.now;
         let mut times = vec![];
         while times.len() < count {
@@ -152,19 +152,19 @@ fn bytes_go_as_slices_earn_them() {
         [(Kernel::V6_1, 100, first), (Kernel::V6_18, 100, first), (Kernel::V6_18, 20, short)]
     {
         let (mut rig, tenant) = Rig::one(kernel, slice, bps(MIB));
-        let times = rig.back_to_back(&Charge::plain(tenant, Op::Read, 64 * KIB), expected.len());
+        let times = rig.back_to_back(&BioCost::plain(tenant, Op::Read, 64 * KIB), expected.len());
         assert_eq!(times, expected, "{kernel:?}, slice {slice}");
     }
     let (mut rig, tenant) = Rig::one(Kernel::V6_1, 100, bps(MIB));
-    assert_eq!(rig.back_to_back(&Charge::plain(tenant, Op::Read, MIB), 3), [1000, 2000, 3000]);
+    assert_eq!(rig.back_to_back(&BioCost::plain(tenant, Op::Read, MIB), 3), [1000, 2000, 3000]);
     let (mut rig, tenant) = Rig::one(Kernel::V6_18, 100, bps(MIB));
-    assert_eq!(rig.back_to_back(&Charge::plain(tenant, Op::Read, MIB), 3), [1000, 2001, 3001]);
+    assert_eq!(rig.back_to_back(&BioCost::plain(tenant, Op::Read, MIB), 3), [1000, 2001, 3001]);
     let (mut rig, tenant) = Rig::one(Kernel::V6_1, 100, bps(MIB));
-    let times = rig.back_to_back(&Charge::plain(tenant, Op::Read, 4 * KIB), 52);
+    let times = rig.back_to_back(&BioCost::plain(tenant, Op::Read, 4 * KIB), 52);
     assert_eq!((times[24], times[25], times[50], times[51]), (0, 101, 101, 203));
     for kernel in [Kernel::V6_1, Kernel::V6_18] {
         let (mut rig, tenant) = Rig::one(kernel, 100, bps(10 * MIB));
-        let times = rig.back_to_back(&Charge::plain(tenant, Op::Read, 64 * KIB), 33);
+        let times = rig.back_to_back(&BioCost::plain(tenant, Op::Read, 64 * KIB), 33);
         assert_eq!((times[15], times[16], times[31], times[32]), (0, 106, 106, 206), "{kernel:?}");
     }
 }
@@ -173,7 +173,7 @@ fn bytes_go_as_slices_earn_them() {
 fn a_device_that_takes_its_time_moves_only_what_was_earned() {
     for kernel in [Kernel::V6_1, Kernel::V6_18] {
         let (mut rig, tenant) = Rig::one(kernel, 100, bps(MIB));
-        let times = rig.closed_loop(&Charge::plain(tenant, Op::Read, 64 * KIB), 9, Nanos::from_millis(10));
+        let times = rig.closed_loop(&BioCost::plain(tenant, Op::Read, 64 * KIB), 9, Nanos::from_millis(10));
         assert_eq!(times, [0, 125, 135, 250, 312, 322, 437, 501, 511], "{kernel:?}");
     }
 }
@@ -195,7 +195,7 @@ fn limits_of_ios_are_met_in_steps() {
         for &(limit, expected) in rates {
             let (mut rig, tenant) = Rig::one(kernel, slice, iops(limit));
             let count = 60 * expected as usize + 40;
-            let times = rig.back_to_back(&Charge::plain(tenant, Op::Read, KIB), count);
+            let times = rig.back_to_back(&BioCost::plain(tenant, Op::Read, KIB), count);
             let rate = (count - 1) as f64 / (times[count - 1] as f64 / 1000.0);
             assert!((rate / expected - 1.0).abs() < 0.04, "{kernel:?}, slice {slice}, riops {limit}: {rate:.2}");
         }
@@ -208,23 +208,23 @@ fn ios_go_as_slices_earn_them() {
         [(Kernel::V6_1, 100, 10, 100), (Kernel::V6_18, 100, 10, 100), (Kernel::V6_18, 20, 2, 20)]
     {
         let (mut rig, tenant) = Rig::one(kernel, slice, iops(100));
-        let times = rig.back_to_back(&Charge::plain(tenant, Op::Read, 4 * KIB), 30);
+        let times = rig.back_to_back(&BioCost::plain(tenant, Op::Read, 4 * KIB), 30);
         let expected: Vec<u64> = (0..30).map(|k| k / each * step).collect();
         assert_eq!(times, expected, "{kernel:?}, slice {slice}");
     }
     let (mut rig, tenant) = Rig::one(Kernel::V6_1, 100, iops(5));
-    assert_eq!(rig.back_to_back(&Charge::plain(tenant, Op::Read, KIB), 5), [100, 300, 600, 900, 1200]);
+    assert_eq!(rig.back_to_back(&BioCost::plain(tenant, Op::Read, KIB), 5), [100, 300, 600, 900, 1200]);
     let (mut rig, tenant) = Rig::one(Kernel::V6_18, 100, iops(5));
-    assert_eq!(rig.back_to_back(&Charge::plain(tenant, Op::Read, KIB), 6), [201, 201, 402, 603, 804, 1005]);
+    assert_eq!(rig.back_to_back(&BioCost::plain(tenant, Op::Read, KIB), 6), [201, 201, 402, 603, 804, 1005]);
 }
 
 #[test]
 fn both_limits_at_once_and_in_series() {
     let limits = Limits { iops: [10, UNLIMITED], ..bps(MIB) };
     let (mut rig, tenant) = Rig::one(Kernel::V6_1, 100, limits);
-    assert_eq!(rig.back_to_back(&Charge::plain(tenant, Op::Read, 64 * KIB), 6), [0, 125, 200, 300, 400, 500]);
+    assert_eq!(rig.back_to_back(&BioCost::plain(tenant, Op::Read, 64 * KIB), 6), [0, 125, 200, 300, 400, 500]);
     let (mut rig, tenant) = Rig::one(Kernel::V6_18, 100, limits);
-    assert_eq!(rig.back_to_back(&Charge::plain(tenant, Op::Read, 64 * KIB), 6), [0, 125, 226, 327, 428, 529]);
+    assert_eq!(rig.back_to_back(&BioCost::plain(tenant, Op::Read, 64 * KIB), 6), [0, 125, 226, 327, 428, 529]);
 }
 
 #[test]
@@ -232,7 +232,7 @@ fn many_queued_go_as_one_after_the_other() {
     let (mut rig, tenant) = Rig::one(Kernel::V6_1, 100, bps(MIB));
     let start = rig.now;
     for _ in 0..32 {
-        rig.submit(&Charge::plain(tenant, Op::Read, 64 * KIB));
+        rig.submit(&BioCost::plain(tenant, Op::Read, 64 * KIB));
     }
     while rig.stage.held() > 0 {
         rig.step();
@@ -246,10 +246,10 @@ fn many_queued_go_as_one_after_the_other() {
 fn idle_time_earns_nothing() {
     let (mut rig, tenant) = Rig::one(Kernel::V6_1, 100, bps(MIB));
     let start = rig.now;
-    rig.submit(&Charge::plain(tenant, Op::Read, 64 * KIB));
+    rig.submit(&BioCost::plain(tenant, Op::Read, 64 * KIB));
     rig.now = start + Nanos::from_millis(5000);
     for _ in 0..4 {
-        rig.submit(&Charge::plain(tenant, Op::Read, 64 * KIB));
+        rig.submit(&BioCost::plain(tenant, Op::Read, 64 * KIB));
     }
     while rig.stage.held() > 0 {
         rig.step();
@@ -262,7 +262,7 @@ fn idle_time_earns_nothing() {
 fn a_change_of_limit_carries_what_was_earned() {
     let (mut rig, tenant) = Rig::one(Kernel::V6_18, 100, bps(MIB));
     let start = rig.now;
-    let id = rig.submit(&Charge::plain(tenant, Op::Read, MIB));
+    let id = rig.submit(&BioCost::plain(tenant, Op::Read, MIB));
     rig.now = start + Nanos::from_millis(500);
     rig.release();
     rig.set(tenant, bps(2 * MIB));
@@ -271,7 +271,7 @@ fn a_change_of_limit_carries_what_was_earned() {
     }
     assert_eq!(rig.now.since(start), Nanos::from_millis(750));
     // A limit that goes lets go at once.
-    let id = rig.submit(&Charge::plain(tenant, Op::Read, MIB));
+    let id = rig.submit(&BioCost::plain(tenant, Op::Read, MIB));
     rig.set(tenant, Limits::default());
     assert_eq!((rig.stage.live_rules(), rig.stage.next_wakeup().unwrap() <= rig.now), (0, true));
     assert_eq!(rig.release(), [id]);
@@ -285,7 +285,7 @@ fn a_turn_is_six_reads_and_two_writes_and_reads_go_first() {
     let mut all = vec![];
     for op in [Op::Read, Op::Write] {
         for _ in 0..10 {
-            all.push(rig.submit(&Charge::plain(tenant, op, MIB)));
+            all.push(rig.submit(&BioCost::plain(tenant, op, MIB)));
         }
     }
     rig.set(tenant, Limits::default());
@@ -310,7 +310,7 @@ fn a_parents_limit_is_shared_by_turns() {
         loop {
             // Each submits again when its last went, in the order in which they did.
             while let Some(child) = ready.pop_front() {
-                let id = rig.submit(&Charge::plain(children[child], Op::Read, 64 * KIB));
+                let id = rig.submit(&BioCost::plain(children[child], Op::Read, 64 * KIB));
                 owner.push(child);
                 if rig.went[id as usize].is_some() {
                     done[child] += 1;
@@ -335,8 +335,8 @@ fn a_parents_limit_is_shared_by_turns() {
 fn the_rest_of_a_split_bio_is_one_more_io_and_no_more_bytes() {
     let limits = Limits { iops: [10, UNLIMITED], ..bps(MIB) };
     let (mut rig, tenant) = Rig::one(Kernel::V6_18, 100, limits);
-    assert_eq!(rig.submit(&Charge::plain(tenant, Op::Read, 64 * KIB)), 0);
-    let rest = Charge { first: false, ..Charge::plain(tenant, Op::Read, 900 * KIB) };
+    assert_eq!(rig.submit(&BioCost::plain(tenant, Op::Read, 64 * KIB)), 0);
+    let rest = BioCost { first: false, ..BioCost::plain(tenant, Op::Read, 900 * KIB) };
     let start = rig.now;
     let id = rig.submit(&rest);
     while rig.went[id as usize].is_none() {
@@ -355,7 +355,7 @@ fn each_level_and_rule_is_charged_what_it_held() {
     let child = rig.tenants.add(parent).unwrap();
     rig.set(child, bps(MIB));
     let start = rig.now;
-    let both = [0; 2].map(|_| rig.submit(&Charge::plain(child, Op::Read, MIB)));
+    let both = [0; 2].map(|_| rig.submit(&BioCost::plain(child, Op::Read, MIB)));
     while rig.stage.held() > 0 {
         rig.step();
     }
@@ -375,16 +375,16 @@ fn a_tenant_without_a_rule_on_its_path_is_let_alone() {
     let other = rig.tenants.add(ROOT).unwrap();
     let below = rig.tenants.add(ruled).unwrap();
     for _ in 0..100 {
-        let id = rig.submit(&Charge::plain(other, Op::Read, MIB));
+        let id = rig.submit(&BioCost::plain(other, Op::Read, MIB));
         assert!(rig.went[id as usize].is_some());
-        let id = rig.submit(&Charge::plain(ruled, Op::Write, MIB));
+        let id = rig.submit(&BioCost::plain(ruled, Op::Write, MIB));
         assert!(rig.went[id as usize].is_some(), "the other direction");
     }
-    let id = rig.submit(&Charge::plain(below, Op::Read, MIB));
+    let id = rig.submit(&BioCost::plain(below, Op::Read, MIB));
     assert!(rig.went[id as usize].is_none(), "an ancestor's limit counts");
     let mut flat = IoMax::new(Config { flat: true, ..Config::of(&Kernel::V6_18.rules(), 250, true) });
     flat.set(Instant::ZERO, ruled, bps(MIB));
-    assert_eq!(flat.admit(Instant::ZERO, &rig.tenants, BioId(0), &Charge::plain(below, Op::Read, MIB)), Verdict::Pass);
+    assert_eq!(flat.admit(Instant::ZERO, &rig.tenants, BioId(0), &BioCost::plain(below, Op::Read, MIB)), Verdict::Pass);
 }
 
 /// Everything at once: a tree of tenants, bios of all kinds, limits that change, tenants that go. Nothing is lost or doubled,
@@ -429,7 +429,7 @@ fn random_tenants_limits_and_removals() {
                     let op = if below(2) == 0 { Op::Read } else { Op::Write };
                     let first = below(4) > 0;
                     let bytes = (1 + below(64)) * 4 * KIB;
-                    rig.submit(&Charge { first, ..Charge::plain(tenant, op, bytes) });
+                    rig.submit(&BioCost { first, ..BioCost::plain(tenant, op, bytes) });
                     sizes.push(if first { bytes } else { 0 });
                     who.push((tenant, op));
                 }

@@ -28,17 +28,17 @@ const fn token(rate: u64, bucket: u64) -> Option<Limit> {
 struct Bed {
     throttle: IoThrottle,
     tenants: Tenants,
-    ledger: Ledger,
+    ledger: WaitBreakdown,
     bios: u32,
 }
 
 impl Bed {
     fn new(config: Config) -> Self {
-        Self { throttle: IoThrottle::new(config), tenants: Tenants::new(), ledger: Ledger::default(), bios: 0 }
+        Self { throttle: IoThrottle::new(config), tenants: Tenants::new(), ledger: WaitBreakdown::default(), bios: 0 }
     }
 
-    fn charge(tenant: TenantId, bytes: u64) -> Charge {
-        Charge::plain(tenant, Op::Read, bytes)
+    fn charge(tenant: TenantId, bytes: u64) -> BioCost {
+        BioCost::plain(tenant, Op::Read, bytes)
     }
 
     fn add(&mut self) -> TenantId {
@@ -51,7 +51,7 @@ impl Bed {
         change
     }
 
-    fn admit(&mut self, now: Instant, charge: &Charge) -> (BioId, Verdict) {
+    fn admit(&mut self, now: Instant, charge: &BioCost) -> (BioId, Verdict) {
         let bio = BioId(self.bios);
         self.bios += 1;
         let verdict = self.throttle.admit(now, &self.tenants, bio, charge);
@@ -210,7 +210,7 @@ fn two_readers(class_aware: bool) -> [u64; 2] {
                 let bytes = left[who].min(128 * KIB);
                 left[who] -= bytes;
                 let ioprio = [IoPrio::new(PrioClass::Rt, 0), IoPrio::new(PrioClass::Be, 7)][who];
-                let (bio, verdict) = bed.admit(now, &Charge { ioprio, ..Bed::charge(t, bytes) });
+                let (bio, verdict) = bed.admit(now, &BioCost { ioprio, ..Bed::charge(t, bytes) });
                 if verdict == Verdict::Sleep {
                     waiting.insert(bio, who);
                     break;
@@ -244,7 +244,7 @@ fn a_fifo_puts_rt_behind_be_and_queues_by_class_do_not() {
 fn waiting_bios_follow_a_change_and_go_at_once_when_the_rule_is_deleted() {
     // Half of what it wants has come in when the rate doubles.
     let (mut bed, t) = limited(Config::default(), Kind::Bandwidth, leaky(MIB));
-    let charge = Charge { may_sleep: false, ..Bed::charge(t, MIB) };
+    let charge = BioCost { may_sleep: false, ..Bed::charge(t, MIB) };
     for _ in 0..2 {
         assert_eq!(bed.admit(ms(0), &charge).1, Verdict::Hold);
     }
@@ -292,19 +292,19 @@ fn must_issue_overtakes_its_own_tenants_queue_and_leaves_a_debt() {
     let (mut bed, t) = limited(Config::default(), Kind::Bandwidth, leaky(MIB));
     let charge = Bed::charge(t, MIB);
     assert_eq!(bed.admit(ms(0), &charge).1, Verdict::Sleep);
-    let journal = Charge { must_issue: true, ..charge };
+    let journal = BioCost { must_issue: true, ..charge };
     assert_eq!(bed.admit(ms(250), &journal).1, Verdict::Pass);
     assert_eq!(bed.throttle.next_wakeup(), Some(ms(2000)));
     // The proposal made the journal wait.
     let (mut bed, t) = limited(QUIRKS, Kind::Bandwidth, leaky(MIB));
-    assert_eq!(bed.admit(ms(1), &Charge { must_issue: true, ..Bed::charge(t, MIB) }).1, Verdict::Sleep);
+    assert_eq!(bed.admit(ms(1), &BioCost { must_issue: true, ..Bed::charge(t, MIB) }).1, Verdict::Sleep);
 }
 
 #[test]
 fn what_a_split_left_over_is_an_io_without_bytes_and_a_flush_is_nothing() {
     let (mut bed, t) = limited(Config::default(), Kind::Bandwidth, leaky(MIB));
     bed.set(ms(0), t, Kind::Iops, leaky(10)).unwrap();
-    let rest = Charge { first: false, ..Bed::charge(t, 64 * MIB) };
+    let rest = BioCost { first: false, ..Bed::charge(t, 64 * MIB) };
     assert_eq!(bed.admit(ms(1000), &rest).1, Verdict::Pass);
     assert_eq!(bed.admit(ms(1000), &Bed::charge(t, 0)).1, Verdict::Pass);
     assert_eq!(bed.admit(ms(1000), &rest).1, Verdict::Sleep);
@@ -367,7 +367,7 @@ fn random_traffic(config: Config, limit: Option<Limit>, seed: u64) -> Vec<(Insta
         }
         now = arrival;
         let bytes = 512 * (1 + rng.below(128));
-        let (_, verdict) = bed.admit(now, &Charge { may_sleep: false, ..Bed::charge(t, bytes) });
+        let (_, verdict) = bed.admit(now, &BioCost { may_sleep: false, ..Bed::charge(t, bytes) });
         traffic.push((now, bytes, if verdict == Verdict::Pass { now } else { Instant::MAX }));
     }
 }

@@ -3,7 +3,7 @@
 use super::budget::Reason;
 use super::entity::{Class, EntityId};
 use super::think_time::is_seek;
-use super::{Bfq, Place};
+use super::{Bfq, RequestState};
 use crate::request::Request;
 use crate::units::{Nanos, RequestId};
 
@@ -27,7 +27,7 @@ impl Bfq {
         self.processes[task.index()].outstanding += 1;
         if at_head {
             self.hold(q, id);
-            self.slots[id.index()].place = Place::AtHead;
+            self.slots[id.index()].place = RequestState::AtHead;
             self.lists.push_front(&mut self.at_head, id);
             return;
         }
@@ -95,7 +95,7 @@ impl Bfq {
     /// Sorts a request into its queue, which may turn busy or change its budget.
     fn file(&mut self, q: EntityId, request: &Request, id: RequestId) {
         let old_raise = self.engine[q].raise;
-        self.slots[id.index()].place = Place::Sorted;
+        self.slots[id.index()].place = RequestState::Sorted;
         self.slots[id.index()].deadline = self.now + self.settings.fifo_expire[usize::from(self.queue(q).sync)];
         let queue = &mut self.queues[q.index()];
         self.tree.insert(&mut queue.sorted, request.sector, id);

@@ -3,14 +3,14 @@
 use super::budget::Reason;
 use super::entity::{Class, EntityId};
 use super::think_time::is_seek;
-use super::{Bfq, Place};
+use super::{Bfq, RequestState};
 use crate::units::{Nanos, RequestId};
 
 impl Bfq {
     /// The next request, if there is one and it is not better to wait.
     pub(super) fn next_request(&mut self) -> Option<RequestId> {
         if let Some(id) = self.lists.pop_front(&mut self.at_head) {
-            self.slots[id.index()].place = Place::InDevice;
+            self.slots[id.index()].place = RequestState::InDevice;
             if let Some(q) = self.slots[id.index()].queue {
                 self.queue_mut(q).dispatched += 1;
                 self.in_flight += 1;
@@ -85,7 +85,7 @@ impl Bfq {
         self.queue_mut(q).dispatched += 1;
         self.sample_rate(id, in_service);
         self.remove_request(q, id);
-        self.slots[id.index()].place = Place::InDevice;
+        self.slots[id.index()].place = RequestState::InDevice;
         self.in_flight += 1;
         self.recount(q);
         if in_service {

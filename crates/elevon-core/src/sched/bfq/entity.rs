@@ -45,7 +45,7 @@ impl Class {
 
 /// Where an entity is. It counts in the sum of weights everywhere but nowhere.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum Place {
+pub(super) enum TreeState {
     /// Forgotten: no trace in any tree.
     #[default]
     Nowhere,
@@ -88,7 +88,7 @@ pub(super) struct Entity {
     pub(super) new_class: Class,
     pub(super) changed: bool,
     pub(super) class: Class,
-    pub(super) place: Place,
+    pub(super) place: TreeState,
     /// The group it competes in.
     pub(super) group: GroupId,
     /// The group it is, if it is one.
@@ -114,7 +114,7 @@ impl Entity {
             new_class: class,
             changed: false,
             class,
-            place: Place::Nowhere,
+            place: TreeState::Nowhere,
             group,
             child,
             newer: u32::MAX,

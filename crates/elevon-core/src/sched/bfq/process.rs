@@ -4,8 +4,8 @@ extern crate alloc;
 use alloc::boxed::Box;
 
 use super::cooperation::Saved;
-use super::entity::{Class, EntityId, GroupId, Place};
-use super::queue::Queue;
+use super::entity::{Class, EntityId, GroupId, TreeState};
+use super::queue::BfqQueue;
 use super::wf2q::Change;
 use super::{Bfq, budget};
 use crate::bio::Bio;
@@ -92,7 +92,7 @@ impl Bfq {
     fn reserve_queues(&mut self, entity: Option<EntityId>) {
         let Some(entity) = entity else { return };
         while self.queues.len() <= entity.index() {
-            let mut queue = Queue::new(self.now, self.tick, false, 0, false);
+            let mut queue = BfqQueue::new(self.now, self.tick, false, 0, false);
             queue.live = false;
             self.queues.push(queue);
         }
@@ -101,7 +101,7 @@ impl Bfq {
     fn new_queue(&mut self, group: GroupId, class: Class, level: u8, sync: bool) -> EntityId {
         let q = self.engine.add(group, class, Self::weight_of(class, level));
         self.reserve_queues(Some(q));
-        let mut queue = Queue::new(self.now, self.tick, sync, level, class == Class::Idle);
+        let mut queue = BfqQueue::new(self.now, self.tick, sync, level, class == Class::Idle);
         queue.max_budget = self.budgets.max() * 2 / 3;
         queue.injection.reset(self.tick, queue.short_think);
         self.births += 1;
@@ -314,7 +314,7 @@ impl Bfq {
             Some(parent) => self.limit_within(parent, start)?,
             None => start,
         };
-        if matches!(entity.place, Place::Nowhere | Place::Idle) {
+        if matches!(entity.place, TreeState::Nowhere | TreeState::Idle) {
             return Some(u64::from(u32::MAX));
         }
         let trees = &self.engine.group(entity.group).trees[..=entity.class as usize];
@@ -333,7 +333,7 @@ impl Bfq {
             assert_eq!(self.lists.self_check(queue.fifo), queue.queued as usize, "FIFO of queue {index}");
             for id in self.lists.iter(queue.fifo) {
                 let (slot, request) = (&self.slots[id.index()], &view.requests[id]);
-                assert_eq!((slot.place, slot.queue), (super::Place::Sorted, Some(q)));
+                assert_eq!((slot.place, slot.queue), (super::RequestState::Sorted, Some(q)));
                 assert_eq!((self.tree.key(id), slot.sectors), (request.sector, request.sectors.get()));
             }
             queued += queue.queued;
@@ -341,13 +341,13 @@ impl Bfq {
             assert!(queue.next.is_none_or(|id| self.slots[id.index()].queue == Some(q)));
             assert!(queue.queued == 0 || queue.busy, "queue {index} has requests and is not busy");
             let place = self.engine[q].place;
-            assert_eq!(queue.busy, matches!(place, Place::Active | Place::Serving), "queue {index} is {place:?}");
-            assert_eq!(place == Place::Serving, self.in_service == Some(q), "queue {index} in service");
+            assert_eq!(queue.busy, matches!(place, TreeState::Active | TreeState::Serving), "queue {index} is {place:?}");
+            assert_eq!(place == TreeState::Serving, self.in_service == Some(q), "queue {index} in service");
             assert!(!queue.waiting || self.in_service == Some(q));
-            let mine = |slot: &&super::Slot| slot.queue == Some(q);
+            let mine = |slot: &&super::RequestInfo| slot.queue == Some(q);
             let held = self.slots.iter().filter(mine).count();
             assert_eq!(self.engine[q].allocated as usize, held, "requests that queue {index} holds");
-            let in_device = |slot: &&super::Slot| mine(slot) && slot.place == super::Place::InDevice;
+            let in_device = |slot: &&super::RequestInfo| mine(slot) && slot.place == super::RequestState::InDevice;
             assert_eq!(queue.dispatched as usize, self.slots.iter().filter(in_device).count());
             let points = |p: &&super::Process| p.sync == Some(q);
             if queue.sync {
@@ -357,6 +357,6 @@ impl Bfq {
         assert_eq!(self.queued, queued);
         let busy = self.queues.iter().filter(|queue| queue.live && queue.busy).count();
         assert_eq!(self.busy_queues() as usize, busy);
-        self.elevator.self_check(view, |id| self.slots[id.index()].place == super::Place::Sorted);
+        self.elevator.self_check(view, |id| self.slots[id.index()].place == super::RequestState::Sorted);
     }
 }

@@ -15,7 +15,7 @@ pub(super) const LONG_AGO: i64 = i64::MIN / 4;
 
 /// A queue; its key is its entity in the engine.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Queue {
+pub(super) struct BfqQueue {
     /// Requests by sector.
     pub(super) sorted: Root,
     /// Requests by arrival.
@@ -77,7 +77,7 @@ pub(super) struct Queue {
     pub(super) live: bool,
 }
 
-impl Queue {
+impl BfqQueue {
     pub(super) fn new(now: Instant, tick: i64, sync: bool, level: u8, is_idle_class: bool) -> Self {
         Self {
             sorted: Root::EMPTY,
@@ -160,11 +160,11 @@ pub(super) fn goes_first(a: Candidate, b: Candidate, last: u64, reach: u64, pena
 
 impl Bfq {
     #[inline]
-    pub(super) fn queue(&self, q: EntityId) -> &Queue {
+    pub(super) fn queue(&self, q: EntityId) -> &BfqQueue {
         &self.queues[q.index()]
     }
     #[inline]
-    pub(super) fn queue_mut(&mut self, q: EntityId) -> &mut Queue {
+    pub(super) fn queue_mut(&mut self, q: EntityId) -> &mut BfqQueue {
         &mut self.queues[q.index()]
     }
 

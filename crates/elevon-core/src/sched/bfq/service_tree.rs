@@ -1,6 +1,6 @@
 //! The trees of one class in one group: who waits, who is ahead, and the virtual time.
 
-use super::entity::{Entity, EntityId, Place, delta};
+use super::entity::{Entity, EntityId, TreeState, delta};
 use super::finish_tree::{FinishTrees, Root, later, latest};
 
 /// Active and idle tree of a class, with its virtual time.
@@ -45,7 +45,7 @@ impl ServiceTree {
         {
             self.leave_idle(EntityId(first), trees);
             let entity = &mut entities[first as usize];
-            entity.place = Place::Nowhere;
+            entity.place = TreeState::Nowhere;
             self.weights -= entity.weight;
         }
     }

@@ -52,7 +52,7 @@ impl Bed<Bfq> {
     fn sync_queue(&self, task: u32) -> EntityId {
         self.scheduler.processes[task as usize].sync.expect("it has sent something")
     }
-    fn queue_of(&mut self, task: u32) -> &mut Queue {
+    fn queue_of(&mut self, task: u32) -> &mut BfqQueue {
         let q = self.sync_queue(task);
         self.scheduler.queue_mut(q)
     }

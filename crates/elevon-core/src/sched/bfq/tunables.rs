@@ -67,7 +67,7 @@ pub const INFO: SchedulerInfo = SchedulerInfo {
 
 /// The values in force.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Settings {
+pub(super) struct BfqSettings {
     /// By sync (1) and async (0).
     pub(super) fifo_expire: [Nanos; 2],
     pub(super) back_seek_max_kib: u64,
@@ -82,7 +82,7 @@ pub(super) struct Settings {
     pub(super) inject: Inject,
 }
 
-impl Settings {
+impl BfqSettings {
     pub(super) fn new(hz: u32) -> Self {
         Self {
             fifo_expire: [Nanos::from_millis(250), Nanos::from_millis(125)],

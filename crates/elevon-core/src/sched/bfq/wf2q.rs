@@ -19,7 +19,7 @@
 extern crate alloc;
 use alloc::vec::Vec;
 
-use super::entity::{Class, Entity, EntityId, GroupId, Place};
+use super::entity::{Class, Entity, EntityId, GroupId, TreeState};
 use super::finish_tree::{FinishTrees, later};
 use super::service_tree::ServiceTree;
 
@@ -120,20 +120,20 @@ impl Engine {
     pub(super) fn forget(&mut self, id: EntityId) {
         let Entity { group, class, weight, place, .. } = self[id];
         match place {
-            Place::Idle => {
+            TreeState::Idle => {
                 let tree = &mut self.groups[group.index()].trees[class as usize];
                 tree.leave_idle(id, &mut self.trees);
                 tree.weights -= weight;
-                self[id].place = Place::Nowhere;
+                self[id].place = TreeState::Nowhere;
             }
-            Place::Nowhere => {}
-            Place::Active | Place::Serving => panic!("an active entity is forgotten"),
+            TreeState::Nowhere => {}
+            TreeState::Active | TreeState::Serving => panic!("an active entity is forgotten"),
         }
     }
 
     /// Moves an entity that is nowhere to another group.
     pub(super) fn set_group(&mut self, id: EntityId, group: GroupId) {
-        debug_assert_eq!(self[id].place, Place::Nowhere);
+        debug_assert_eq!(self[id].place, TreeState::Nowhere);
         self[id].group = group;
     }
 
@@ -193,9 +193,9 @@ impl Engine {
         if !entity.changed {
             return;
         }
-        debug_assert!(entity.place != Place::Idle, "an idle entity is filed under its old weight");
-        let counted = entity.place != Place::Nowhere;
-        let class = if entity.place == Place::Active { entity.class } else { entity.new_class };
+        debug_assert!(entity.place != TreeState::Idle, "an idle entity is filed under its old weight");
+        let counted = entity.place != TreeState::Nowhere;
+        let class = if entity.place == TreeState::Active { entity.class } else { entity.new_class };
         let weight = entity.new_weight * entity.raise;
         let trees = &mut self.groups[entity.group.index()].trees;
         if counted {
@@ -227,8 +227,8 @@ impl Engine {
         let mut at = Some(queue);
         while let Some(id) = at {
             match self[id].place {
-                Place::Active | Place::Serving => self.requeue_one(id),
-                Place::Nowhere | Place::Idle => self.activate_one(id, back_shift),
+                TreeState::Active | TreeState::Serving => self.requeue_one(id),
+                TreeState::Nowhere | TreeState::Idle => self.activate_one(id, back_shift),
             }
             let group = self[id].group;
             if !self.update_next(group, Some(id), change) && !requeue {
@@ -242,7 +242,7 @@ impl Engine {
         let (entity, time) = (self[id], self.tree(id).time);
         let shifted = back_shift && later(time, entity.finish);
         let earliest = if shifted { entity.finish } else { time };
-        if entity.place == Place::Idle {
+        if entity.place == TreeState::Idle {
             let (tree, _, trees) = self.tree_mut(id);
             tree.leave_idle(id, trees);
             self[id].start = if later(earliest, entity.finish) { earliest } else { entity.finish };
@@ -251,7 +251,7 @@ impl Engine {
             self[id].start = earliest;
         }
         // Counted, and in no tree: what a change of weight or class wants to see.
-        self[id].place = Place::Serving;
+        self[id].place = TreeState::Serving;
         self.apply_changes(id);
         let time = self.tree(id).time;
         let entity = &mut self[id];
@@ -286,7 +286,7 @@ impl Engine {
         let Entity { start, finish, child, .. } = self[id];
         let (tree, entities, trees) = self.tree_mut(id);
         trees.insert(&mut tree.active, id.0, start, finish);
-        entities[id.index()].place = Place::Active;
+        entities[id.index()].place = TreeState::Active;
         if child.is_none() {
             let older = core::mem::replace(&mut self.newest, id.0);
             (self[id].newer, self[id].older) = (NIL, older);
@@ -300,12 +300,12 @@ impl Engine {
     /// Takes an entity out of the active tree if it is there; it still counts.
     fn leave_active(&mut self, id: EntityId) {
         let Entity { place, child, newer, older, .. } = self[id];
-        if place != Place::Active {
+        if place != TreeState::Active {
             return;
         }
         let (tree, entities, trees) = self.tree_mut(id);
         trees.remove(&mut tree.active, id.0);
-        entities[id.index()].place = Place::Serving;
+        entities[id.index()].place = TreeState::Serving;
         if child.is_none() {
             match newer {
                 NIL => self.newest = older,
@@ -323,7 +323,7 @@ impl Engine {
     pub(super) fn deactivate(&mut self, queue: EntityId, keep_ahead: bool, change: Change) {
         let (mut at, mut keep_ahead) = (Some(queue), keep_ahead);
         while let Some(id) = at {
-            if matches!(self[id].place, Place::Nowhere | Place::Idle) {
+            if matches!(self[id].place, TreeState::Nowhere | TreeState::Idle) {
                 return;
             }
             self.deactivate_one(id, keep_ahead);
@@ -359,10 +359,10 @@ impl Engine {
         let (tree, entities, trees) = self.tree_mut(id);
         if keep_ahead && later(finish, tree.time) {
             tree.enter_idle(id, entities, trees);
-            entities[id.index()].place = Place::Idle;
+            entities[id.index()].place = TreeState::Idle;
         } else {
             tree.weights -= weight;
-            entities[id.index()].place = Place::Nowhere;
+            entities[id.index()].place = TreeState::Nowhere;
         }
     }
 
@@ -476,7 +476,7 @@ impl Engine {
         if self[id].service == 0 {
             return;
         }
-        let was_active = self[id].place == Place::Active;
+        let was_active = self[id].place == TreeState::Active;
         self.leave_active(id);
         let entity = &mut self[id];
         entity.finish_after(entity.service);
@@ -524,25 +524,25 @@ impl Engine {
                     assert_eq!((e.group.index(), e.class, e.place), (index, class, place), "entity {id} is elsewhere");
                 };
                 for id in self.trees.self_check(tree.active) {
-                    mine(&id, Place::Active);
+                    mine(&id, TreeState::Active);
                     weights += self.entities[id as usize].weight;
                     listed += usize::from(self.entities[id as usize].child.is_none());
                     active += 1;
                 }
                 for id in self.trees.self_check(tree.idle) {
-                    mine(&id, Place::Idle);
+                    mine(&id, TreeState::Idle);
                     weights += self.entities[id as usize].weight;
                 }
-                let serving = |e: &&Entity| e.place == Place::Serving && e.group.index() == index && e.class == class;
+                let serving = |e: &&Entity| e.place == TreeState::Serving && e.group.index() == index && e.class == class;
                 let serving: u64 = self.entities.iter().filter(serving).map(|e| e.weight).sum();
                 assert_eq!(tree.weights, weights + serving, "sum of weights of class {class:?} in group {index}");
             }
             if let Some(id) = group.in_service {
                 assert_eq!(self[id].group.index(), index);
-                active += u32::from(self[id].place == Place::Serving);
+                active += u32::from(self[id].place == TreeState::Serving);
             }
             assert_eq!(group.active, active, "active children of group {index}");
-            assert!(group.next.is_none_or(|id| self[id].place == Place::Active), "the next of group {index} is gone");
+            assert!(group.next.is_none_or(|id| self[id].place == TreeState::Active), "the next of group {index} is gone");
             assert_eq!(
                 group.next.is_none(),
                 group.trees.iter().all(|t| t.active.is_empty()),

@@ -8,7 +8,7 @@ use super::plan::Rule;
 
 /// A slow window.
 #[derive(Clone, Copy, Debug)]
-struct Window {
+struct SlowWindow {
     from: u64,
     end: u64,
     factor: u64,
@@ -17,7 +17,7 @@ struct Window {
 /// A clock that never runs faster than the host's.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Clock {
-    windows: Vec<Window>,
+    windows: Vec<SlowWindow>,
     /// The host's time up to which `inner` is known.
     outer: u64,
     /// The device's time at `outer`.
@@ -31,7 +31,7 @@ impl Clock {
     pub(super) fn new(rules: &[Rule]) -> Self {
         let windows = rules.iter().filter_map(|rule| match *rule {
             Rule::Slow { from, lasting, factor } => {
-                Some(Window { from: from.get(), end: from.saturating_add(lasting).get(), factor })
+                Some(SlowWindow { from: from.get(), end: from.saturating_add(lasting).get(), factor })
             }
             _ => None,
         });

@@ -10,7 +10,7 @@ use std::collections::VecDeque;
 use elevon_core::driver::{Command, Completion};
 use elevon_core::units::{Bytes, Sector};
 
-use super::geometry::Place;
+use super::geometry::SectorPosition;
 
 /// The longest extent that continued writes grow to: what a reader may have to wait behind.
 const EXTENT_BYTES_MAX: Bytes = Bytes::new(1 << 20);
@@ -21,14 +21,14 @@ pub(super) struct Extent {
     pub(super) start: Sector,
     pub(super) end: Sector,
     pub(super) bytes: Bytes,
-    pub(super) place: Place,
+    pub(super) place: SectorPosition,
     number: u64,
 }
 
 /// Something that waits in order for room in the cache.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Waiting {
-    Write(Command, Place),
+    Write(Command, SectorPosition),
     Flush(Command),
 }
 
@@ -90,7 +90,7 @@ impl Dirty {
     }
 
     /// Takes a write into the cache.
-    pub(super) fn add(&mut self, command: &Command, place: Place) {
+    pub(super) fn add(&mut self, command: &Command, place: SectorPosition) {
         let end = command.sector + command.bytes.sectors_ceil();
         self.bytes += command.bytes;
         if let Some(last) = self.extents.back_mut()

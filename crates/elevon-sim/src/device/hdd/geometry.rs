@@ -46,7 +46,7 @@ impl SeekCurve {
 
 /// Where a sector is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Place {
+pub(super) struct SectorPosition {
     /// Track time, ns.
     pub(super) track_time: u64,
     /// Distance from the outer edge, in 2^-32 of the stroke.
@@ -126,12 +126,12 @@ impl Geometry {
     }
 
     /// Where `sector` is. One division.
-    pub(super) fn locate(&self, sector: Sector) -> Place {
+    pub(super) fn locate(&self, sector: Sector) -> SectorPosition {
         let index = (sector.get() / self.zone_sectors).min(ZONES - 1);
         let (zone, offset) = (&self.zones[index as usize], sector.get() - index * self.zone_sectors);
         let track_time = zone.track_time + ((offset * zone.pace) >> RATE_SHIFT);
         let x = u64::from(zone.x) + ((offset * zone.x_pace) >> 32);
-        Place { track_time, x: x.min(u64::from(u32::MAX)) as u32, angle: (track_time % u64::from(self.turn)) as u32 }
+        SectorPosition { track_time, x: x.min(u64::from(u32::MAX)) as u32, angle: (track_time % u64::from(self.turn)) as u32 }
     }
 
     /// Time to read `sectors` at the rate that holds around `sector`, in ns.

@@ -29,7 +29,7 @@ pub(super) struct Fit {
 }
 
 /// One direction: what was published, the fit, and the runs.
-pub(super) struct Direction {
+pub(super) struct DirectionResult {
     pub(super) name: &'static str,
     pub(super) published: [f64; 3],
     pub(super) fit: Fit,
@@ -58,7 +58,7 @@ pub(super) struct Sensitivity {
 }
 
 pub(super) struct Throughput {
-    pub(super) directions: [Direction; 2],
+    pub(super) directions: [DirectionResult; 2],
     /// Cost of a command, in microseconds, for a model in which only the order of requests matters.
     order_only_us: f64,
 }
@@ -148,13 +148,13 @@ impl Bench<'_> {
         Ok(rows)
     }
 
-    fn measure(&self) -> Result<Direction, Failure> {
+    fn measure(&self) -> Result<DirectionResult, Failure> {
         let name = self.name;
         let number = |key: &str| self.parameters.number(key);
         let published = ["full", "max_sectors", "trim_256k"].map(|fill| number(&format!("published.{name}_{fill}")));
         let link = number("device.link") * 1e6;
         let fit = self.calibrate(published[0], (0, 400_000), |cost| Fit { link, cost })?;
-        Ok(Direction {
+        Ok(DirectionResult {
             name,
             published,
             fit,
@@ -211,7 +211,7 @@ pub(super) fn report(document: &mut Document, throughput: &Throughput) {
     sensitivity_table(document, throughput);
 }
 
-fn figures(direction: &Direction) -> Vec<Figure> {
+fn figures(direction: &DirectionResult) -> Vec<Figure> {
     let row = |name: &str, expected, run: &RunResult, note: &str| Figure {
         name: format!("{}, {name}", direction.name),
         unit: "MB/s".into(),
@@ -240,7 +240,7 @@ fn figures(direction: &Direction) -> Vec<Figure> {
     ]
 }
 
-impl Direction {
+impl DirectionResult {
     pub(super) fn summary(&self) -> Summary {
         let shares = |at: usize| {
             let main = [rate(&self.max_sectors) / self.published[1], rate(&self.aligned) / self.published[2]][at];
@@ -265,7 +265,7 @@ impl Direction {
 
 impl Throughput {
     pub(super) fn summary(&self) -> Summaries {
-        let directions = self.directions.each_ref().map(Direction::summary);
+        let directions = self.directions.each_ref().map(DirectionResult::summary);
         let order_only = REQUEST / (self.order_only_us + REQUEST / (self.directions[0].fit.link / 1e6));
         Summaries { directions, order_only_us: self.order_only_us, order_only }
     }

@@ -5,7 +5,7 @@ use std::vec;
 use std::vec::Vec;
 
 use super::super::{Config, Limits};
-use crate::control::Charge;
+use crate::control::BioCost;
 use crate::control::limits::UNLIMITED;
 use crate::tenant::{ROOT, Tenants};
 use crate::units::TenantId;
@@ -184,7 +184,7 @@ impl Model {
         tenants.parent(at).filter(|&parent| parent != ROOT)
     }
 
-    pub(super) fn admit(&mut self, tick: u64, tenants: &Tenants, bio: u32, charge: &Charge) -> bool {
+    pub(super) fn admit(&mut self, tick: u64, tenants: &Tenants, bio: u32, charge: &BioCost) -> bool {
         let (tick, d) = (i128::from(tick), charge.direction() as usize);
         let path: Vec<TenantId> = tenants.path(charge.tenant).collect();
         let limited = |limits: Limits| limits.bps[d] != UNLIMITED || limits.iops[d] != UNLIMITED;

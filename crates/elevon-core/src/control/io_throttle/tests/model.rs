@@ -146,7 +146,7 @@ impl Pair {
         let tenant = self.tenant();
         let bytes = self.rng.pick(&[0, 512, 4096, 4096, 65536, MIB]);
         let class = self.rng.below(4) as usize;
-        let charge = Charge {
+        let charge = BioCost {
             ioprio: IoPrio::new([PrioClass::None, PrioClass::Rt, PrioClass::Be, PrioClass::Idle][class], 0),
             first: !self.rng.one_in(8),
             must_issue: self.rng.one_in(10),

@@ -289,15 +289,15 @@ impl Pair {
             let id = EntityId(n as u32);
             let e = &self.engine[id];
             let place = match (item.active, item.idle, item.serving) {
-                (Some(_), None, false) => Place::Active,
-                (None, Some(_), false) => Place::Idle,
-                (None, None, true) => Place::Serving,
-                (None, None, false) => Place::Nowhere,
+                (Some(_), None, false) => TreeState::Active,
+                (None, Some(_), false) => TreeState::Idle,
+                (None, None, true) => TreeState::Serving,
+                (None, None, false) => TreeState::Nowhere,
                 other => panic!("{other:?}"),
             };
             assert_eq!(e.place, place, "{n}");
             assert_eq!((e.service, e.budget, e.weight), (item.service, item.budget, item.weight), "{n}");
-            if place != Place::Nowhere {
+            if place != TreeState::Nowhere {
                 assert_eq!((e.start, e.finish), (item.s, item.f), "{n}");
             }
             let level = self.naive.level(n);
@@ -317,7 +317,7 @@ impl Pair {
             let weight = 1 + rng.below(1000);
             let class = if self.naive.items[n].is_group { 1 } else { rng.below(3) as usize };
             // A class may change only while out of the trees; the policy asks for it, the engine waits. Not modelled here.
-            if self.engine[id].place == Place::Nowhere || class == self.naive.items[n].class {
+            if self.engine[id].place == TreeState::Nowhere || class == self.naive.items[n].class {
                 self.engine.set_weight(id, weight, Class::ALL[class]);
                 self.naive.items[n].wanted = (weight, class);
             }
@@ -345,23 +345,23 @@ impl Pair {
         }
         let budget = 8 + rng.below(4000);
         match self.engine[id].place {
-            Place::Nowhere | Place::Idle => {
+            TreeState::Nowhere | TreeState::Idle => {
                 let back = rng.one_in(3);
                 (self.engine[id].budget, self.engine[id].service) = (budget, 0);
                 (self.naive.items[n].budget, self.naive.items[n].service) = (budget, 0);
                 self.engine.activate(id, back);
                 self.naive.activate(n, back, false, false);
             }
-            Place::Active if rng.one_in(4) => {
+            TreeState::Active if rng.one_in(4) => {
                 self.engine.deactivate(id, true, Change { expiration: false });
                 self.naive.deactivate(n, true, false);
             }
-            Place::Active if rng.one_in(4) => {
+            TreeState::Active if rng.one_in(4) => {
                 (self.engine[id].budget, self.naive.items[n].budget) = (budget, budget);
                 self.engine.requeue(id, Change { expiration: false });
                 self.naive.activate(n, false, false, false);
             }
-            Place::Active | Place::Serving => {}
+            TreeState::Active | TreeState::Serving => {}
         }
     }
 

@@ -138,7 +138,7 @@ fn time_jumps_only_when_nobody_is_in_service() {
     b.engine[id].finish_after(400);
     b.engine.groups[0].trees[Class::Be as usize].weights += 40;
     b.engine.groups[0].active += 1;
-    b.engine[id].place = Place::Serving;
+    b.engine[id].place = TreeState::Serving;
     b.engine.enter_active(id);
     let mut serving = b.engine.clone();
     b.engine.update_next(GroupId::ROOT, None, STAYS);
@@ -155,7 +155,7 @@ fn half_served() -> Bench {
     let mut b = Bench::new(&[(40, 800), (40, 800)]);
     assert_eq!(b.begin(400, 8), 0);
     b.empty(0);
-    assert_eq!((b.e(0).finish, b.e(0).place), (10 * UNIT, Place::Idle));
+    assert_eq!((b.e(0).finish, b.e(0).place), (10 * UNIT, TreeState::Idle));
     assert_eq!((b.time() + 200) / UNIT, 5);
     assert_eq!(b.weights(), 80);
     b
@@ -211,7 +211,7 @@ fn raw_times_of_an_idle_entity_that_time_passes() {
         times.push(b.time());
     }
     assert_eq!(times, [3075820, 3355440, 3635060, 3914680, 4194300, 4194304, 5033164]);
-    assert_eq!((b.weights(), b.e(0).place), (40, Place::Nowhere));
+    assert_eq!((b.weights(), b.e(0).place), (40, TreeState::Nowhere));
 }
 
 #[test]
@@ -237,7 +237,7 @@ fn a_queue_emptied_by_injection() {
     assert_eq!(b.time(), 2 * delta(8, 120));
     b.engine.deactivate(injected, true, STAYS);
     (b.engine[injected].budget, b.engine[injected].service) = (0, 0);
-    assert_eq!((b.e(1).finish, b.e(1).place), (delta(8, 40), Place::Idle));
+    assert_eq!((b.e(1).finish, b.e(1).place), (delta(8, 40), TreeState::Idle));
     // It sends again before time has caught up.
     b.engine.groups[0].trees[Class::Be as usize].time = UNIT * 15 / 100;
     b.engine[injected].budget = 800;
