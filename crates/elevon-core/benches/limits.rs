@@ -13,7 +13,7 @@ use std::time::{Duration, Instant as Clock};
 use elevon_core::control::exact::{self, Exact};
 use elevon_core::control::io_max::{self, Config, IoMax};
 use elevon_core::control::limits::{Limits, UNLIMITED};
-use elevon_core::control::{BioCost, WaitBreakdown, Limiter, Verdict};
+use elevon_core::control::{BioCost, Limiter, Verdict, WaitBreakdown};
 use elevon_core::kernel::Kernel;
 use elevon_core::op::Op;
 use elevon_core::tenant::{ROOT, Tenants};
@@ -41,7 +41,7 @@ struct Load {
     without: TenantId,
     now: Instant,
     random: u64,
-    ledger: WaitBreakdown,
+    breakdown: WaitBreakdown,
     out: Vec<BioId>,
 }
 
@@ -66,7 +66,7 @@ impl Load {
             Box::new(stage)
         };
         let now = Instant::ZERO + Nanos::from_secs(1);
-        Self { stage, tenants, ends, without, now, random: 1, ledger: WaitBreakdown::default(), out: Vec::new() }
+        Self { stage, tenants, ends, without, now, random: 1, breakdown: WaitBreakdown::default(), out: Vec::new() }
     }
 
     fn charge(tenant: TenantId) -> BioCost {
@@ -94,7 +94,7 @@ impl Load {
         let mut out = std::mem::take(&mut self.out);
         while gone < bios {
             self.now = self.stage.next_wakeup().expect("all wait").max(self.now);
-            self.stage.release(self.now, &self.tenants, &mut self.ledger, &mut out);
+            self.stage.release(self.now, &self.tenants, &mut self.breakdown, &mut out);
             gone += out.len() as u64;
             out.drain(..).for_each(|bio| self.submit(bio.index()));
         }

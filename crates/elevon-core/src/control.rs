@@ -29,7 +29,7 @@ pub mod pressure;
 mod stage;
 pub mod stat;
 
-pub use explain::{Cause, WaitBreakdown, Reason, Rule, Wait};
+pub use explain::{Cause, Reason, Rule, Wait, WaitBreakdown};
 pub(crate) use stage::Stage;
 pub use stage::{BioCost, DISCARD_BYTES, Direction, Finished, Gate, Limiter, Verdict};
 
@@ -84,13 +84,13 @@ pub struct Control {
     exact: Exact,
     cost: IoCost,
     latency: IoLatency,
-    ledger: WaitBreakdown,
-    served: SchedulerWaits,
+    breakdown: WaitBreakdown,
+    waits_for_scheduler: SchedulerWaits,
     statistics: Statistics,
     pressure: Pressure,
     /// What every task does, and whose it is.
     contexts: Vec<(TenantId, ContextState)>,
-    /// Tenants are watched: statistics and the ledger are kept.
+    /// Tenants are watched: statistics and the breakdown are kept.
     watched: bool,
     /// Whether a bio has to look here at all; the one thing that a bio without tenants pays for.
     active: bool,
@@ -116,8 +116,8 @@ impl Control {
             exact: Exact::new(),
             cost: IoCost::new(Preset::of(config.rotational, config.queue_depth)),
             latency: IoLatency::new(config.nr_requests, config.rotational),
-            ledger: WaitBreakdown::default(),
-            served: SchedulerWaits::default(),
+            breakdown: WaitBreakdown::default(),
+            waits_for_scheduler: SchedulerWaits::default(),
             statistics: Statistics::default(),
             pressure: Pressure::new(config.cpus),
             contexts: Vec::new(),
@@ -162,7 +162,7 @@ impl Control {
         }
     }
 
-    /// Turns statistics and the ledger on, for good; before the first I/O.
+    /// Turns statistics and the breakdown on, for good; before the first I/O.
     pub fn watch(&mut self) {
         self.watched = true;
         self.refresh();
@@ -287,13 +287,13 @@ impl Control {
     }
 
     /// What I/O waited for, by tenant and cause; waits for the scheduler up to the last [`Self::settle`].
-    pub const fn ledger(&self) -> &WaitBreakdown {
-        &self.ledger
+    pub const fn breakdown(&self) -> &WaitBreakdown {
+        &self.breakdown
     }
 
-    /// Divides what was waited for the scheduler up to now by whom it served; before the ledger is read.
+    /// Divides what was waited for the scheduler up to now by whom it served; before the breakdown is read.
     pub fn settle(&mut self, now: Instant) {
-        self.served.settle(now, &mut self.ledger);
+        self.waits_for_scheduler.count_up_to(now, &mut self.breakdown);
     }
 
     /// What tenants did.
@@ -349,7 +349,7 @@ impl Control {
         HOOKED && self.gated
     }
 
-    /// Whether statistics and the ledger are kept.
+    /// Whether statistics and the breakdown are kept.
     #[inline]
     pub const fn is_watched(&self) -> bool {
         HOOKED && self.watched
@@ -427,12 +427,12 @@ impl Control {
 
     /// What a stage lets go now.
     pub(crate) fn release(&mut self, now: Instant, stage: Stage, out: &mut Vec<BioId>) {
-        let mut ledger = core::mem::take(&mut self.ledger);
+        let mut breakdown = core::mem::take(&mut self.breakdown);
         match self.stage(stage) {
-            (tenants, AnyStage::Limiter(limiter)) => limiter.release(now, tenants, &mut ledger, out),
-            (tenants, AnyStage::Gate(gate)) => gate.release(now, tenants, &mut ledger, out),
+            (tenants, AnyStage::Limiter(limiter)) => limiter.release(now, tenants, &mut breakdown, out),
+            (tenants, AnyStage::Gate(gate)) => gate.release(now, tenants, &mut breakdown, out),
         }
-        self.ledger = ledger;
+        self.breakdown = breakdown;
     }
 
     /// A bio passed its limits.
@@ -457,9 +457,9 @@ impl Control {
     }
 
     /// A tenant's bio waited for something.
-    pub(crate) fn charge(&mut self, tenant: TenantId, cause: Cause, time: Nanos) {
+    pub(crate) fn add_wait(&mut self, tenant: TenantId, cause: Cause, time: Nanos) {
         if self.watched {
-            self.ledger.add(tenant, cause, time);
+            self.breakdown.add(tenant, cause, time);
         }
         if cause == Cause::Tag && self.gated {
             self.cost.on_alloc_wait(Instant::ZERO, time);
@@ -468,22 +468,22 @@ impl Control {
 
     /// A tenant's bio begins to wait for the scheduler.
     pub(crate) fn begin_scheduler_wait(&mut self, now: Instant, tenant: TenantId) {
-        self.served.begin_wait(now, tenant);
+        self.waits_for_scheduler.begin_wait(now, tenant);
     }
 
     /// It waits no more.
     pub(crate) fn end_scheduler_wait(&mut self, now: Instant, tenant: TenantId) {
-        self.served.end_wait(now, tenant);
+        self.waits_for_scheduler.end_wait(now, tenant);
     }
 
     /// The device was given a request of this tenant.
     pub(crate) fn on_dispatch(&mut self, now: Instant, tenant: TenantId) {
-        self.served.on_dispatch(now, tenant, &mut self.ledger);
+        self.waits_for_scheduler.on_dispatch(now, tenant, &mut self.breakdown);
     }
 
     /// The device has nothing to do.
     pub(crate) fn on_device_idle(&mut self, now: Instant) {
-        self.served.on_idle(now);
+        self.waits_for_scheduler.on_idle(now);
     }
 
     /// A bio is over. `passed`: it passed the gates, and did not join a request that had.

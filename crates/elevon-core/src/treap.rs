@@ -1,7 +1,7 @@
 //! What ordered trees have in common: nodes in one table, links between them, and rotations that keep them shallow.
 //!
 //! A treap whose priorities are a fixed mix of the node's number: no chance, no allocation per operation. Who owns the nodes
-//! knows their order and walks down; [`Treap::hang`] and [`Treap::take`] cost O(log n) expected in the size of the tree.
+//! knows their order and walks down; [`Treap::insert_at`] and [`Treap::take`] cost O(log n) expected in the size of the tree.
 
 extern crate alloc;
 use alloc::vec::Vec;
@@ -95,7 +95,7 @@ impl<T: Item> Treap<T> {
     /// Puts a node below `parent`, on the side where nothing hangs, or on top of an empty tree where that is [`NIL`], and lifts it to
     /// its height. The sums above must have taken it in.
     #[inline]
-    pub(crate) fn hang(&mut self, root: &mut Root, n: u32, item: T, mut parent: u32, goes_left: bool) {
+    pub(crate) fn insert_at(&mut self, root: &mut Root, n: u32, item: T, mut parent: u32, goes_left: bool) {
         let node = self.at_mut(n);
         (node.item, node.sum, node.left, node.right, node.parent) = (item, item.sum(None, None), NIL, NIL, parent);
         let priority = node.priority;

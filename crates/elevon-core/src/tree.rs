@@ -62,7 +62,7 @@ impl TreeLinks {
             goes_left = key < node.item;
             (parent, child) = (child, if goes_left { node.left } else { node.right });
         }
-        self.nodes.hang(root, id.0, key, parent, goes_left);
+        self.nodes.insert_at(root, id.0, key, parent, goes_left);
     }
 
     /// Takes a request out of the tree it is in.

@@ -8,7 +8,7 @@
 use elevon_core::control::exact::Exact;
 use elevon_core::control::io_max::{Config, IoMax};
 use elevon_core::control::limits::{Limits, UNLIMITED};
-use elevon_core::control::{BioCost, WaitBreakdown, Limiter, Verdict};
+use elevon_core::control::{BioCost, Limiter, Verdict, WaitBreakdown};
 use elevon_core::kernel::Kernel;
 use elevon_core::op::Op;
 use elevon_core::tenant::{ROOT, Tenants};
@@ -48,7 +48,7 @@ impl<'a> Record<'a> {
 
     /// When a synchronous reader's I/Os are over under a stage, in us since the first was submitted.
     fn run(&self, stage: &mut dyn Limiter, tenants: &Tenants, tenant: TenantId, start: Instant) -> Vec<u64> {
-        let (mut now, mut ledger, mut out) = (start, WaitBreakdown::default(), Vec::new());
+        let (mut now, mut breakdown, mut out) = (start, WaitBreakdown::default(), Vec::new());
         let charge = BioCost::plain(tenant, Op::Read, self.bytes);
         let mut waited = Nanos::ZERO;
         let one = |id: usize| {
@@ -56,7 +56,7 @@ impl<'a> Record<'a> {
                 let came = now;
                 while out.is_empty() {
                     now = stage.next_wakeup().expect("a bio waits").max(now);
-                    stage.release(now, tenants, &mut ledger, &mut out);
+                    stage.release(now, tenants, &mut breakdown, &mut out);
                 }
                 assert_eq!(std::mem::take(&mut out), [BioId(id as u32)], "{}", self.name);
                 waited += now.since(came);
@@ -65,7 +65,7 @@ impl<'a> Record<'a> {
             now.since(start).as_micros()
         };
         let times = (0..self.completions.len()).map(one).collect();
-        assert_eq!(ledger.total(tenant), waited, "{}: the ledger has what it waited", self.name);
+        assert_eq!(breakdown.total(tenant), waited, "{}: the breakdown has what it waited", self.name);
         times
     }
 }

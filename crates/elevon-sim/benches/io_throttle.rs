@@ -4,7 +4,7 @@
 //! "stack" is the whole simulated path, job to histogram, 4 KiB random reads one at a time on the null device: a bio's
 //! instructions are the same in every run, so they are counted (callgrind), not timed. The path without the hook is another
 //! build: `cargo bench -p elevon-sim --bench io_throttle`, then again with `--features without-throttle`; the difference of the
-//! two is the cost. `--features without-control` has nothing at all for tenants, gates and the ledger's clock included.
+//! two is the cost. `--features without-control` has nothing at all for tenants, gates and the breakdown's clock included.
 //! "policy" is the stage alone, called as the stack calls it, and the same loop without it.
 
 #[path = "../../elevon-core/benches/instructions/mod.rs"]

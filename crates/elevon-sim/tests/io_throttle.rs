@@ -80,7 +80,7 @@ fn without_a_rule_of_ones_own_the_trace_is_the_same_event_for_event() {
     assert!(none == 0 && spared == 0 && all > 100 && all == all_again, "{none} {all} {spared} {all_again}");
 }
 
-/// A synchronous reader sleeps, an asynchronous one goes on: both get the rate, and the ledger knows why.
+/// A synchronous reader sleeps, an asynchronous one goes on: both get the rate, and the breakdown knows why.
 #[test]
 fn a_limit_holds_for_who_sleeps_and_for_who_does_not() {
     for engine in ["psync", "libaio\niodepth=8", "io_uring\niodepth=8"] {
@@ -96,7 +96,8 @@ fn a_limit_holds_for_who_sleeps_and_for_who_does_not() {
         let statistics = throttle.statistics(TenantId(1)).unwrap();
         assert_eq!((statistics.ios_total, statistics.bytes_total, throttle.held()), (320, 20 << 20, 0));
         let cause = Cause::Limit { level: TenantId(1), rule: Rule::Bandwidth };
-        let waited = stack.control().ledger().iter().find(|wait| (wait.0, wait.1) == (TenantId(1), cause)).unwrap().2;
+        let waited =
+            stack.control().breakdown().iter().find(|wait| (wait.0, wait.1) == (TenantId(1), cause)).unwrap().2;
         assert!(waited.get() > 2_400_000_000, "{engine}: {waited}");
     }
 }

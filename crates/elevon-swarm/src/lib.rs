@@ -134,7 +134,7 @@ enum Wrong {
     NoRules,
     /// A rule of io-throttle more than there are.
     LiveRule,
-    /// A nanosecond more in the ledger.
+    /// A nanosecond more in the breakdown.
     Nanosecond,
     /// An I/O more.
     Call,

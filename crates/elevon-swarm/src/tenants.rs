@@ -281,7 +281,7 @@ impl Seen {
                 in_flight: stat.in_flight,
                 limits: [control.flat_limits(id), max, exact],
                 throttle: [throttle(io_throttle::Kind::Bandwidth), throttle(io_throttle::Kind::Iops)],
-                waited: control.ledger().total(id),
+                waited: control.breakdown().total(id),
             }
         };
         let ids = if control.is_watched() { tree.ids() } else { 0 };

@@ -51,7 +51,7 @@ use crate::region::{Extent, directions, largest_block};
 use crate::token::Token;
 use crate::verify::{Verifier, Written, fill_pattern, fill_random};
 
-mod flow;
+mod schedule;
 #[cfg(test)]
 mod tests;
 
@@ -425,8 +425,8 @@ impl Process {
                 self.close_batch();
             }
             match self.step(now) {
-                flow::Step::Again => self.asleep = false,
-                flow::Step::Sleep(until) => {
+                schedule::ProcessStep::Again => self.asleep = false,
+                schedule::ProcessStep::Sleep(until) => {
                     self.wakeup = until;
                     if !self.asleep {
                         self.asleep = true;
@@ -434,7 +434,7 @@ impl Process {
                     }
                     return Poll::Wait;
                 }
-                flow::Step::Over => {
+                schedule::ProcessStep::Over => {
                     self.finish(now);
                     return Poll::Done;
                 }

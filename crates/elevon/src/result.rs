@@ -209,7 +209,7 @@ fn tenants_of(facts: &Facts<'_>, outcome: &Outcome) -> Vec<TenantResult> {
         tree: control.tenants(),
         statistics: control.statistics(),
         pressure: Some(control.pressure()),
-        ledger: control.ledger(),
+        breakdown: control.breakdown(),
         now: outcome.ended.max(outcome.disk_end.at),
     };
     let given = &facts.plan.tenants.tenants;

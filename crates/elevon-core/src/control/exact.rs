@@ -26,7 +26,7 @@ use alloc::vec::Vec;
 
 use super::levels::{DIRECTIONS, Due, DueOrder, Level, Levels, PathRules};
 use super::limits::{Limits, UNLIMITED, bytes_rule, ios_rule};
-use super::{Cause, BioCost, Direction, WaitBreakdown, Limiter, Rule, Verdict};
+use super::{BioCost, Cause, Direction, Limiter, Rule, Verdict, WaitBreakdown};
 use crate::monotonic::Monotonic;
 use crate::tenant::Tenants;
 use crate::units::{BioId, Instant, Nanos, TenantId};
@@ -305,14 +305,14 @@ impl Exact {
         due: Instant,
         tenant: TenantId,
         direction: Direction,
-        ledger: &mut WaitBreakdown,
+        breakdown: &mut WaitBreakdown,
     ) -> (TenantId, Rule) {
         let backlog = self.backlog(tenant, direction).expect("it stands in a line");
         let (level, rule) = backlog.at.take().expect("it stands in a line");
         backlog.settle(now, due);
         let (waited, overdue) = (core::mem::take(&mut backlog.waited), core::mem::take(&mut backlog.overdue));
-        ledger.add(tenant, Cause::Limit { level, rule }, waited.saturating_sub(overdue));
-        ledger.add(tenant, Cause::LateTimer, overdue);
+        breakdown.add(tenant, Cause::Limit { level, rule }, waited.saturating_sub(overdue));
+        breakdown.add(tenant, Cause::LateTimer, overdue);
         (level, rule)
     }
 
@@ -323,13 +323,13 @@ impl Exact {
         tenants: &Tenants,
         tenant: TenantId,
         direction: Direction,
-        ledger: &mut WaitBreakdown,
+        breakdown: &mut WaitBreakdown,
     ) -> BioId {
         let due = self.due(tenants, tenant, direction);
         let due = due.max(Instant::new(now.get().saturating_sub(CATCH_UP.get())));
         let next = self.backlog(tenant, direction).and_then(|backlog| backlog.next());
         let due = due.max(next.expect("it stands in a line").since).min(now);
-        let (level, rule) = self.settle(now, due, tenant, direction, ledger);
+        let (level, rule) = self.settle(now, due, tenant, direction, breakdown);
         let backlog = self.backlog(tenant, direction).expect("it stands in a line");
         let held = backlog.pop().expect("it stands in a line");
         let has_more = !backlog.is_empty();
@@ -387,7 +387,7 @@ impl Limiter for Exact {
         self.waiting.first().map(|(at, _)| Instant::new(at))
     }
 
-    fn release(&mut self, now: Instant, tenants: &Tenants, ledger: &mut WaitBreakdown, out: &mut Vec<BioId>) {
+    fn release(&mut self, now: Instant, tenants: &Tenants, breakdown: &mut WaitBreakdown, out: &mut Vec<BioId>) {
         self.clock.advance(now);
         while let Some((at, (level, direction))) = self.waiting.first() {
             if at > now.get() {
@@ -398,9 +398,9 @@ impl Limiter for Exact {
                 let line = &mut self.queues(level).lines[direction as usize];
                 let tenant = line.tenants.pop_front().expect("a level in the tree has a line");
                 match self.blocked_by(now.get(), tenants, tenant, direction) {
-                    None => out.push(self.go(now, tenants, tenant, direction, ledger)),
+                    None => out.push(self.go(now, tenants, tenant, direction, breakdown)),
                     Some(other) => {
-                        self.settle(now, now, tenant, direction, ledger);
+                        self.settle(now, now, tenant, direction, breakdown);
                         self.stand(tenant, direction, other);
                     }
                 }

@@ -12,9 +12,9 @@ use alloc::vec::Vec;
 use crate::tenant::{ROOT, Tenants};
 use crate::units::{Nanos, TenantId};
 
-mod served;
+mod scheduler_waits;
 
-pub use served::SchedulerWaits;
+pub use scheduler_waits::SchedulerWaits;
 
 /// Which limit held an I/O back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -18,7 +18,7 @@ use alloc::collections::{BinaryHeap, VecDeque};
 use alloc::vec::Vec;
 use core::cmp::Reverse;
 
-use super::{Cause, BioCost, Finished, Gate, WaitBreakdown, Verdict};
+use super::{BioCost, Cause, Finished, Gate, Verdict, WaitBreakdown};
 use crate::monotonic::Monotonic;
 use crate::op::Op;
 use crate::tenant::{ROOT, Tenants};
@@ -37,7 +37,7 @@ pub use model::{Coefficients, Model, Preset, Qos, QosError, RANDOM_DISTANCE};
 use debt::{Delay, Forgiveness};
 use hweight::{ROOT_SLOT, Shares, stretch};
 use period::AutoPreset;
-use vrate::{Clock, VrateControl, SPEED_ONE, Seen};
+use vrate::{Clock, SPEED_ONE, Seen, VrateControl};
 
 /// `io.weight` of a tenant that was given none.
 pub const DEFAULT_WEIGHT: u16 = 100;
@@ -656,7 +656,7 @@ impl Gate for IoCost {
         [waiter, self.period_end].into_iter().flatten().min()
     }
 
-    fn release(&mut self, now: Instant, _tenants: &Tenants, ledger: &mut WaitBreakdown, out: &mut Vec<BioId>) {
+    fn release(&mut self, now: Instant, _tenants: &Tenants, breakdown: &mut WaitBreakdown, out: &mut Vec<BioId>) {
         self.now.advance(now);
         while let Some(&Reverse((at, slot))) = self.wakeups.peek().filter(|&&Reverse((at, _))| at <= now) {
             self.wakeups.pop();
@@ -672,8 +672,8 @@ impl Gate for IoCost {
             self.end_period(now);
         }
         for Due { bio, tenant, since, indebt } in self.due.drain(..) {
-            ledger.add(tenant, Cause::Debt, indebt);
-            ledger.add(tenant, Cause::Cost, now.since(since) - indebt);
+            breakdown.add(tenant, Cause::Debt, indebt);
+            breakdown.add(tenant, Cause::Cost, now.since(since) - indebt);
             out.push(bio);
         }
     }

@@ -12,7 +12,7 @@ extern crate alloc;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
-use super::{Cause, BioCost, Finished, Gate, WaitBreakdown, Verdict};
+use super::{BioCost, Cause, Finished, Gate, Verdict, WaitBreakdown};
 use crate::monotonic::Monotonic;
 use crate::tenant::{ROOT, Tenants};
 use crate::units::{BioId, Instant, Nanos, TenantId};
@@ -24,7 +24,7 @@ mod tests;
 mod window;
 
 use delay::DelayPool;
-use scaling::{Scaling, DepthStep};
+use scaling::{DepthStep, Scaling};
 use window::LatencyWindow;
 
 pub use scaling::UNTHROTTLED;
@@ -90,7 +90,7 @@ pub struct IoLatency {
     waiting: usize,
     /// I/Os that have a place at every level, and the level that they waited at last.
     due: VecDeque<(LatencyWaiter, TenantId)>,
-    /// What waits at levels further down cost, until the ledger is at hand.
+    /// What waits at levels further down cost, until the breakdown is at hand.
     owed: Vec<(TenantId, TenantId, Nanos)>,
     tick_at: Option<Instant>,
     enabled_at: Instant,
@@ -211,7 +211,14 @@ impl IoLatency {
     }
 
     /// Takes a place at a level and at all above it; waits at the first that is full. False where it waits.
-    fn climb(&mut self, now: Instant, tenants: &Tenants, waiter: LatencyWaiter, from: TenantId, must_issue: bool) -> bool {
+    fn climb(
+        &mut self,
+        now: Instant,
+        tenants: &Tenants,
+        waiter: LatencyWaiter,
+        from: TenantId,
+        must_issue: bool,
+    ) -> bool {
         for at in tenants.path(from) {
             let slot = self.slot(tenants, at);
             self.look(now, tenants, at, slot);
@@ -389,16 +396,16 @@ impl Gate for IoLatency {
         if self.due.is_empty() { self.tick_at } else { Some(Instant::ZERO) }
     }
 
-    fn release(&mut self, now: Instant, _tenants: &Tenants, ledger: &mut WaitBreakdown, out: &mut Vec<BioId>) {
+    fn release(&mut self, now: Instant, _tenants: &Tenants, breakdown: &mut WaitBreakdown, out: &mut Vec<BioId>) {
         self.now.advance(now);
         if self.tick_at.is_some_and(|at| at <= now) {
             self.tick(now);
         }
         for (tenant, level, time) in self.owed.drain(..) {
-            ledger.add(tenant, Cause::Latency { level }, time);
+            breakdown.add(tenant, Cause::Latency { level }, time);
         }
         for (waiter, level) in self.due.drain(..) {
-            ledger.add(waiter.tenant, Cause::Latency { level }, now.since(waiter.since));
+            breakdown.add(waiter.tenant, Cause::Latency { level }, now.since(waiter.since));
             out.push(waiter.bio);
         }
     }

@@ -70,7 +70,7 @@ impl Config {
 #[derive(Clone, Copy, Debug)]
 struct HeldBio {
     bio: BioId,
-    /// Who pays, for the ledger.
+    /// Who pays, for the breakdown.
     tenant: TenantId,
     bytes: u64,
     /// Its bytes are charged at this level.
@@ -361,7 +361,7 @@ impl IoMax {
     }
 
     /// Takes the front of a level and gives the turn on; writes down what it waited for here.
-    fn pop(&mut self, now: Instant, level: TenantId, direction: Direction, ledger: &mut WaitBreakdown) -> HeldBio {
+    fn pop(&mut self, now: Instant, level: TenantId, direction: Direction, breakdown: &mut WaitBreakdown) -> HeldBio {
         let d = direction as usize;
         let queues = self.nodes[level.index()].queues.as_mut().expect("something waits");
         queues.holds[d].settle(now);
@@ -376,8 +376,8 @@ impl IoMax {
             self.nodes[level.index()].queues.as_mut().expect("as above").turns[d].push_back(source);
         }
         let bytes = by_bytes - held.by_bytes;
-        ledger.add(held.tenant, Cause::Limit { level, rule: bytes_rule(direction) }, bytes);
-        ledger.add(held.tenant, Cause::Limit { level, rule: ios_rule(direction) }, now.since(held.since) - bytes);
+        breakdown.add(held.tenant, Cause::Limit { level, rule: bytes_rule(direction) }, bytes);
+        breakdown.add(held.tenant, Cause::Limit { level, rule: ios_rule(direction) }, now.since(held.since) - bytes);
         held
     }
 
@@ -396,14 +396,14 @@ impl IoMax {
     }
 
     /// A tenant's turn: reads, then writes, as many as may go. Gives back how many went.
-    fn turn(&mut self, time: Time, tenants: &Tenants, level: TenantId, ledger: &mut WaitBreakdown) -> u32 {
+    fn turn(&mut self, time: Time, tenants: &Tenants, level: TenantId, breakdown: &mut WaitBreakdown) -> u32 {
         let mut went = 0;
         for direction in DIRECTIONS {
             for _ in 0..TURN[direction as usize] {
                 if self.test_front(time, level, direction) != Some(0) {
                     break;
                 }
-                let held = self.pop(time.now, level, direction, ledger);
+                let held = self.pop(time.now, level, direction, breakdown);
                 self.pass_up(time, tenants, level, direction, held);
                 went += 1;
             }
@@ -468,14 +468,14 @@ impl Limiter for IoMax {
         self.waiting.first().map(|(tick, _)| self.ticks.start_of(tick))
     }
 
-    fn release(&mut self, now: Instant, tenants: &Tenants, ledger: &mut WaitBreakdown, out: &mut Vec<BioId>) {
+    fn release(&mut self, now: Instant, tenants: &Tenants, breakdown: &mut WaitBreakdown, out: &mut Vec<BioId>) {
         let time = self.time(now);
         let mut went = 0;
         while let Some((at, tenant)) = self.waiting.first() {
             if at > time.tick {
                 break;
             }
-            went += self.turn(time, tenants, tenant, ledger);
+            went += self.turn(time, tenants, tenant, breakdown);
             self.rekey(time, tenant);
             if went >= RUN {
                 self.hand_out(out);

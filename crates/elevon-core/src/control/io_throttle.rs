@@ -21,7 +21,7 @@ extern crate alloc;
 use alloc::collections::{BTreeSet, VecDeque};
 use alloc::vec::Vec;
 
-use super::{Cause, BioCost, WaitBreakdown, Limiter, Rule, Verdict};
+use super::{BioCost, Cause, Limiter, Rule, Verdict, WaitBreakdown};
 use crate::monotonic::Monotonic;
 use crate::pool::Pool;
 use crate::tenant::{ROOT, Tenants};
@@ -473,15 +473,15 @@ impl IoThrottle {
         key
     }
 
-    /// A bio is on its way: its time goes to the ledger. What passed between the end of a rule and now counts as the rule's that
+    /// A bio is on its way: its time goes to the breakdown. What passed between the end of a rule and now counts as the rule's that
     /// held it longer.
-    fn let_go(&mut self, now: Instant, key: u32, ledger: &mut WaitBreakdown, out: &mut Vec<BioId>) {
+    fn let_go(&mut self, now: Instant, key: u32, breakdown: &mut WaitBreakdown, out: &mut Vec<BioId>) {
         let held = self.held.remove(key);
         let [bandwidth, iops] = held.waits;
         let late = now.since(held.arrived) - bandwidth - iops;
         let waits = if iops > bandwidth { [bandwidth, iops + late] } else { [bandwidth + late, iops] };
         for (kind, wait) in Kind::ALL.into_iter().zip(waits) {
-            ledger.add(held.tenant, Cause::Limit { level: held.tenant, rule: kind.rule() }, wait);
+            breakdown.add(held.tenant, Cause::Limit { level: held.tenant, rule: kind.rule() }, wait);
         }
         out.push(held.bio);
     }
@@ -511,16 +511,16 @@ impl Limiter for IoThrottle {
         if self.due.is_empty() { Some(self.deadlines.first()?.0) } else { Some(Instant::ZERO) }
     }
 
-    fn release(&mut self, now: Instant, _tenants: &Tenants, ledger: &mut WaitBreakdown, out: &mut Vec<BioId>) {
+    fn release(&mut self, now: Instant, _tenants: &Tenants, breakdown: &mut WaitBreakdown, out: &mut Vec<BioId>) {
         self.clock.advance(now);
         while let Some(key) = self.due.pop_front() {
-            self.let_go(now, key, ledger, out);
+            self.let_go(now, key, breakdown, out);
         }
         while let Some(&(deadline, slot)) = self.deadlines.first()
             && deadline <= now
         {
             let key = self.release_head(now, slot);
-            self.let_go(now, key, ledger, out);
+            self.let_go(now, key, breakdown, out);
         }
     }
 

@@ -77,8 +77,8 @@ pub trait Limiter {
     /// When [`Self::release`] wants to be called; a time that has passed where something is due already.
     fn next_wakeup(&self) -> Option<Instant>;
     /// Puts what may go on now into `out`, in the order in which it goes, and charges every nanosecond between `admit` and now to
-    /// the ledger, to the tenant that the bio is charged to.
-    fn release(&mut self, now: Instant, tenants: &Tenants, ledger: &mut WaitBreakdown, out: &mut Vec<BioId>);
+    /// the breakdown, to the tenant that the bio is charged to.
+    fn release(&mut self, now: Instant, tenants: &Tenants, breakdown: &mut WaitBreakdown, out: &mut Vec<BioId>);
     /// Rules in force, over all tenants.
     fn live_rules(&self) -> u32;
     /// Whether bios have to be shown to [`Self::admit`]: while there is no rule they are not.
@@ -123,7 +123,7 @@ pub trait Gate {
     /// As [`Limiter::next_wakeup`].
     fn next_wakeup(&self) -> Option<Instant>;
     /// As [`Limiter::release`].
-    fn release(&mut self, now: Instant, tenants: &Tenants, ledger: &mut WaitBreakdown, out: &mut Vec<BioId>);
+    fn release(&mut self, now: Instant, tenants: &Tenants, breakdown: &mut WaitBreakdown, out: &mut Vec<BioId>);
     /// Whether it has to be asked at all.
     fn is_enabled(&self) -> bool;
     /// Fragments kept.

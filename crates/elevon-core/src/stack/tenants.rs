@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 
 use super::submit::Submission;
 use super::{Io, Stack, Submitted};
-use crate::control::{Cause, BioCost, Control, DISCARD_BYTES, Finished, Stage, Verdict};
+use crate::control::{BioCost, Cause, Control, DISCARD_BYTES, Finished, Stage, Verdict};
 use crate::driver::Driver;
 use crate::op::{Flags, Op};
 use crate::request::Request;
@@ -232,7 +232,7 @@ impl Stack {
         let bio = &mut self.bios[id.0];
         let waited = now.since(bio.since);
         bio.since = now;
-        self.control.charge(bio.tenant, cause, waited);
+        self.control.add_wait(bio.tenant, cause, waited);
     }
 
     /// A bio begins to wait for the scheduler, after its plug.

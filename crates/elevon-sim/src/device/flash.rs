@@ -408,7 +408,9 @@ impl Device for Flash {
         let forced = command.flags.intersects(Flags::FUA | Flags::PREFLUSH);
         let kind = match command.op {
             Op::Read => CommandKind::Read,
-            Op::Write | Op::ZoneAppend => CommandKind::Write { durable: forced && self.config.power_loss_protection == 0 },
+            Op::Write | Op::ZoneAppend => {
+                CommandKind::Write { durable: forced && self.config.power_loss_protection == 0 }
+            }
             Op::Flush => CommandKind::Flush,
             Op::Discard | Op::WriteZeroes | Op::SecureErase => CommandKind::Discard,
         };

@@ -316,7 +316,7 @@ impl Checker for IoStat {
     }
 }
 
-/// What the ledger says that a tenant's I/O waited is what it took, to the nanosecond: the integral over time of its bios that were
+/// What the breakdown says that a tenant's I/O waited is what it took, to the nanosecond: the integral over time of its bios that were
 /// not over. Holds for bios that are not cut; where tenants were removed, for all of them together.
 #[derive(Default)]
 pub(super) struct WaitBreakdown {
@@ -363,10 +363,10 @@ impl Checker for WaitBreakdown {
         let waited = || seen.tenants.iter().map(|tenant| i128::from(tenant.waited.get()));
         if seen.tenants.iter().any(|tenant| !tenant.is_alive) {
             let (took, waited): (i128, i128) = (self.took.iter().sum(), waited().sum());
-            return ensure(took == waited, || format!("I/O took {took} ns, the ledger has {waited}"));
+            return ensure(took == waited, || format!("I/O took {took} ns, the breakdown has {waited}"));
         }
         for (id, (waited, took)) in waited().zip(&self.took).enumerate() {
-            ensure(waited == *took, || format!("{:?}: I/O took {took} ns, the ledger has {waited}", name(id)))?;
+            ensure(waited == *took, || format!("{:?}: I/O took {took} ns, the breakdown has {waited}", name(id)))?;
         }
         Ok(())
     }

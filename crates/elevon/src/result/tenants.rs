@@ -2,7 +2,7 @@
 
 use elevon_core::control::pressure::Pressure;
 use elevon_core::control::stat::Statistics;
-use elevon_core::control::{WaitBreakdown, Rule};
+use elevon_core::control::{Rule, WaitBreakdown};
 use elevon_core::tenant::Tenants;
 use elevon_core::units::{Instant, Nanos, TenantId};
 use elevon_report::result::TenantResult;
@@ -13,7 +13,7 @@ pub(super) struct Sources<'a> {
     pub(super) statistics: &'a Statistics,
     pub(super) pressure: Option<&'a Pressure>,
     /// Waits for the scheduler are settled into it.
-    pub(super) ledger: &'a WaitBreakdown,
+    pub(super) breakdown: &'a WaitBreakdown,
     /// When the run ended, by the stack's clock.
     pub(super) now: Instant,
 }
@@ -34,10 +34,10 @@ pub(super) struct Named {
 /// One entry a tenant, with all that lies below it; nothing where nobody was watched.
 pub(super) fn tenants(sources: &Sources<'_>, named: impl Fn(TenantId) -> Named) -> Vec<TenantResult> {
     let Sources { tree, pressure, now, .. } = *sources;
-    if sources.ledger.iter().next().is_none() && sources.statistics.is_empty() {
+    if sources.breakdown.iter().next().is_none() && sources.statistics.is_empty() {
         return Vec::new();
     }
-    let (statistics, ledger) = (sources.statistics.rolled_up(tree), sources.ledger.rolled_up(tree));
+    let (statistics, breakdown) = (sources.statistics.rolled_up(tree), sources.breakdown.rolled_up(tree));
     let entry = |id: TenantId| {
         let Named { path, settings, limits, time } = named(id);
         let stat = statistics.of(id);
@@ -53,7 +53,7 @@ pub(super) fn tenants(sources: &Sources<'_>, named: impl Fn(TenantId) -> Named) 
             in_flight: stat.in_flight,
             latency: stat.latency().cloned().unwrap_or_default(),
             pressure: pressure.map(|pressure| pressure.read(now, id)),
-            explain: ledger.of(id).to_vec(),
+            explain: breakdown.of(id).to_vec(),
         }
     };
     (0..tree.ids() as u32).map(TenantId).map(entry).collect()
@@ -73,24 +73,25 @@ mod tests {
         let mut tree = Tenants::new();
         let top = tree.add(ROOT).unwrap();
         let leaf = tree.add(top).unwrap();
-        let (mut statistics, mut ledger, mut pressure) = (Statistics::default(), WaitBreakdown::default(), Pressure::new(1));
-        let nothing = |ledger: &WaitBreakdown, statistics: &Statistics| {
-            let sources = Sources { tree: &tree, statistics, pressure: None, ledger, now: Instant::ZERO };
+        let (mut statistics, mut breakdown, mut pressure) =
+            (Statistics::default(), WaitBreakdown::default(), Pressure::new(1));
+        let nothing = |breakdown: &WaitBreakdown, statistics: &Statistics| {
+            let sources = Sources { tree: &tree, statistics, pressure: None, breakdown, now: Instant::ZERO };
             tenants(&sources, |_| Named::default()).is_empty()
         };
-        assert!(nothing(&ledger, &statistics));
+        assert!(nothing(&breakdown, &statistics));
         statistics.on_issue(leaf, StatGroup::Write, Bytes::new(4096), true);
         statistics.on_finish(leaf, Nanos::new(70));
-        ledger.add(leaf, Cause::Device, Nanos::new(70));
-        ledger.add(top, Cause::Plug, Nanos::new(30));
-        assert!(!nothing(&ledger, &statistics));
+        breakdown.add(leaf, Cause::Device, Nanos::new(70));
+        breakdown.add(top, Cause::Plug, Nanos::new(30));
+        assert!(!nothing(&breakdown, &statistics));
         pressure.on_change(Instant::ZERO, &tree, leaf, ContextState::Idle, ContextState::Blocked);
         tree.remove(leaf).unwrap();
         let sources = Sources {
             tree: &tree,
             statistics: &statistics,
             pressure: Some(&pressure),
-            ledger: &ledger,
+            breakdown: &breakdown,
             now: Instant::new(2_000_000_000),
         };
         let all = tenants(&sources, |id| Named { path: format!("t{}", id.0), ..Named::default() });

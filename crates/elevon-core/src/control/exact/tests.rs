@@ -18,7 +18,7 @@ struct Rig {
     stage: Exact,
     tenants: Tenants,
     now: Instant,
-    ledger: WaitBreakdown,
+    breakdown: WaitBreakdown,
     charges: Vec<(Instant, BioCost)>,
     went: Vec<Option<Instant>>,
     order: Vec<u32>,
@@ -30,7 +30,7 @@ impl Rig {
             stage: Exact::new(),
             tenants: Tenants::new(),
             now: Instant::new(5_000_000_000),
-            ledger: WaitBreakdown::default(),
+            breakdown: WaitBreakdown::default(),
             charges: vec![],
             went: vec![],
             order: vec![],
@@ -57,7 +57,7 @@ impl Rig {
 
     fn release(&mut self) {
         let mut out = vec![];
-        self.stage.release(self.now, &self.tenants, &mut self.ledger, &mut out);
+        self.stage.release(self.now, &self.tenants, &mut self.breakdown, &mut out);
         self.stage.self_check(&self.tenants);
         for bio in out {
             assert!(self.went[bio.index()].replace(self.now).is_none(), "a bio goes once");
@@ -140,7 +140,7 @@ fn each_level_and_rule_is_charged_what_it_held() {
     rig.submit(BioCost::plain(other, Op::Read, KIB));
     rig.drain();
     assert_eq!(rig.micros(start), [0, 1_400_000, 900_000]);
-    let rows: Vec<(Cause, Nanos)> = rig.ledger.of(slow).iter().map(|&(cause, wait)| (cause, wait.time)).collect();
+    let rows: Vec<(Cause, Nanos)> = rig.breakdown.of(slow).iter().map(|&(cause, wait)| (cause, wait.time)).collect();
     let limit = |level| Cause::Limit { level, rule: Rule::ReadIops };
     assert_eq!(rows, [(limit(parent), Nanos::from_millis(400)), (limit(slow), Nanos::from_millis(1000))]);
 }
@@ -281,7 +281,7 @@ fn a_clock_that_calls_late_costs_no_rate() {
             let off = took.get().abs_diff(ideal);
             assert!(off <= late + ideal / 1000, "{rate} a second, {late} ns late: {took:?} against {ideal} ns");
             check_windows(&rig, &[ROOT, tenant], if late == 0 { Nanos::ZERO } else { CATCH_UP });
-            let late_time = rig.ledger.of(tenant).iter().any(|&(cause, _)| cause == Cause::LateTimer);
+            let late_time = rig.breakdown.of(tenant).iter().any(|&(cause, _)| cause == Cause::LateTimer);
             assert_eq!(late_time, late > 0, "{rate} a second, {late} ns late");
         }
     }
@@ -301,7 +301,8 @@ fn a_stall_is_made_up_for_up_to_the_bound() {
     assert_eq!(at_once, 101, "100 ms of 1000 a second, and the one that is due");
     rig.drain();
     assert_eq!(rig.now.since(stalled), Nanos::from_millis(898), "then one a millisecond");
-    let late: u64 = rig.ledger.of(tenant).iter().filter(|of| of.0 == Cause::LateTimer).map(|of| of.1.time.get()).sum();
+    let late: u64 =
+        rig.breakdown.of(tenant).iter().filter(|of| of.0 == Cause::LateTimer).map(|of| of.1.time.get()).sum();
     assert_eq!(late, 999 * 100_000_000, "the 999 that stood in line waited so long for the clock that is made up for");
 }
 
@@ -388,8 +389,8 @@ fn no_window_exceeds_a_limit_and_its_burst() {
         rig.drain();
         check_order(&rig, &alive);
         let waits = rig.charges.iter().zip(&rig.went).map(|((came, _), went)| went.unwrap().since(*came).get());
-        assert_eq!(rig.ledger.iter().map(|(.., time)| time.get()).sum::<u64>(), waits.sum::<u64>(), "seed {seed}");
-        let late = rig.ledger.iter().any(|(_, cause, _)| cause == Cause::LateTimer);
+        assert_eq!(rig.breakdown.iter().map(|(.., time)| time.get()).sum::<u64>(), waits.sum::<u64>(), "seed {seed}");
+        let late = rig.breakdown.iter().any(|(_, cause, _)| cause == Cause::LateTimer);
         assert!(!(is_timely && late), "seed {seed}: nothing was late");
         if !changes {
             check_windows(&rig, &alive, if is_timely { Nanos::ZERO } else { CATCH_UP });

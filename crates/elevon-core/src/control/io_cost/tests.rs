@@ -19,7 +19,7 @@ const PLAIN: Coefficients = Coefficients {
 struct Bed {
     cost: IoCost,
     tenants: Tenants,
-    ledger: WaitBreakdown,
+    breakdown: WaitBreakdown,
     now: Instant,
     bios: u32,
     random_at: u64,
@@ -38,7 +38,7 @@ impl Bed {
         let bed = Self {
             cost,
             tenants: Tenants::new(),
-            ledger: WaitBreakdown::default(),
+            breakdown: WaitBreakdown::default(),
             now: Instant::ZERO,
             bios: 0,
             random_at: 0,
@@ -100,7 +100,7 @@ impl Bed {
 
     fn release(&mut self) -> Vec<BioId> {
         let mut out = Vec::new();
-        self.cost.release(self.now, &self.tenants, &mut self.ledger, &mut out);
+        self.cost.release(self.now, &self.tenants, &mut self.breakdown, &mut out);
         self.cost.self_check(&self.tenants);
         out
     }
@@ -316,7 +316,7 @@ fn a_tenant_that_needs_less_lends_and_takes_back() {
     assert_eq!(went[0].len(), 201);
     let of_b = went[1].iter().filter(|&&ns| ns > 1_000 * MS).count();
     assert!(of_b.abs_diff(900) <= 9, "B has what A leaves: {of_b}");
-    assert!(!bed.ledger.iter().any(|(tenant, ..)| tenant == a), "A never waited");
+    assert!(!bed.breakdown.iter().any(|(tenant, ..)| tenant == a), "A never waited");
     // A wants its half again, and has it before the period is over.
     let from = bed.now.get();
     let went = bed.back_to_back(&[a, b], &[0, 0], at(from + 1_000 * MS));
@@ -367,7 +367,7 @@ fn debt_is_paid_before_anything_else() {
     }
     assert_eq!(bed.now.get(), 7 * MS);
     assert_eq!(bed.cost.debt_of(a), Nanos::ZERO);
-    let waits: Vec<_> = bed.ledger.iter().filter(|&(tenant, ..)| tenant == a).collect();
+    let waits: Vec<_> = bed.breakdown.iter().filter(|&(tenant, ..)| tenant == a).collect();
     assert_eq!(waits, [(a, Cause::Cost, Nanos::from_millis(4)), (a, Cause::Debt, Nanos::from_millis(3)),]);
     let stat = bed.cost.stats(bed.now, &bed.tenants)[a.index()];
     assert_eq!(
@@ -530,7 +530,7 @@ fn removal_and_disabling_let_go_at_once() {
         }
         assert!(bed.cost.next_wakeup().is_some_and(|at| at <= bed.now));
         assert_eq!((bed.release(), bed.cost.held()), (held.clone(), 0));
-        assert_eq!(bed.ledger.iter().collect::<Vec<_>>(), [(a, Cause::Cost, Nanos::new(7 * held.len() as u64))]);
+        assert_eq!(bed.breakdown.iter().collect::<Vec<_>>(), [(a, Cause::Cost, Nanos::new(7 * held.len() as u64))]);
         assert_eq!(bed.cost.is_enabled(), is_removal);
     }
 }
@@ -625,7 +625,7 @@ fn nothing_is_lost_or_doubled() {
             }
         }
         let mut charged: BTreeMap<TenantId, Nanos> = BTreeMap::new();
-        for (tenant, _, time) in bed.ledger.iter() {
+        for (tenant, _, time) in bed.breakdown.iter() {
             *charged.entry(tenant).or_default() += time;
         }
         waited.retain(|_, time| !time.is_zero());

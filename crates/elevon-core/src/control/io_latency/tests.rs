@@ -11,7 +11,7 @@ const MS: u64 = 1_000_000;
 struct Bed {
     latency: IoLatency,
     tenants: Tenants,
-    ledger: WaitBreakdown,
+    breakdown: WaitBreakdown,
     now: Instant,
     bios: u32,
 }
@@ -21,7 +21,7 @@ impl Bed {
         Self {
             latency: IoLatency::new(queue_size, is_rotational),
             tenants: Tenants::new(),
-            ledger: WaitBreakdown::default(),
+            breakdown: WaitBreakdown::default(),
             now: Instant::ZERO,
             bios: 0,
         }
@@ -53,7 +53,7 @@ impl Bed {
 
     fn release(&mut self) -> Vec<BioId> {
         let mut out = Vec::new();
-        self.latency.release(self.now, &self.tenants, &mut self.ledger, &mut out);
+        self.latency.release(self.now, &self.tenants, &mut self.breakdown, &mut out);
         self.check();
         out
     }
@@ -154,7 +154,10 @@ fn a_tenth_of_the_ios_may_be_slow_or_the_mean_decides() {
 #[test]
 fn windows_are_sixteen_targets() {
     for (ms, window) in [(1, 100), (6, 100), (10, 160), (50, 800), (75, 1_000)] {
-        assert_eq!(LatencyWindow::new(Instant::ZERO, Some(Nanos::from_millis(ms))).length(), Nanos::from_millis(window));
+        assert_eq!(
+            LatencyWindow::new(Instant::ZERO, Some(Nanos::from_millis(ms))).length(),
+            Nanos::from_millis(window)
+        );
     }
 }
 
@@ -266,7 +269,7 @@ fn what_does_not_fit_waits_in_order_at_its_level() {
     bed.finish(right, Instant::new(500 * MS), true);
     assert_eq!(bed.release(), held[1..]);
     let cause = Cause::Latency { level: parent };
-    let waits: Vec<_> = bed.ledger.iter().collect();
+    let waits: Vec<_> = bed.breakdown.iter().collect();
     assert_eq!(waits, [(left, cause, Nanos::from_millis(50)), (right, cause, Nanos::from_millis(30))]);
 }
 
@@ -336,7 +339,7 @@ fn ios_that_must_go_fill_the_pool_by_what_they_beat_the_target() {
 }
 
 /// Random trees, I/O, targets and removals: nothing is lost or doubled, nothing waits while it has a place, the order at a
-/// level without children stays, and the ledger says how long each waited, to the nanosecond.
+/// level without children stays, and the breakdown says how long each waited, to the nanosecond.
 #[test]
 fn nothing_is_lost_or_doubled() {
     for seed in 0..60 {
@@ -394,7 +397,7 @@ fn nothing_is_lost_or_doubled() {
         // The rest of what was waited at lower levels.
         bed.release();
         let mut charged: BTreeMap<TenantId, Nanos> = BTreeMap::new();
-        for (tenant, _, time) in bed.ledger.iter() {
+        for (tenant, _, time) in bed.breakdown.iter() {
             *charged.entry(tenant).or_default() += time;
         }
         waited.retain(|_, time| !time.is_zero());

@@ -23,7 +23,7 @@ struct Rig {
     model: Model,
     tenants: Tenants,
     now: Instant,
-    ledger: WaitBreakdown,
+    breakdown: WaitBreakdown,
     next: u32,
     /// When each bio came, and when it went.
     came: Vec<Instant>,
@@ -39,7 +39,7 @@ impl Rig {
             model: Model::new(&config),
             tenants: Tenants::new(),
             now: Instant::ZERO,
-            ledger: WaitBreakdown::default(),
+            breakdown: WaitBreakdown::default(),
             next: 0,
             came: vec![],
             went: vec![],
@@ -99,7 +99,7 @@ impl Rig {
 
     fn release(&mut self) -> Vec<u32> {
         let mut out = vec![];
-        self.stage.release(self.now, &self.tenants, &mut self.ledger, &mut out);
+        self.stage.release(self.now, &self.tenants, &mut self.breakdown, &mut out);
         assert!(out.iter().map(|bio| bio.0).eq(self.model.release(self.ticks(), &self.tenants)), "what goes, in order");
         self.check();
         for bio in &out {
@@ -361,7 +361,7 @@ fn each_level_and_rule_is_charged_what_it_held() {
     }
     let [first, second] = both.map(|bio| rig.went[bio as usize].unwrap().since(start));
     let charged =
-        |cause: Cause| rig.ledger.of(child).iter().find(|row| row.0 == cause).map_or(Nanos::ZERO, |row| row.1.time);
+        |cause: Cause| rig.breakdown.of(child).iter().find(|row| row.0 == cause).map_or(Nanos::ZERO, |row| row.1.time);
     let at_child = charged(Cause::Limit { level: child, rule: Rule::ReadBps });
     let at_parent = charged(Cause::Limit { level: parent, rule: Rule::ReadIops });
     assert_eq!(at_child, Nanos::from_millis(3000), "a second each, and the second waits for the first");
@@ -388,7 +388,7 @@ fn a_tenant_without_a_rule_on_its_path_is_let_alone() {
 }
 
 /// Everything at once: a tree of tenants, bios of all kinds, limits that change, tenants that go. Nothing is lost or doubled,
-/// a tenant's bios of a direction keep their order, and every nanosecond of waiting is in the ledger.
+/// a tenant's bios of a direction keep their order, and every nanosecond of waiting is in the breakdown.
 #[test]
 fn random_tenants_limits_and_removals() {
     for seed in 0..40u64 {
@@ -439,7 +439,7 @@ fn random_tenants_limits_and_removals() {
             rig.step();
         }
         let waited: u64 = (0..who.len()).map(|bio| rig.went[bio].unwrap().since(rig.came[bio]).get()).sum();
-        assert_eq!(rig.ledger.iter().map(|(_, _, time)| time.get()).sum::<u64>(), waited, "seed {seed}");
+        assert_eq!(rig.breakdown.iter().map(|(_, _, time)| time.get()).sum::<u64>(), waited, "seed {seed}");
         if !changes {
             check_windows(&rig, &who, &sizes);
         }

@@ -28,13 +28,18 @@ const fn token(rate: u64, bucket: u64) -> Option<Limit> {
 struct Bed {
     throttle: IoThrottle,
     tenants: Tenants,
-    ledger: WaitBreakdown,
+    breakdown: WaitBreakdown,
     bios: u32,
 }
 
 impl Bed {
     fn new(config: Config) -> Self {
-        Self { throttle: IoThrottle::new(config), tenants: Tenants::new(), ledger: WaitBreakdown::default(), bios: 0 }
+        Self {
+            throttle: IoThrottle::new(config),
+            tenants: Tenants::new(),
+            breakdown: WaitBreakdown::default(),
+            bios: 0,
+        }
     }
 
     fn charge(tenant: TenantId, bytes: u64) -> BioCost {
@@ -61,7 +66,7 @@ impl Bed {
 
     fn release(&mut self, now: Instant) -> Vec<BioId> {
         let mut out = Vec::new();
-        self.throttle.release(now, &self.tenants, &mut self.ledger, &mut out);
+        self.throttle.release(now, &self.tenants, &mut self.breakdown, &mut out);
         self.throttle.self_check(&self.tenants);
         out
     }
@@ -87,7 +92,7 @@ impl Bed {
     }
 
     fn wait(&self, tenant: TenantId, cause: Cause) -> Nanos {
-        self.ledger.iter().find(|&(t, c, _)| (t, c) == (tenant, cause)).map_or(Nanos::ZERO, |(_, _, time)| time)
+        self.breakdown.iter().find(|&(t, c, _)| (t, c) == (tenant, cause)).map_or(Nanos::ZERO, |(_, _, time)| time)
     }
 }
 
@@ -225,7 +230,7 @@ fn two_readers(class_aware: bool) -> [u64; 2] {
             ready.push(who);
         }
     }
-    let total: u64 = bed.ledger.iter().map(|(_, _, time)| time.get()).sum();
+    let total: u64 = bed.breakdown.iter().map(|(_, _, time)| time.get()).sum();
     assert_eq!(total, ends.iter().map(|end| end.get()).sum::<u64>(), "they did nothing but wait");
     ends.map(|end| end.since(Instant::ZERO).as_millis())
 }

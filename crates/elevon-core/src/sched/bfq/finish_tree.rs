@@ -82,7 +82,7 @@ impl FinishTrees {
             // No processor guesses which way.
             (parent, child) = (child, core::hint::select_unpredictable(goes_left, node.left, node.right));
         }
-        self.nodes.hang(root, id, Times { start, finish }, parent, goes_left);
+        self.nodes.insert_at(root, id, Times { start, finish }, parent, goes_left);
     }
 
     /// Takes an entity out of the tree it is in.

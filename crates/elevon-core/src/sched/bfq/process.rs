@@ -341,7 +341,11 @@ impl Bfq {
             assert!(queue.next.is_none_or(|id| self.slots[id.index()].queue == Some(q)));
             assert!(queue.queued == 0 || queue.busy, "queue {index} has requests and is not busy");
             let place = self.engine[q].place;
-            assert_eq!(queue.busy, matches!(place, TreeState::Active | TreeState::Serving), "queue {index} is {place:?}");
+            assert_eq!(
+                queue.busy,
+                matches!(place, TreeState::Active | TreeState::Serving),
+                "queue {index} is {place:?}"
+            );
             assert_eq!(place == TreeState::Serving, self.in_service == Some(q), "queue {index} in service");
             assert!(!queue.waiting || self.in_service == Some(q));
             let mine = |slot: &&super::RequestInfo| slot.queue == Some(q);

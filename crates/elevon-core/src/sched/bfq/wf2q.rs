@@ -533,7 +533,8 @@ impl Engine {
                     mine(&id, TreeState::Idle);
                     weights += self.entities[id as usize].weight;
                 }
-                let serving = |e: &&Entity| e.place == TreeState::Serving && e.group.index() == index && e.class == class;
+                let serving =
+                    |e: &&Entity| e.place == TreeState::Serving && e.group.index() == index && e.class == class;
                 let serving: u64 = self.entities.iter().filter(serving).map(|e| e.weight).sum();
                 assert_eq!(tree.weights, weights + serving, "sum of weights of class {class:?} in group {index}");
             }
@@ -542,7 +543,10 @@ impl Engine {
                 active += u32::from(self[id].place == TreeState::Serving);
             }
             assert_eq!(group.active, active, "active children of group {index}");
-            assert!(group.next.is_none_or(|id| self[id].place == TreeState::Active), "the next of group {index} is gone");
+            assert!(
+                group.next.is_none_or(|id| self[id].place == TreeState::Active),
+                "the next of group {index} is gone"
+            );
             assert_eq!(
                 group.next.is_none(),
                 group.trees.iter().all(|t| t.active.is_empty()),

@@ -126,7 +126,7 @@ fn a_tenants_policy_of_priority_is_on_its_bios() {
 }
 
 /// Everything at once under every scheduler: limits of all kinds, gates, weights, policies, changes and removals while I/O is
-/// in flight. Nothing is lost or doubled, nobody sleeps for ever, and what a tenant's I/O took is in the ledger to the
+/// in flight. Nothing is lost or doubled, nobody sleeps for ever, and what a tenant's I/O took is in the breakdown to the
 /// nanosecond.
 #[test]
 fn random_tenants_lose_nothing_and_every_nanosecond_is_accounted_for() {
@@ -204,7 +204,7 @@ fn random_tenants_lose_nothing_and_every_nanosecond_is_accounted_for() {
         rig.stack.self_check();
         let now = rig.now;
         rig.stack.control_mut().settle(now);
-        let accounted: u64 = rig.stack.control().ledger().iter().map(|(.., time)| time.get()).sum();
+        let accounted: u64 = rig.stack.control().breakdown().iter().map(|(.., time)| time.get()).sum();
         assert_eq!(accounted, took, "seed {seed}, {name}");
     }
 }

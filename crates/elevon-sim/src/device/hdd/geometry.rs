@@ -131,7 +131,11 @@ impl Geometry {
         let (zone, offset) = (&self.zones[index as usize], sector.get() - index * self.zone_sectors);
         let track_time = zone.track_time + ((offset * zone.pace) >> RATE_SHIFT);
         let x = u64::from(zone.x) + ((offset * zone.x_pace) >> 32);
-        SectorPosition { track_time, x: x.min(u64::from(u32::MAX)) as u32, angle: (track_time % u64::from(self.turn)) as u32 }
+        SectorPosition {
+            track_time,
+            x: x.min(u64::from(u32::MAX)) as u32,
+            angle: (track_time % u64::from(self.turn)) as u32,
+        }
     }
 
     /// Time to read `sectors` at the rate that holds around `sector`, in ns.

@@ -298,8 +298,8 @@ impl Pair {
         let waiting: usize = self.model.values().map(|rules| rules.waiting.len()).sum();
         assert_eq!(throttle.held(), waiting + self.due.len());
         assert_eq!(throttle.work().lookups, self.shown, "looked up without a rule, or not with one");
-        let ledger: u64 = self.bed.ledger.iter().map(|(_, _, time)| time.get()).sum();
-        assert_eq!(ledger, self.waited, "every nanosecond once");
+        let breakdown: u64 = self.bed.breakdown.iter().map(|(_, _, time)| time.get()).sum();
+        assert_eq!(breakdown, self.waited, "every nanosecond once");
     }
 }
 

@@ -1,9 +1,9 @@
-//! The flow of a process: what it does next, and what a completion means.
+//! What a process does next, and what a completion means to it: the state machine of a job.
 
 use super::*;
 
 /// What one step came to.
-pub(super) enum Step {
+pub(super) enum ProcessStep {
     /// Something was done; there may be more.
     Again,
     /// Nothing to do until a completion or this instant.
@@ -18,10 +18,10 @@ enum Want {
     Access(Access),
     /// Yes: a flush, or the next block to verify.
     Issue,
-    /// No free slot.
-    Room,
+    /// No slot is free.
+    NoFreeSlot,
     /// Not before everything in flight is over (something else is due then), or an I/O in the way is.
-    Quiesce,
+    WaitForInFlight,
     /// Not before this instant.
     Until(Instant),
     /// State changed; ask again.
@@ -30,53 +30,58 @@ enum Want {
     Never,
 }
 
-const ETIMEDOUT: i32 = 110;
+/// Errno of a job that ended because an I/O took longer than its `max_latency`.
+const ETIMEDOUT: i32 = Status::Timeout.errno();
+/// Errno of what was read and is not what was written.
+const EILSEQ: i32 = Status::Protection.errno();
 
 impl Process {
-    pub(super) fn step(&mut self, now: Instant) -> Step {
+    pub(super) fn step(&mut self, now: Instant) -> ProcessStep {
         self.leave_ramp(now);
         if let Some(token) = self.syncing {
             return self.await_sync(now, token);
         }
         let want = if self.refill_at_low || (self.free.is_empty() && !self.is_ending(now)) {
-            Want::Room
+            Want::NoFreeSlot
         } else if self.options.complete_min == 0 && !self.ready.is_empty() {
             self.reap(now, self.options.complete_max);
-            return Step::Again;
+            return ProcessStep::Again;
         } else {
             self.want(now)
         };
         let access = match want {
             Want::Access(access) => Some(access),
-            Want::Issue | Want::Room | Want::Quiesce | Want::Until(_) | Want::Changed | Want::Never => None,
+            Want::Issue | Want::NoFreeSlot | Want::WaitForInFlight | Want::Until(_) | Want::Changed | Want::Never => {
+                None
+            }
         };
         if access.is_some() || matches!(want, Want::Issue) {
             self.stage(now, access);
             if self.staged.len() >= self.options.batch_submit {
                 self.seal(now);
             }
-            return Step::Again;
+            return ProcessStep::Again;
         }
         if matches!(want, Want::Changed) {
-            return Step::Again;
+            return ProcessStep::Again;
         }
         if !self.staged.is_empty() {
             self.seal(now);
-            return Step::Again;
+            return ProcessStep::Again;
         }
         let in_use = self.in_use();
-        let full = matches!(want, Want::Room);
+        let full = matches!(want, Want::NoFreeSlot);
         let need = if full { self.options.complete_min.clamp(1, in_use.max(1)) } else { 1 };
         if self.ready.len() >= need {
             self.reap(now, self.options.complete_max.max(need));
             self.refill_at_low = full && self.in_use() > self.options.low;
-            return Step::Again;
+            return ProcessStep::Again;
         }
         match want {
-            Want::Until(at) => Step::Sleep(Some(at)),
-            Want::Never if in_use == 0 => Step::Over,
-            Want::Never | Want::Room | Want::Quiesce | Want::Access(_) | Want::Issue | Want::Changed => {
-                Step::Sleep(None)
+            Want::Until(at) => ProcessStep::Sleep(Some(at)),
+            Want::Never if in_use == 0 => ProcessStep::Over,
+            Want::Never | Want::NoFreeSlot | Want::WaitForInFlight | Want::Access(_) | Want::Issue | Want::Changed => {
+                ProcessStep::Sleep(None)
             }
         }
     }
@@ -94,15 +99,17 @@ impl Process {
 
     /// The process sleeps in a flush: it leaves alone, and nothing else is reaped before it.
     #[cold]
-    fn await_sync(&mut self, now: Instant, token: u32) -> Step {
+    fn await_sync(&mut self, now: Instant, token: u32) -> ProcessStep {
         if !self.staged.is_empty() {
             self.seal(now);
-            return Step::Again;
+            return ProcessStep::Again;
         }
-        let Some(at) = self.ready.iter().position(|&(ready, _)| ready == token) else { return Step::Sleep(None) };
+        let Some(at) = self.ready.iter().position(|&(ready, _)| ready == token) else {
+            return ProcessStep::Sleep(None);
+        };
         self.ready.swap(0, at);
         self.reap(now, 1);
-        Step::Again
+        ProcessStep::Again
     }
 
     fn is_ending(&self, now: Instant) -> bool {
@@ -124,7 +131,7 @@ impl Process {
     /// After the deadline, an error or a termination: only the last sync.
     fn want_at_end(&mut self) -> Want {
         if self.in_use() > 0 {
-            return Want::Quiesce;
+            return Want::WaitForInFlight;
         }
         if self.phase == Phase::Verify {
             self.leave_verify(self.busy_until);
@@ -134,7 +141,7 @@ impl Process {
 
     fn want_end_sync(&mut self) -> Want {
         if self.in_use() > 0 {
-            return Want::Quiesce;
+            return Want::WaitForInFlight;
         }
         if self.options.end_sync && self.wrote && self.measure.stats.error == 0 {
             self.wrote = false;
@@ -147,11 +154,11 @@ impl Process {
     fn want_in_run(&mut self, now: Instant) -> Want {
         if self.sync_due && self.is_anything_left() {
             // Where the process sleeps for it, what is staged leaves before.
-            return if self.options.may_block && !self.staged.is_empty() { Want::Quiesce } else { Want::Issue };
+            return if self.options.may_block && !self.staged.is_empty() { Want::WaitForInFlight } else { Want::Issue };
         }
         match self.think.hold(now, self.in_use(), self.staged.len()) {
             Hold::No => {}
-            Hold::Quiesce => return Want::Quiesce,
+            Hold::Quiesce => return Want::WaitForInFlight,
             Hold::Until(at) => return Want::Until(at.min(self.deadline)),
             Hold::Begin { spin, span } => {
                 self.measure.stats.cpu_ns += spin.get();
@@ -187,7 +194,7 @@ impl Process {
         }
         if self.options.serialize_overlap && self.overlaps(&next) {
             self.next = Some(next);
-            return Want::Quiesce;
+            return Want::WaitForInFlight;
         }
         Want::Access(next)
     }
@@ -302,7 +309,7 @@ impl Process {
             return self.guard_empty_loop();
         }
         if self.in_use() > 0 {
-            return Want::Quiesce;
+            return Want::WaitForInFlight;
         }
         if self.options.verify_after && self.verifier.as_ref().is_some_and(|v| v.pending() > 0) {
             self.verify_passes += 1;
@@ -340,7 +347,7 @@ impl Process {
 
     fn enter_verify(&mut self, now: Instant) -> Want {
         if self.in_use() > 0 {
-            return Want::Quiesce;
+            return Want::WaitForInFlight;
         }
         self.measure.end_phase(now, self.options.used);
         self.phase = Phase::Verify;
@@ -357,7 +364,7 @@ impl Process {
             return Want::Issue;
         }
         if self.in_use() > 0 {
-            return Want::Quiesce;
+            return Want::WaitForInFlight;
         }
         self.leave_verify(now);
         Want::Changed
@@ -523,8 +530,7 @@ impl Process {
 
     /// An I/O failed: counted, forgiven or the end of the job.
     fn on_error(&mut self, slot: &Slot, direction: Direction, status: Status) {
-        const EIO: i32 = 5;
-        const EILSEQ: i32 = 84;
+        const EIO: i32 = Status::IoError.errno();
         let (d, errno) = (direction as usize, status.errno());
         self.measure.stats.directions[d].errors += 1;
         if direction != Direction::Read
@@ -540,7 +546,6 @@ impl Process {
     }
 
     fn on_checked(&mut self, slot: &Slot) {
-        const EILSEQ: i32 = 84;
         self.measure.stats.verified_bytes += slot.len;
         if slot.corrupt {
             self.measure.stats.verify_errors += 1;

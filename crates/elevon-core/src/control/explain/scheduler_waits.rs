@@ -17,7 +17,7 @@ extern crate alloc;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
-use super::{Cause, WaitBreakdown, Wait};
+use super::{Cause, Wait, WaitBreakdown};
 use crate::units::{Instant, Nanos, TenantId};
 
 /// Served tenants that are told apart.
@@ -96,10 +96,10 @@ impl SchedulerWaits {
     }
 
     /// The device was given a request of this tenant.
-    pub fn on_dispatch(&mut self, now: Instant, tenant: TenantId, ledger: &mut WaitBreakdown) {
+    pub fn on_dispatch(&mut self, now: Instant, tenant: TenantId, breakdown: &mut WaitBreakdown) {
         self.count_to(now);
         let clock = *slot(&mut self.clock_of, tenant);
-        self.running = if clock == NONE { self.new_clock(now, tenant, ledger) } else { clock as usize };
+        self.running = if clock == NONE { self.new_clock(now, tenant, breakdown) } else { clock as usize };
     }
 
     /// The device has nothing to do.
@@ -109,13 +109,13 @@ impl SchedulerWaits {
     }
 
     #[cold]
-    fn new_clock(&mut self, now: Instant, tenant: TenantId, ledger: &mut WaitBreakdown) -> usize {
+    fn new_clock(&mut self, now: Instant, tenant: TenantId, breakdown: &mut WaitBreakdown) -> usize {
         if self.owners.len() == SLOTS {
             self.lumped += 1;
             if self.lumped < LUMPED {
                 return OTHERS;
             }
-            self.settle(now, ledger);
+            self.count_up_to(now, breakdown);
         }
         self.owners.push(tenant);
         let clock = self.in_use() - 1;
@@ -164,9 +164,9 @@ impl SchedulerWaits {
         at.map_or(0, |&at| self.waiters[at as usize].open)
     }
 
-    /// Charges all time waited so far, that of open waits included, and starts the clocks anew. To be called before the ledger is
+    /// Charges all time waited so far, that of open waits included, and starts the clocks anew. To be called before the breakdown is
     /// read. O(waiting tenants times clocks).
-    pub fn settle(&mut self, now: Instant, ledger: &mut WaitBreakdown) {
+    pub fn count_up_to(&mut self, now: Instant, breakdown: &mut WaitBreakdown) {
         self.count_to(now);
         let in_use = self.in_use();
         for waiter in &mut self.waiters {
@@ -179,10 +179,10 @@ impl SchedulerWaits {
                         OTHERS => Cause::SchedulerOthers,
                         _ => Cause::Scheduler { served: Some(self.owners[at - 2]) },
                     };
-                    let row = ledger.of(waiter.tenant);
+                    let row = breakdown.of(waiter.tenant);
                     let is_full = row.len() >= MOST_CAUSES && row.binary_search_by_key(&cause, |&(at, _)| at).is_err();
                     let cause = if is_full && at > OTHERS { Cause::SchedulerOthers } else { cause };
-                    ledger.add_wait(waiter.tenant, cause, Wait { count: 0, time: Nanos::new(time) });
+                    breakdown.add_wait(waiter.tenant, cause, Wait { count: 0, time: Nanos::new(time) });
                 }
             }
         }
@@ -236,7 +236,8 @@ mod tests {
     /// Random dispatches of `tenants` tenants, with at most so many waits open.
     fn run(seed: u64, tenants: u64, most_open: usize) -> (WaitBreakdown, Naive) {
         let mut rng = Rng(seed);
-        let (mut served, mut ledger, mut naive) = (SchedulerWaits::default(), WaitBreakdown::default(), Naive::default());
+        let (mut served, mut breakdown, mut naive) =
+            (SchedulerWaits::default(), WaitBreakdown::default(), Naive::default());
         for step in 0..2000 {
             let at = naive.now + rng.below(4) * rng.below(1_000_000);
             naive.advance(at);
@@ -248,7 +249,7 @@ mod tests {
                     naive.served = None;
                 }
                 1 | 2 => {
-                    served.on_dispatch(now, tenant, &mut ledger);
+                    served.on_dispatch(now, tenant, &mut breakdown);
                     naive.served = Some(tenant);
                 }
                 3 | 4 if naive.open.len() < most_open => {
@@ -262,22 +263,22 @@ mod tests {
                 _ => {}
             }
             if step % 500 == 499 {
-                served.settle(now, &mut ledger);
-                let all = ledger.iter().map(|(_, _, time)| time.get()).sum::<u64>();
+                served.count_up_to(now, &mut breakdown);
+                let all = breakdown.iter().map(|(_, _, time)| time.get()).sum::<u64>();
                 assert_eq!(all, naive.sums.values().sum::<u64>(), "every nanosecond is charged");
                 let open = (0..tenants as u32).map(|at| served.open(TenantId(at))).sum::<u64>();
                 assert_eq!(open, naive.open.len() as u64);
             }
         }
-        (ledger, naive)
+        (breakdown, naive)
     }
 
     #[test]
     fn every_wait_is_charged_to_whom_was_served() {
         for (seed, tenants, most_open) in [(1, 1, 5), (2, 3, 40), (3, 64, 300)] {
-            let (ledger, mut naive) = run(seed, tenants, most_open);
+            let (breakdown, mut naive) = run(seed, tenants, most_open);
             naive.sums.retain(|_, time| *time > 0);
-            let seen: BTreeMap<_, _> = ledger
+            let seen: BTreeMap<_, _> = breakdown
                 .iter()
                 .map(|(tenant, cause, time)| match cause {
                     Cause::Scheduler { served } => ((tenant, served), time.get()),
@@ -290,61 +291,61 @@ mod tests {
 
     #[test]
     fn with_more_tenants_than_clocks_the_rest_is_lumped_and_still_sums_up() {
-        let (ledger, naive) = run(5, 1000, 200);
-        assert!(ledger.iter().any(|(_, cause, _)| cause == Cause::SchedulerOthers));
-        for (tenant, cause, time) in ledger.iter() {
+        let (breakdown, naive) = run(5, 1000, 200);
+        assert!(breakdown.iter().any(|(_, cause, _)| cause == Cause::SchedulerOthers));
+        for (tenant, cause, time) in breakdown.iter() {
             if let Cause::Scheduler { served } = cause {
                 assert!(time.get() <= naive.sums[&(tenant, served)], "never more than it was");
             }
         }
         for tenant in (0..1000).map(TenantId) {
             let of_naive = naive.sums.iter().filter(|(key, _)| key.0 == tenant).map(|(_, time)| time).sum::<u64>();
-            assert_eq!(ledger.total(tenant), Nanos::new(of_naive));
+            assert_eq!(breakdown.total(tenant), Nanos::new(of_naive));
         }
     }
 
     #[test]
     fn clocks_go_to_those_who_are_served_later_and_no_row_grows_without_bound() {
-        let (mut served, mut ledger) = (SchedulerWaits::default(), WaitBreakdown::default());
+        let (mut served, mut breakdown) = (SchedulerWaits::default(), WaitBreakdown::default());
         let patient = TenantId(9999);
         served.begin_wait(Instant::ZERO, patient);
         for at in 0..100_000u64 {
-            served.on_dispatch(Instant::new(at * 10), TenantId((at / 50) as u32), &mut ledger);
+            served.on_dispatch(Instant::new(at * 10), TenantId((at / 50) as u32), &mut breakdown);
         }
         served.end_wait(Instant::new(1_000_000), patient);
-        served.settle(Instant::new(1_000_000), &mut ledger);
-        assert_eq!(ledger.total(patient), Nanos::new(1_000_000));
-        assert!(ledger.of(patient).len() <= MOST_CAUSES + 1);
+        served.count_up_to(Instant::new(1_000_000), &mut breakdown);
+        assert_eq!(breakdown.total(patient), Nanos::new(1_000_000));
+        assert!(breakdown.of(patient).len() <= MOST_CAUSES + 1);
         let told = |from: u32, to: u32| {
             let named = |at: &(Cause, Wait)| matches!(at.0, Cause::Scheduler { served: Some(TenantId(id)) } if (from..to).contains(&id));
-            ledger.of(patient).iter().any(named)
+            breakdown.of(patient).iter().any(named)
         };
         assert!(
             told(0, 64) && !told(64, 390) && told(390, 500),
             "after enough dispatches of others, others have clocks"
         );
-        let later: u64 = ledger.of(patient).iter().find(|at| at.0 == Cause::SchedulerOthers).unwrap().1.time.get();
+        let later: u64 = breakdown.of(patient).iter().find(|at| at.0 == Cause::SchedulerOthers).unwrap().1.time.get();
         assert!(later > 900_000, "{later}");
     }
 
     #[test]
     fn a_reader_behind_a_writer() {
         let (reader, writer) = (TenantId(1), TenantId(2));
-        let (mut served, mut ledger) = (SchedulerWaits::default(), WaitBreakdown::default());
+        let (mut served, mut breakdown) = (SchedulerWaits::default(), WaitBreakdown::default());
         served.begin_wait(Instant::new(100), reader);
         served.begin_wait(Instant::new(150), reader);
-        served.on_dispatch(Instant::new(200), writer, &mut ledger);
-        served.on_dispatch(Instant::new(900), reader, &mut ledger);
+        served.on_dispatch(Instant::new(200), writer, &mut breakdown);
+        served.on_dispatch(Instant::new(900), reader, &mut breakdown);
         served.end_wait(Instant::new(900), reader);
-        served.settle(Instant::new(1000), &mut ledger);
+        served.count_up_to(Instant::new(1000), &mut breakdown);
         let waited = |served| Cause::Scheduler { served };
         let wait = |time| Wait { count: 0, time: Nanos::new(time) };
         assert_eq!(
-            ledger.of(reader),
+            breakdown.of(reader),
             [(waited(None), wait(150)), (waited(Some(reader)), wait(100)), (waited(Some(writer)), wait(1400))]
         );
         served.end_wait(Instant::new(1000), reader);
-        served.settle(Instant::new(5000), &mut ledger);
-        assert_eq!(ledger.total(reader), Nanos::new(1650), "nothing waits any more");
+        served.count_up_to(Instant::new(5000), &mut breakdown);
+        assert_eq!(breakdown.total(reader), Nanos::new(1650), "nothing waits any more");
     }
 }
