@@ -23,7 +23,7 @@ use alloc::vec::Vec;
 
 use super::levels::{DIRECTIONS, Due, DueOrder, Level, Levels, PathRules};
 use super::limits::{Limits, UNLIMITED, bytes_rule, ios_rule};
-use super::{Cause, BioCost, Direction, WaitBreakdown, Limiter, Verdict};
+use super::{BioCost, Cause, Direction, Limiter, Verdict, WaitBreakdown};
 use crate::jiffies::Ticks;
 use crate::kernel::Rules;
 use crate::tenant::{ROOT, Tenants};
@@ -453,7 +453,8 @@ impl Limiter for IoMax {
         }
         let time = self.time(now);
         let bytes = if charge.first { charge.bytes } else { 0 };
-        let mut held = HeldBio { bio, tenant: charge.tenant, bytes, paid: bytes == 0, since: now, by_bytes: Nanos::ZERO };
+        let mut held =
+            HeldBio { bio, tenant: charge.tenant, bytes, paid: bytes == 0, since: now, by_bytes: Nanos::ZERO };
         match self.climb(time.tick, tenants, (charge.tenant, charge.tenant), direction, &mut held) {
             None => Verdict::Pass,
             Some(place) => {
