@@ -25,12 +25,12 @@ const RANKS: usize = 3;
 
 /// Times in the device.
 #[derive(Clone, Copy, Default)]
-struct SchedulerWaits {
+struct Served {
     count: u64,
     sum: u128,
 }
 
-impl SchedulerWaits {
+impl Served {
     fn mean(self) -> u64 {
         self.sum.checked_div(u128::from(self.count)).unwrap_or(0) as u64
     }
@@ -54,8 +54,8 @@ pub(in crate::analysis) struct Inversions {
     /// By class, the process whose request arrived latest.
     latest_process: [u32; RANKS],
     /// Requests of a better class by whether the device held few (at most one) or many of a worse class.
-    few: SchedulerWaits,
-    many: SchedulerWaits,
+    few: Served,
+    many: Served,
 }
 
 fn rank(request: &Request) -> Option<usize> {
