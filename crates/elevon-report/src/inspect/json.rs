@@ -38,6 +38,7 @@ pub fn json(found: &Inspection) -> String {
         "errors": found.counts.errors,
         "not_followed": {
             "completions_without_beginning": found.counts.unmatched,
+            "completions_missing": found.counts.overdue,
             "latencies_across_gaps": found.counts.across_gaps,
             "forgotten_at_gaps": found.counts.forgotten,
             "bios_under_way_at_end": found.bios_under_way,

@@ -155,6 +155,7 @@ fn not_followed(out: &mut String, found: &Inspection) {
     let counts = &found.counts;
     let rows = [
         (counts.unmatched, "completions of requests that began before the trace"),
+        (counts.overdue, "requests whose completion is missing in the trace"),
         (counts.across_gaps, "latencies left out because events were lost in between"),
         (counts.forgotten, "requests under way when events were lost"),
         (found.requests_under_way, "requests under way at the end"),

@@ -84,6 +84,9 @@ pub struct Counts {
     pub unmatched: u64,
     /// Latencies that were not counted because events were lost in between.
     pub across_gaps: u64,
+    /// Requests that were issued and whose completion seems to be missing in the trace: they do not count as in the
+    /// device any more.
+    pub overdue: u64,
     /// Bios and requests that were under way when events were lost, or when too many were under way to follow.
     pub forgotten: u64,
 }
@@ -258,7 +261,7 @@ impl Collector {
     fn end_whole(&mut self, id: u64, end: u64) {
         let io = self.whole[id as usize];
         self.free_whole.push(id);
-        self.depths.completed(self.in_device, io.bytes);
+        self.depths.completed(io.bytes);
         self.in_device = self.in_device.saturating_sub(1);
         let at = io.group as usize;
         self.counts.bios_completed[at] += 1;
@@ -379,6 +382,9 @@ impl Collector {
     pub(super) fn on_requeued(&mut self, request: Option<&Request>, now: u64) {
         self.counts.requeues += 1;
         let Some(request) = request.filter(|request| request.issued != ABSENT && now != ABSENT) else { return };
+        if request.is_overdue {
+            return;
+        }
         self.in_device = self.in_device.saturating_sub(1);
         let issued = &mut self.counts.issued[request.group as usize];
         *issued = issued.saturating_sub(1);
@@ -434,10 +440,25 @@ impl Collector {
         }
     }
 
+    /// The completion of a request seems to be missing.
+    pub(super) fn on_overdue(&mut self, request: &Request, now: u64) {
+        self.counts.overdue += 1;
+        self.in_device = self.in_device.saturating_sub(1);
+        self.watch.on_left_device(request, self.in_device, now);
+        if request.is_started {
+            self.busy.swallowed(now);
+            self.watch.on_ended(request);
+        }
+    }
+
     /// A request is no longer in the device, or no longer waits.
     fn leave(&mut self, request: &Request, bytes: u64, now: u64) {
+        if request.is_overdue {
+            self.counts.overdue = self.counts.overdue.saturating_sub(1);
+            return;
+        }
         if request.issued != ABSENT {
-            self.depths.completed(self.in_device, bytes);
+            self.depths.completed(bytes);
             self.in_device = self.in_device.saturating_sub(1);
             self.watch.on_left_device(request, self.in_device, now);
         } else if request.is_started {

@@ -39,6 +39,8 @@ pub struct Depths {
     /// Largest depth.
     pub max: u64,
     counted: Option<u64>,
+    /// Row of the depth that lasted until now: several requests may leave at one instant.
+    lasted: usize,
 }
 
 /// The row of a depth.
@@ -64,7 +66,8 @@ impl Depths {
         let since = self.counted.replace(now).unwrap_or(now);
         let span = now.saturating_sub(since);
         if span > 0 {
-            self.rows[row_of(depth)].time += span;
+            self.lasted = row_of(depth);
+            self.rows[self.lasted].time += span;
             self.integral += u128::from(span) * u128::from(depth);
         }
         self.max = self.max.max(depth);
@@ -80,10 +83,10 @@ impl Depths {
         self.counted = Some(now);
     }
 
-    /// A request left the device, at the depth before it did.
+    /// A request left the device; it counts for the depth before this instant.
     #[inline]
-    pub(super) fn completed(&mut self, depth: u64, bytes: u64) {
-        let row = &mut self.rows[row_of(depth)];
+    pub(super) fn completed(&mut self, bytes: u64) {
+        let row = &mut self.rows[self.lasted];
         row.completed += 1;
         row.bytes += bytes;
     }

@@ -9,6 +9,8 @@
 //! Cost: O(1) per event and piece. Memory: what is under way, at most [`MOST`] bios and as many requests; nothing is
 //! allocated per event in a steady trace.
 
+use std::collections::VecDeque;
+
 use elevon_core::ioprio::IoPrio;
 use elevon_core::op::Flags;
 
@@ -21,6 +23,12 @@ use crate::op::TraceOp;
 /// Most bios, and most requests, that are followed at a time. Real queues hold far fewer (the tags of all hardware
 /// queues: at most some ten thousand); a trace without completions is forgotten from time to time instead of kept.
 pub(super) const MOST: usize = 1 << 17;
+
+/// A request is overdue if so many that were issued after it have completed, and it has been in the device for so many
+/// times as long as any that completed: recorders lose events without a word, and a request whose completion is lost must
+/// not count as in the device for ever. If its completion comes after all, its latency counts as any other.
+const OVERDUE_COMPLETIONS: u64 = 256;
+const OVERDUE_TIMES: u64 = 4;
 
 /// A class of [`Key`]s: the operation, and whether it is the end of a flush sequence, which has no sectors.
 const EMPTY: u8 = 0x80;
@@ -82,6 +90,8 @@ pub(super) struct Request {
     pub(super) is_started: bool,
     /// Set if the rest of a split bio is in it.
     pub(super) has_tail: bool,
+    /// Its completion seems to be missing in the trace: it does not count as in the device any more.
+    pub(super) is_overdue: bool,
     /// Its data completed, and the end of its flush sequence is waited for.
     is_data_done: bool,
     first_piece: u32,
@@ -130,6 +140,12 @@ pub(super) struct Life {
     by_end: Chains,
     pieces: Vec<Piece>,
     free_piece: Option<u32>,
+    /// Requests in the order in which they were issued, with the time and the number of completions then. What has
+    /// completed since is taken out when it comes to the front.
+    in_device: VecDeque<(u32, u64, u64)>,
+    /// Requests that completed, and the longest time that one took in the device.
+    completions: u64,
+    longest: u64,
     /// The trace has completions of requests.
     has_completions: bool,
 }
@@ -180,6 +196,7 @@ impl Life {
         self.by_end.clear();
         self.pieces.clear();
         self.free_piece = None;
+        self.in_device.clear();
     }
 
     /// Takes note of an event at `now` ([`ABSENT`] if it has no time), which `process` caused.
@@ -365,6 +382,7 @@ impl Life {
             note: super::collect::Note::default(),
             is_started: false,
             has_tail: false,
+            is_overdue: false,
             is_data_done: false,
             first_piece: NIL,
             last_piece: NIL,
@@ -525,8 +543,37 @@ impl Life {
         let is_again = request.issued != ABSENT;
         request.issued = now;
         collect.note_issue(request);
+        request.is_overdue = false;
         let request = *request;
         collect.on_issued(&request, is_again, now);
+        if now != ABSENT {
+            self.in_device.push_back((id, now, self.completions));
+        }
+    }
+
+    /// Takes requests out of the device whose completion seems to be missing. Cost: O(1) amortised.
+    #[inline]
+    fn check_overdue(&mut self, now: u64, collect: &mut Collector) {
+        while let Some(&(id, issued, completions)) = self.in_device.front() {
+            let is_there = self.requests.get(id as usize).is_some_and(|request| request.issued == issued);
+            if is_there {
+                let is_overdue = self.completions - completions >= OVERDUE_COMPLETIONS
+                    && now - issued > self.longest.saturating_mul(OVERDUE_TIMES);
+                if !is_overdue {
+                    // What has completed behind it waits for it to go; there is little, unless it is hostile.
+                    if self.in_device.len() > 4 * MOST {
+                        let requests = &self.requests;
+                        self.in_device.retain(|&(id, issued, _)| requests[id as usize].issued == issued);
+                    }
+                    return;
+                }
+                let request = &mut self.requests[id as usize];
+                request.is_overdue = true;
+                let request = *request;
+                collect.on_overdue(&request, now);
+            }
+            self.in_device.pop_front();
+        }
     }
 
     fn requeue(&mut self, place: Place, now: u64, collect: &mut Collector) {
@@ -550,8 +597,15 @@ impl Life {
             // The end of a flush sequence is no request of its own.
             if !request.is_data_done && (request.class & EMPTY == 0 || request.issued != ABSENT) {
                 collect.on_completed(&request, event.error, now);
+                if now != ABSENT && request.issued != ABSENT {
+                    self.completions += 1;
+                    self.longest = self.longest.max(now - request.issued);
+                }
             }
             self.end_request(id, now, collect);
+            if now != ABSENT {
+                self.check_overdue(now, collect);
+            }
             return;
         }
         // A part of it, from its front.
@@ -585,6 +639,7 @@ impl Life {
             request.sectors = 0;
             request.start = self.bios[self.pieces[request.first_piece as usize].bio as usize].start;
             request.is_data_done = true;
+            request.issued = ABSENT;
             let key = request.key();
             self.by_start.push(id, key);
             return;
@@ -662,6 +717,8 @@ impl Life {
             self.free_piece(at);
             at = next;
         }
+        // Not in the device: see `check_overdue`.
+        self.requests[id as usize].issued = ABSENT;
         self.free_requests.push(id);
     }
 

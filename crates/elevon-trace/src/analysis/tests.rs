@@ -1,5 +1,6 @@
 //! Whole lives of bios and requests, in small traces written as text, and in real ones.
 
+mod findings;
 mod lives;
 mod real;
 

@@ -25,7 +25,7 @@ const BLOATED_PERMILLE: u32 = 200;
 /// Rows with enough requests.
 fn rows<'a>(context: &Context<'a>) -> Vec<(usize, &'a DepthRow)> {
     let rows = context.depths.rows.iter().enumerate().skip(1);
-    rows.filter(|(_, row)| row.count >= FEWEST && row.completed >= FEWEST && row.time > 0).collect()
+    rows.filter(|(_, row)| row.count >= FEWEST).collect()
 }
 
 /// The device could serve more at a time than it is given.
@@ -87,6 +87,7 @@ fn rate(amount: u64, time: u64) -> u128 {
 /// The device's queue is deeper than what it can use.
 pub(super) fn bufferbloat(context: &Context<'_>) -> Option<Finding> {
     let rows = rows(context);
+    let rows: Vec<_> = rows.into_iter().filter(|(_, row)| row.completed >= FEWEST && row.time > 0).collect();
     let gains_nothing = |few: &DepthRow, many: &DepthRow| {
         let (bytes, more_bytes) = (rate(few.bytes, few.time), rate(many.bytes, many.time));
         let (ios, more_ios) = (rate(few.completed, few.time), rate(many.completed, many.time));

@@ -31,6 +31,11 @@ struct Served {
 }
 
 impl Served {
+    /// Of several classes together.
+    fn sum(rows: &[Self]) -> Self {
+        Self { count: rows.iter().map(|row| row.count).sum(), sum: rows.iter().map(|row| row.sum).sum() }
+    }
+
     fn mean(self) -> u64 {
         self.sum.checked_div(u128::from(self.count)).unwrap_or(0) as u64
     }
@@ -53,9 +58,9 @@ pub(in crate::analysis) struct Inversions {
     overtakers: ByProcess,
     /// By class, the process whose request arrived latest.
     latest_process: [u32; RANKS],
-    /// Requests of a better class by whether the device held few (at most one) or many of a worse class.
-    few: Served,
-    many: Served,
+    /// Requests by class, and by whether the device held few (at most one) or many of a worse class.
+    few: [Served; RANKS],
+    many: [Served; RANKS],
 }
 
 fn rank(request: &Request) -> Option<usize> {
@@ -105,12 +110,9 @@ impl Inversions {
     #[inline]
     pub(super) fn on_completed(&mut self, request: &Request, serviced: Option<u64>, _now: u64) {
         let (Some(rank), Some(serviced)) = (rank(request), serviced) else { return };
-        if rank + 1 == RANKS {
-            return;
-        }
         let served = match request.note.worse {
-            0 | 1 => &mut self.few,
-            MANY.. => &mut self.many,
+            0 | 1 => &mut self.few[rank],
+            MANY.. => &mut self.many[rank],
             _ => return,
         };
         served.count += 1;
@@ -127,9 +129,9 @@ impl Inversions {
         let worst_class = (0..RANKS).rev().find(|&rank| self.issued[rank] > 0)?;
         let better: u64 = self.issued[..worst_class].iter().sum();
         let waits = self.overtaken >= FEWEST && words::permille(self.overtaken, better) >= FEWEST_PERMILLE;
-        let is_served_late = self.few.count >= FEWEST_SERVED
-            && self.many.count >= FEWEST_SERVED
-            && self.many.mean() >= self.few.mean() * TIMES;
+        let (few, many) = (Served::sum(&self.few[..worst_class]), Served::sum(&self.many[..worst_class]));
+        let is_served_late =
+            few.count >= FEWEST_SERVED && many.count >= FEWEST_SERVED && many.mean() >= few.mean() * TIMES;
         if !waits && !is_served_late {
             return None;
         }
@@ -150,24 +152,23 @@ impl Inversions {
             ));
         }
         if is_served_late {
-            let (few, many) = (self.few.mean(), self.many.mean());
             if title.is_empty() {
                 title = format!(
                     "Priority inversion in the device: a better class is served {} times as slowly while the device holds \
                      many requests of a worse one",
-                    words::ratio(many, few)
+                    words::ratio(many.mean(), few.mean())
                 );
             }
             evidence.push(format!(
                 "requests of a better class spent {} in the device with at most one of a worse class beside them ({} \
                  requests), {} with {MANY} or more ({} requests)",
-                words::span(few),
-                self.few.count,
-                words::span(many),
-                self.many.count
+                words::span(few.mean()),
+                few.count,
+                words::span(many.mean()),
+                many.count
             ));
         }
-        let count = if waits { self.overtaken } else { self.many.count };
+        let count = if waits { self.overtaken } else { many.count };
         Some(Finding {
             kind: FindingKind::PriorityInversion,
             title,
@@ -178,9 +179,9 @@ impl Inversions {
                 ("overtaken", self.overtaken),
                 ("overtaken_wait_mean_ns", mean),
                 ("overtaken_wait_max_ns", self.worst),
-                ("served_among_few_mean_ns", self.few.mean()),
-                ("served_among_many", self.many.count),
-                ("served_among_many_mean_ns", self.many.mean()),
+                ("served_among_few_mean_ns", few.mean()),
+                ("served_among_many", many.count),
+                ("served_among_many_mean_ns", many.mean()),
             ],
             evidence,
             advice: vec![

@@ -339,3 +339,27 @@ fn the_device_with_nearly_all_events_is_chosen() {
     let error = run(text(6), Some("9:0")).expect_err("no such device").to_string();
     assert!(error.contains("no event of device 9:0") && error.contains("7:7 (94 events)"), "{error}");
 }
+
+/// One completion is lost without a word: its request does not count as in the device for the rest of the trace, and if
+/// it does complete at last, it is timed.
+#[test]
+fn a_lost_completion_does_not_deepen_the_queue() {
+    for completes in [false, true] {
+        let mut script = Script::default();
+        script.line(5, "a-1", "rq_issue: 8,0 W 4096 () 9000 + 8 [a]");
+        for n in 0..2000u64 {
+            script.line(10 + n * 100, "a-1", &format!("rq_issue: 8,0 R 4096 () {} + 8 [a]", n * 8));
+            script.line(60 + n * 100, "a-1", &format!("rq_complete: 8,0 R () {} + 8 [0]", n * 8));
+        }
+        if completes {
+            script.line(300_005, "a-1", "rq_complete: 8,0 W () 9000 + 8 [0]");
+        }
+        let found = script.inspect("8:0");
+        assert_eq!(found.counts.overdue, u64::from(!completes));
+        // Alone with one request of 50 us in 100 us; until it is overdue, at 256 completions, it is always busy.
+        let busy = found.depths.busy();
+        assert!((100_000_000..120_000_000).contains(&busy), "{busy}");
+        assert!(found.depths.mean_busy_depth() < 1.2);
+        assert_eq!(found.stages[WRITE].issued_to_completed.max, if completes { 300_000_000 } else { 0 });
+    }
+}
