@@ -2,10 +2,12 @@
 //! [`Inspection`](elevon_trace::analysis::Inspection).
 
 mod json;
+mod requests;
 mod tables;
 mod text;
 
 pub use json::json;
+pub use requests::{CSV_HEADER, CsvRequests};
 pub use text::text;
 
 /// Version of the JSON that [`json`] writes; it grows when a key changes its meaning or goes away.

@@ -182,10 +182,13 @@ impl RequestRecord {
     }
 }
 
-/// Takes every request as it completes.
-pub trait RequestSink: Send {
-    /// A request completed. Calls come in order of completion.
-    fn request(&mut self, request: &RequestRecord, process: &ProcessStats);
+/// Takes every request that completes.
+pub trait RequestSink {
+    /// Requests completed, in this order. The table of processes is in order of appearance, with their names.
+    fn requests(&mut self, requests: &[RequestRecord], processes: &[ProcessStats]);
+
+    /// What was taken so far is of another device: the trace is read anew.
+    fn restart(&mut self);
 }
 
 /// A pass over the events of a trace, for one device or partition.
@@ -219,15 +222,22 @@ impl Analysis {
         }
     }
 
-    /// Hands every request to a sink as it completes.
-    pub fn set_sink(&mut self, sink: Box<dyn RequestSink>) {
-        self.collect.sink = Some(sink);
+    /// Keeps every request that completes, for [`Self::hand_out`].
+    pub fn keep_requests(&mut self) {
+        self.collect.records = Some(Vec::new());
     }
 
-    /// Ends what the trace's end leaves open, and takes the sink back.
-    pub fn take_sink(&mut self) -> Option<Box<dyn RequestSink>> {
+    /// Hands the requests out that completed since the last call, with the names of the reader that the events came from.
+    pub fn hand_out(&mut self, reader: &Reader, sink: &mut dyn RequestSink) {
+        let Some(records) = self.collect.records.as_mut().filter(|records| !records.is_empty()) else { return };
+        self.collect.processes.resolve(reader.names());
+        sink.requests(records, &self.collect.processes.all);
+        records.clear();
+    }
+
+    /// Ends what the end of the trace leaves open: whole I/Os whose response comes after the last event.
+    pub fn end(&mut self) {
         self.collect.finish_responses();
-        self.collect.sink.take()
     }
 
     /// Takes events, in the order in which the reader delivers them; those of other devices are left out.

@@ -95,6 +95,7 @@ Examples:
   elevon inspect trace.txt --dev 8:0                     one device (or partition) of several; lsblk shows the numbers
   elevon inspect trace.txt --output-format json | jq '.findings[] | {kind, title, processes}'
   elevon inspect trace.txt --output-format json | jq .events
+  elevon inspect trace.txt --requests requests.csv       a row for each request, for a notebook or a spreadsheet
 
 Stages as blktrace names them: Q queued, G request allocated, I inserted into the scheduler, D issued to the driver, C completed.
 To record a trace: echo 1 > /sys/kernel/tracing/events/block/enable, and cat /sys/kernel/tracing/trace afterwards.
@@ -229,6 +230,10 @@ pub(crate) struct InspectArgs {
     /// listed
     #[arg(long, value_name = "MAJ:MIN")]
     pub(crate) dev: Option<String>,
+    /// Also write every request that completed as a row of CSV: when it was queued, allocated, inserted, issued and completed,
+    /// what it was, whose it was
+    #[arg(long, value_name = "FILE.csv")]
+    pub(crate) requests: Option<PathBuf>,
     /// Report as text or as JSON
     #[arg(long, value_name = "FORMAT", value_enum, default_value_t = InspectFormat::Normal)]
     pub(crate) output_format: InspectFormat,

@@ -1,15 +1,16 @@
 //! `elevon inspect`: what a trace says of a device.
 
-use std::io::Read;
+use std::io::{BufWriter, Read};
 use std::path::Path;
 
-use elevon_report::inspect;
-use elevon_trace::analysis::{InspectError, RequestSink};
+use elevon_report::inspect::{self, CsvRequests};
+use elevon_trace::analysis::{InspectError, ProcessStats, RequestRecord, RequestSink};
 use elevon_trace::{Device, OpenError, Reader};
 
 use crate::args::{InspectArgs, InspectFormat};
 use crate::bar::Bar;
-use crate::failure::{Failure, Outcome, emit, emit_text, tell};
+use crate::failure::{Failure, Outcome, all, emit, emit_text, tell};
+use crate::output::NewFile;
 
 /// The name of the standard input.
 const STDIN: &str = "-";
@@ -18,33 +19,95 @@ pub(crate) fn inspect(args: &InspectArgs) -> Result<Outcome, Failure> {
     let name = args.trace.display().to_string();
     let device = args.dev.as_deref().map(str::parse::<Device>).transpose();
     let device = device.map_err(|error| Failure::input(format!("--dev: {error}")))?;
+    let mut takers = Takers::new(args)?;
     let bar = Bar::new(&name);
     let mut opened = 0;
-    let (found, _sink) = elevon_trace::analysis::inspect(
+    let found = elevon_trace::analysis::inspect(
         &mut || {
             opened += 1;
             open(&args.trace, opened)
         },
         device,
-        &mut || None::<Box<dyn RequestSink>>,
+        takers.is_wanted().then_some(&mut takers),
         &mut |events| bar.set(events),
     )
     .map_err(|error| failure(&name, error))?;
     drop(bar);
     if device.is_none() && found.report.devices.len() > 1 {
         let all: u64 = found.report.devices.iter().map(|&(_, events)| events).sum();
-        let others = all - found.events.iter().sum::<u64>();
+        let others = all.saturating_sub(found.events.iter().sum::<u64>());
         tell(&format!(
             "{name}: device {} is taken, which has all but {others} of {all} events; --dev chooses another",
             found.device
         ));
     }
     warn(&name, &found.report);
-    match args.output_format {
-        InspectFormat::Normal => emit_text(&inspect::text(&found))?,
-        InspectFormat::Json => emit(&inspect::json(&found))?,
-    }
+    let report = match args.output_format {
+        InspectFormat::Normal => emit_text(&inspect::text(&found)),
+        InspectFormat::Json => emit(&inspect::json(&found)),
+    };
+    all([takers.commit(), report])?;
     Ok(Outcome::Done)
+}
+
+/// Files that want every request.
+struct Takers<'a> {
+    args: &'a InspectArgs,
+    csv: Option<CsvRequests<BufWriter<NewFile>>>,
+    /// A file could not be begun anew.
+    failed: Option<Failure>,
+}
+
+impl<'a> Takers<'a> {
+    fn new(args: &'a InspectArgs) -> Result<Self, Failure> {
+        let mut takers = Self { args, csv: None, failed: None };
+        takers.begin()?;
+        Ok(takers)
+    }
+
+    fn begin(&mut self) -> Result<(), Failure> {
+        // The part file of a pass before goes away.
+        self.csv = None;
+        if let Some(path) = &self.args.requests {
+            if path.extension().is_none_or(|ending| ending != "csv") {
+                return Err(Failure::input(format!(
+                    "--requests {}: expected a name that ends with .csv",
+                    path.display()
+                )));
+            }
+            self.csv = Some(CsvRequests::new(BufWriter::new(NewFile::create("--requests", path)?)));
+        }
+        Ok(())
+    }
+
+    const fn is_wanted(&self) -> bool {
+        self.csv.is_some()
+    }
+
+    /// Gives the files their names.
+    fn commit(self) -> Result<(), Failure> {
+        if let Some(failure) = self.failed {
+            return Err(failure);
+        }
+        if let (Some(csv), Some(path)) = (self.csv, &self.args.requests) {
+            let fail = |error: std::io::Error| NewFile::failure("--requests", path, &error);
+            let out = csv.finish().map_err(fail)?;
+            out.into_inner().map_err(|error| fail(error.into_error()))?.commit(&[])?;
+        }
+        Ok(())
+    }
+}
+
+impl RequestSink for Takers<'_> {
+    fn requests(&mut self, requests: &[RequestRecord], processes: &[ProcessStats]) {
+        if let Some(csv) = &mut self.csv {
+            csv.requests(requests, processes);
+        }
+    }
+
+    fn restart(&mut self) {
+        self.failed = self.begin().err();
+    }
 }
 
 /// Opens the trace; the standard input once only.

@@ -33,7 +33,29 @@ enum Destination {
     Beside { part: NamedTempFile, target: PathBuf },
 }
 
+impl Write for NewFile {
+    /// Writes a part of the content; [`NewFile::commit`] gives the file its name.
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match &mut self.to {
+            Place::There(file) => file.write(bytes),
+            Place::Beside { part, .. } => part.write(bytes),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        match &mut self.to {
+            Place::There(file) => file.flush(),
+            Place::Beside { part, .. } => part.flush(),
+        }
+    }
+}
+
 impl NewFile {
+    /// What to say of an error while writing.
+    pub(crate) fn failure(option: &str, path: &Path, error: &io::Error) -> Failure {
+        Failure::Machine(format!("{option} {}: cannot write: {error}", path.display()))
+    }
+
     /// Opens it. `option` is what named it, for messages.
     pub(crate) fn create(option: &str, path: &Path) -> Result<Self, Failure> {
         let name = format!("{option} {}", path.display()).trim_start().to_owned();

@@ -114,7 +114,8 @@ pub(super) struct Collector {
     responses: BinaryHeap<Reverse<(u64, u64)>>,
     whole: Vec<WholeIo>,
     free_whole: Vec<u64>,
-    pub(super) sink: Option<Box<dyn super::RequestSink>>,
+    /// Requests that completed since they were last handed out, if anybody wants them.
+    pub(super) records: Option<Vec<super::RequestRecord>>,
 }
 
 /// An I/O of a format that has one record for it.
@@ -148,7 +149,7 @@ impl Collector {
             responses: BinaryHeap::new(),
             whole: Vec::new(),
             free_whole: Vec::new(),
-            sink: None,
+            records: None,
         }
     }
 
@@ -270,8 +271,8 @@ impl Collector {
         self.stages[at].bio_total.add(total);
         self.process(io.process).latency[at].add(total);
         self.timeline.completed(end, io.group, io.bytes, Some(total));
-        if let Some(sink) = &mut self.sink {
-            let record = super::RequestRecord {
+        if let Some(records) = &mut self.records {
+            records.push(super::RequestRecord {
                 queued: Some(io.queued),
                 allocated: None,
                 inserted: None,
@@ -286,8 +287,7 @@ impl Collector {
                 bios: 1,
                 prio: None,
                 error: None,
-            };
-            sink.request(&record, &self.processes.all[io.process as usize]);
+            });
         }
     }
 
@@ -434,9 +434,8 @@ impl Collector {
         if now != ABSENT {
             self.timeline.completed(now, request.group, bytes, serviced);
         }
-        if let Some(sink) = &mut self.sink {
-            let record = super::RequestRecord::of(request, bytes, error, now);
-            sink.request(&record, &self.processes.all[request.process as usize]);
+        if let Some(records) = &mut self.records {
+            records.push(super::RequestRecord::of(request, bytes, error, now));
         }
     }
 

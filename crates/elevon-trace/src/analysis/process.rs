@@ -105,6 +105,8 @@ pub(super) struct Processes {
     pub(super) all: Vec<ProcessStats>,
     index: HashTable<u32>,
     last: usize,
+    /// Rows up to here have their names.
+    resolved: usize,
 }
 
 fn hash(id: Option<u32>, comm: Option<NameId>) -> u64 {
@@ -145,8 +147,9 @@ impl Processes {
 
     /// Fills the names in.
     pub(super) fn resolve(&mut self, names: &Names) {
-        for row in &mut self.all {
+        for row in &mut self.all[self.resolved..] {
             row.name = row.comm.map(|id| names.name(id).to_owned());
         }
+        self.resolved = self.all.len();
     }
 }

@@ -43,42 +43,42 @@ fn there_are(devices: &[(Device, u64)]) -> String {
 /// Inspects a device of a trace; without one, the device that has nearly all events.
 ///
 /// `open` opens the trace. It is called a second time if the trace turns out to be about another device than its
-/// beginning. `sink` makes what takes the requests, and is called as often. `progress` is told how many events were read
-/// so far.
+/// beginning. `sink` takes the requests. `progress` is told how many events were read so far.
 ///
 /// # Errors
 /// A trace that cannot be opened or read; a device without events; several devices, and none chosen.
 pub fn inspect(
     open: &mut dyn FnMut() -> Result<Reader, OpenError>,
     device: Option<Device>,
-    sink: &mut dyn FnMut() -> Option<Box<dyn RequestSink>>,
+    mut sink: Option<&mut dyn RequestSink>,
     progress: &mut dyn FnMut(u64),
-) -> Result<(Inspection, Option<Box<dyn RequestSink>>), InspectError> {
-    if let Some(device) = device {
-        let (found, sink) = pass(open()?, Some(device), sink, progress)?;
+) -> Result<Inspection, InspectError> {
+    let found = pass(open()?, device, &mut sink, progress)?;
+    if let Some(chosen) = device {
         if found.events.iter().all(|&count| count == 0) {
-            let mut devices = found.report.devices.clone();
+            let mut devices = found.report.devices;
             devices.sort_by_key(|&(device, events)| (std::cmp::Reverse(events), device));
-            return Err(InspectError::NoSuchDevice { chosen: device, devices });
+            return Err(InspectError::NoSuchDevice { chosen, devices });
         }
-        return Ok((found, sink));
+        return Ok(found);
     }
-    let (found, kept) = pass(open()?, None, sink, progress)?;
     let choice = Choice::of(&found.report)?;
     if choice.device == found.device {
-        return Ok((found, kept));
+        return Ok(found);
     }
-    drop(kept);
-    pass(open()?, Some(choice.device), sink, progress)
+    if let Some(sink) = &mut sink {
+        sink.restart();
+    }
+    pass(open()?, Some(choice.device), &mut sink, progress)
 }
 
 /// One pass over a trace, for a device or for the one with most events at its beginning.
 fn pass(
     mut reader: Reader,
     device: Option<Device>,
-    sink: &mut dyn FnMut() -> Option<Box<dyn RequestSink>>,
+    sink: &mut Option<&mut dyn RequestSink>,
     progress: &mut dyn FnMut(u64),
-) -> Result<(Inspection, Option<Box<dyn RequestSink>>), InspectError> {
+) -> Result<Inspection, InspectError> {
     let mut first: Vec<TraceEvent> = Vec::new();
     let device = match device {
         Some(device) => device,
@@ -87,23 +87,30 @@ fn pass(
                 let Some(batch) = reader.next_batch()? else { break };
                 first.extend_from_slice(batch);
             }
-            let most =
-                reader.report().devices.iter().max_by_key(|&&(device, count)| (count, std::cmp::Reverse(device)));
+            let devices = &reader.report().devices;
+            let most = devices.iter().max_by_key(|&&(device, count)| (count, std::cmp::Reverse(device)));
             most.map(|&(device, _)| device).ok_or(ChooseError::NoDevice)?
         }
     };
     let mut analysis = Analysis::new(device);
-    if let Some(sink) = sink() {
-        analysis.set_sink(sink);
+    if sink.is_some() {
+        analysis.keep_requests();
     }
     analysis.add(&first);
     let mut events = first.len() as u64;
     drop(first);
-    while let Some(batch) = reader.next_batch()? {
+    loop {
+        if let Some(sink) = sink {
+            analysis.hand_out(&reader, &mut **sink);
+        }
+        let Some(batch) = reader.next_batch()? else { break };
         analysis.add(batch);
         events += batch.len() as u64;
         progress(events);
     }
-    let sink = analysis.take_sink();
-    Ok((analysis.finish(&reader), sink))
+    analysis.end();
+    if let Some(sink) = sink {
+        analysis.hand_out(&reader, &mut **sink);
+    }
+    Ok(analysis.finish(&reader))
 }

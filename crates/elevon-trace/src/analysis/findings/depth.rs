@@ -22,14 +22,26 @@ const NO_GAIN_PERCENT: u128 = 110;
 /// Part of the busy time that is spent at depths without a gain, in thousandths.
 const BLOATED_PERMILLE: u32 = 200;
 
+/// Requests whose completion is missing, in thousandths of all, from which the depth is not known: each deepens the queue
+/// by one until it is noticed.
+const LOST_PERMILLE: u32 = 5;
+
 /// Rows with enough requests.
 fn rows<'a>(context: &Context<'a>) -> Vec<(usize, &'a DepthRow)> {
     let rows = context.depths.rows.iter().enumerate().skip(1);
     rows.filter(|(_, row)| row.count >= FEWEST).collect()
 }
 
+/// Returns true if the depth is known well enough: too many lost completions, and it is not.
+fn is_known(context: &Context<'_>) -> bool {
+    words::permille(context.counts.overdue, context.issued()) < LOST_PERMILLE
+}
+
 /// The device could serve more at a time than it is given.
 pub(super) fn shallow(context: &Context<'_>) -> Option<Finding> {
+    if !is_known(context) {
+        return None;
+    }
     let rows = rows(context);
     let (low, few) = *rows.first()?;
     let (high, many) = rows.iter().rev().find(|&&(at, row)| {
@@ -86,6 +98,9 @@ fn rate(amount: u64, time: u64) -> u128 {
 
 /// The device's queue is deeper than what it can use.
 pub(super) fn bufferbloat(context: &Context<'_>) -> Option<Finding> {
+    if !is_known(context) {
+        return None;
+    }
     let rows = rows(context);
     let rows: Vec<_> = rows.into_iter().filter(|(_, row)| row.completed >= FEWEST && row.time > 0).collect();
     let gains_nothing = |few: &DepthRow, many: &DepthRow| {
@@ -116,7 +131,7 @@ pub(super) fn bufferbloat(context: &Context<'_>) -> Option<Finding> {
     Some(Finding {
         kind: FindingKind::DeviceBufferbloat,
         title: format!(
-            "Bufferbloat in the device: beyond {enough} requests at a time, depth adds {} of latency and no throughput",
+            "Bufferbloat in the device: a queue deeper than {enough} adds {} of latency and no throughput",
             words::span(added)
         ),
         when: context.span,
