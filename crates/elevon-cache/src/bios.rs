@@ -10,7 +10,7 @@
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
-use super::Slot;
+use super::FrameId;
 use super::pages::{Bits, Flags as PageFlags};
 use crate::activity::{Content, Origin, Promoter, Submitter};
 use elevon_core::bio::BIO_MAX_VECS;
@@ -63,7 +63,7 @@ pub(super) struct Source {
 /// A page to be added.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Piece {
-    pub slot: Slot,
+    pub slot: FrameId,
     pub sector: Sector,
     /// As it is now: content is judged by it.
     pub bits: Bits,
@@ -74,7 +74,7 @@ pub(super) struct Piece {
 #[derive(Clone, Debug)]
 pub(super) struct Bio {
     pub io: CacheIo,
-    pub frames: Vec<Slot>,
+    pub frames: Vec<FrameId>,
     /// The call that waits for a flush.
     pub call: Option<u32>,
     /// Handed to the caller.
@@ -89,7 +89,7 @@ struct Building {
     /// Its first sector, and the one behind its last.
     first: Sector,
     end: Sector,
-    frames: Vec<Slot>,
+    frames: Vec<FrameId>,
     /// Pages that it may take yet; 0 where no bio is being built.
     room: u32,
     vectors: u16,
@@ -100,7 +100,7 @@ struct Building {
 impl Building {
     /// Whether a page lies behind the last in memory, and goes into its vector.
     #[inline]
-    fn follows(&self, slot: Slot) -> bool {
+    fn follows(&self, slot: FrameId) -> bool {
         self.frames.last().is_some_and(|last| last.0 + 1 == slot.0)
     }
 
@@ -124,7 +124,7 @@ pub(super) struct Bios {
     free: Vec<u32>,
     building: Building,
     queues: Vec<Queue>,
-    /// Tasks that have bios queued and are not blocked.
+    /// Tasks that have bios queued and are not blocked, each once.
     ready: VecDeque<TaskId>,
     pub promoter: Promoter,
 }
@@ -309,12 +309,12 @@ impl Bios {
     }
 
     /// Takes the frames of a bio that is complete, for [`Self::end`].
-    pub(super) fn take_frames(&mut self, token: u64) -> Vec<Slot> {
+    pub(super) fn take_frames(&mut self, token: u64) -> Vec<FrameId> {
         core::mem::take(&mut self.table[token as usize].frames)
     }
 
     /// A bio is complete: its token and its list of frames may be used again.
-    pub(super) fn end(&mut self, token: u64, frames: Vec<Slot>) {
+    pub(super) fn end(&mut self, token: u64, frames: Vec<FrameId>) {
         let bio = &mut self.table[token as usize];
         (bio.submitted, bio.frames) = (false, frames);
         self.free.push(token as u32);
@@ -326,7 +326,7 @@ impl Bios {
     }
 
     /// Frames of all bios that are not complete, with what is done to them. For tests.
-    pub(super) fn frames(&self) -> impl Iterator<Item = (Slot, Op)> + '_ {
+    pub(super) fn frames(&self) -> impl Iterator<Item = (FrameId, Op)> + '_ {
         let is_live = |id: &usize| !self.free.contains(&(*id as u32));
         let live = (0..self.table.len()).filter(is_live).map(|id| &self.table[id]);
         live.flat_map(|bio| bio.frames.iter().map(|&slot| (slot, bio.io.op)))

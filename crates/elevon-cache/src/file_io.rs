@@ -675,6 +675,7 @@ impl FileIo {
 
 impl Running {
     /// The file of an I/O, by its place.
+    #[inline]
     fn file_of(&self, op: &FileOp) -> usize {
         let named = self.files.get(op.file).filter(|opened| opened.part.holds(op.position)).map(|_| op.file);
         let holding = || self.files.iter().position(|opened| opened.part.holds(op.position));
@@ -682,6 +683,7 @@ impl Running {
     }
 
     /// A call about a file of the program.
+    #[inline]
     fn call(&self, task: TaskId, token: u64, file: usize, kind: CallKind, offset: u64, bytes: u64) -> Call {
         let Program { submitter, tenant, .. } = self.program;
         let buffer_offset = match self.operations.get(token as usize) {
@@ -693,6 +695,7 @@ impl Running {
     }
 
     /// What an I/O does next, now that its call `done` is over, or as it begins.
+    #[inline]
     fn step(&mut self, token: u32, done: Option<&CallDone>, has_bytes: bool, writes_through: bool) -> Step {
         let Self { program, files, operations, verifying, .. } = self;
         let at = &mut operations[token as usize];

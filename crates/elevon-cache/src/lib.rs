@@ -38,7 +38,7 @@ pub struct FileId(pub u32);
 
 /// A page frame: its number is its place in memory, so frames with neighbouring numbers are physically contiguous.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Slot(pub u32);
+pub struct FrameId(pub u32);
 
 /// What a page is inserted or touched for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

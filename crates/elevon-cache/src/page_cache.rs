@@ -44,7 +44,7 @@ use super::readahead::{Advice, RA_PAGES, Readahead};
 use super::replace::{Anonymous, ReplacementConfig, Swap};
 use super::resident::Resident;
 use super::watermark::{Kswapd, SWAPPINESS, Watermarks};
-use super::{FileId, Slot};
+use super::{FileId, FrameId};
 use crate::activity::page_exact::Options;
 use crate::activity::{Activity, Origin, Promoter, Submitter};
 use elevon_core::ioprio::{CpuPolicy, IoPrio, PrioClass};
@@ -298,7 +298,7 @@ pub struct ByteCopy {
     /// Its name.
     pub token: u64,
     /// The frame.
-    pub slot: Slot,
+    pub slot: FrameId,
     /// First byte in the frame.
     pub frame_offset: u32,
     /// Bytes.
@@ -391,7 +391,7 @@ enum Phase {
 enum Step {
     Done(Status),
     /// Sleeps until the page is unlocked or written.
-    Page(Slot),
+    Page(FrameId),
     /// Sleeps until memory is free.
     Memory,
     /// Sleeps so long because of the dirty limit.
@@ -410,6 +410,7 @@ pub struct PageCache {
     bios: Bios,
     waiting: Waiting,
     calls: Pool<Progress>,
+    /// Calls that were woken within this entry; at its end none is left.
     runnable: VecDeque<u32>,
     writers: Vec<Writer>,
     domains: Domains,
@@ -426,7 +427,9 @@ pub struct PageCache {
     /// Direct reclaim has found nothing, and no page has come out of use since.
     reclaim_in_vain: bool,
     evicted: Vec<Evicted>,
+    /// At most the pages that the calls of one entry move, which the caller takes before it submits a bio.
     copies: VecDeque<ByteCopy>,
+    /// At most one for each task, as a task makes one call at a time, and for each I/O of a task that queues them.
     done: VecDeque<CallDone>,
     clock: Monotonic,
     stats: CacheStats,
@@ -548,7 +551,7 @@ impl PageCache {
     }
 
     /// The frames of a bio from [`Self::poll_io`], in order.
-    pub fn frames(&self, token: u64) -> &[Slot] {
+    pub fn frames(&self, token: u64) -> &[FrameId] {
         &self.bios.bio(token).frames
     }
 
@@ -591,12 +594,12 @@ impl PageCache {
         self.settle(now);
     }
 
-    fn read_ended(&mut self, slot: Slot, status: Status) {
+    fn read_ended(&mut self, slot: FrameId, status: Status) {
         let ready = if status.is_ok() { PageFlags::UPTODATE } else { PageFlags::NONE };
         self.resident.pages_mut().set_and_clear(slot, ready, PageFlags::LOCKED);
     }
 
-    fn write_ended(&mut self, slot: Slot, status: Status) {
+    fn write_ended(&mut self, slot: FrameId, status: Status) {
         self.resident.end_writeback(slot);
         if !status.is_ok() {
             let (file, _) = self.resident.pages().key(slot);
@@ -804,7 +807,7 @@ impl PageCache {
     }
 
     #[inline]
-    fn piece(&self, file: FileId, index: u64, slot: Slot, bits: Bits, wanted: bool) -> Piece {
+    fn piece(&self, file: FileId, index: u64, slot: FrameId, bits: Bits, wanted: bool) -> Piece {
         let sector = self.files[file.0 as usize].first + page_sectors(index);
         Piece { slot, sector, bits, wanted }
     }

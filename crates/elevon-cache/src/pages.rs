@@ -1,10 +1,10 @@
 //! Page frames: the state of each, and where each file's pages are.
 //!
-//! A page has two names. Its [`Slot`] is its frame; its [`Place`] is where the index has it. What a hit wants, [`Bits`], lies by place,
+//! A page has two names. Its [`FrameId`] is its frame; its [`Place`] is where the index has it. What a hit wants, [`Bits`], lies by place,
 //! so that a hit finds it without a look at the frame or at the index's entry: one cache miss, and 32 neighbours in a cache line. What
 //! reclaim wants lies by frame, which knows its place.
 //!
-//! The arena is as large as memory. A [`Slot`] is a frame number, so two pages in frames `n` and `n + 1` are contiguous in memory and
+//! The arena is as large as memory. A [`FrameId`] is a frame number, so two pages in frames `n` and `n + 1` are contiguous in memory and
 //! may share a vector of a bio. Frames are handed out in ascending order while memory is fresh, and afterwards in the order in which
 //! they were freed: a file that was evicted in order is read again into contiguous frames. (The kernel's free lists keep some of that
 //! order and lose some; this is the most that they can keep.) All folios are single pages.
@@ -27,7 +27,7 @@ pub use list::List;
 pub use tree::{Entry, Place, Tag};
 
 use super::shadow::Shadow;
-use super::{FileId, Slot};
+use super::{FileId, FrameId};
 use elevon_core::tenant::ROOT;
 use elevon_core::units::TenantId;
 use tree::{Tree, WIDTH};
@@ -61,7 +61,7 @@ impl Page {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Evicted {
     /// The frame that is free now.
-    pub slot: Slot,
+    pub slot: FrameId,
     /// Its file.
     pub file: FileId,
     /// Its place in the file, in pages.
@@ -92,17 +92,17 @@ pub struct Pages {
     owned: Vec<u64>,
 }
 
-impl Index<Slot> for Pages {
+impl Index<FrameId> for Pages {
     type Output = Page;
     #[inline]
-    fn index(&self, slot: Slot) -> &Page {
+    fn index(&self, slot: FrameId) -> &Page {
         &self.frames[slot.0 as usize]
     }
 }
 
-impl IndexMut<Slot> for Pages {
+impl IndexMut<FrameId> for Pages {
     #[inline]
-    fn index_mut(&mut self, slot: Slot) -> &mut Page {
+    fn index_mut(&mut self, slot: FrameId) -> &mut Page {
         &mut self.frames[slot.0 as usize]
     }
 }
@@ -133,7 +133,7 @@ impl Pages {
 
     /// The page at `index` of a file. Remembers where it looked: neighbours are found in O(1).
     #[inline]
-    pub fn find(&mut self, file: FileId, index: u64) -> Option<Slot> {
+    pub fn find(&mut self, file: FileId, index: u64) -> Option<FrameId> {
         self.place(file, index).map(|place| self.slot(place))
     }
 
@@ -145,7 +145,7 @@ impl Pages {
 
     /// The page at a place.
     #[inline]
-    pub fn slot(&self, place: Place) -> Slot {
+    pub fn slot(&self, place: Place) -> FrameId {
         self.tree.slot(place)
     }
 
@@ -155,12 +155,12 @@ impl Pages {
     }
 
     /// The first page of a file at or after `from`.
-    pub fn next(&self, file: FileId, from: u64) -> Option<(u64, Slot)> {
+    pub fn next(&self, file: FileId, from: u64) -> Option<(u64, FrameId)> {
         self.tree.next(file, from, None)
     }
 
     /// The first page of a file at or after `from` that has a tag.
-    pub fn next_tagged(&self, file: FileId, from: u64, tag: Tag) -> Option<(u64, Slot)> {
+    pub fn next_tagged(&self, file: FileId, from: u64, tag: Tag) -> Option<(u64, FrameId)> {
         self.tree.next(file, from, Some(tag))
     }
 
@@ -196,7 +196,7 @@ impl Pages {
 
     /// Puts a page for `index` of a file, which holds none, into a free frame: not up to date, not on any list. Answers the shadow that
     /// was there. `None` where no frame is free.
-    pub(super) fn insert(&mut self, file: FileId, index: u64) -> Option<(Slot, Option<Shadow>)> {
+    pub(super) fn insert(&mut self, file: FileId, index: u64) -> Option<(FrameId, Option<Shadow>)> {
         let slot = self.take_frame()?;
         let (place, shadow) = self.tree.insert(file, index, slot);
         self[slot] = Page { leaf: place.leaf, offset: place.offset, ..Page::FREE };
@@ -207,7 +207,7 @@ impl Pages {
         Some((slot, shadow))
     }
 
-    fn take_frame(&mut self) -> Option<Slot> {
+    fn take_frame(&mut self) -> Option<FrameId> {
         if self.used == u64::from(self.capacity) {
             return None;
         }
@@ -221,9 +221,9 @@ impl Pages {
             if self.accessed.len() * 64 < self.frames.len() {
                 self.accessed.push(0);
             }
-            return Some(Slot(fresh));
+            return Some(FrameId(fresh));
         }
-        let slot = Slot(self.free_head);
+        let slot = FrameId(self.free_head);
         self.free_head = self[slot].next;
         if self.free_head == NONE {
             self.free_tail = NONE;
@@ -235,7 +235,7 @@ impl Pages {
     ///
     /// # Panics
     /// Where it is locked, dirty, under writeback or pinned.
-    pub(super) fn remove(&mut self, slot: Slot, shadow: Option<Shadow>) -> Evicted {
+    pub(super) fn remove(&mut self, slot: FrameId, shadow: Option<Shadow>) -> Evicted {
         assert!(self.is_evictable(slot), "{slot:?} is in use");
         assert_eq!(self.list_tag(slot), 0, "{slot:?} is on a list");
         let (file, index) = self.key(slot);
@@ -248,7 +248,7 @@ impl Pages {
         self[slot] = Page::FREE;
         match self.free_tail {
             NONE => self.free_head = slot.0,
-            tail => self[Slot(tail)].next = slot.0,
+            tail => self[FrameId(tail)].next = slot.0,
         }
         self.free_tail = slot.0;
         self.used -= 1;
@@ -268,13 +268,13 @@ impl Pages {
 
     /// File and index of a page.
     #[inline]
-    pub fn key(&self, slot: Slot) -> (FileId, u64) {
+    pub fn key(&self, slot: FrameId) -> (FileId, u64) {
         self.tree.key(self.place_of(slot))
     }
 
     /// Where a page is in the index; it stays there until it goes.
     #[inline]
-    pub fn place_of(&self, slot: Slot) -> Place {
+    pub fn place_of(&self, slot: FrameId) -> Place {
         let &Page { leaf, offset, .. } = &self[slot];
         Place { leaf, offset }
     }
@@ -293,7 +293,7 @@ impl Pages {
 
     /// Flags, reference field and list tag of a page; none of a free frame.
     #[inline]
-    pub fn bits(&self, slot: Slot) -> Bits {
+    pub fn bits(&self, slot: FrameId) -> Bits {
         match self.bits.get(self[slot].leaf as usize) {
             Some(leaf) => leaf[self.place_of(slot).offset()],
             None => Bits::NONE,
@@ -301,37 +301,37 @@ impl Pages {
     }
 
     #[inline]
-    pub(super) fn bits_mut(&mut self, slot: Slot) -> &mut Bits {
+    pub(super) fn bits_mut(&mut self, slot: FrameId) -> &mut Bits {
         self.at_mut(self.place_of(slot))
     }
 
     /// Its flags.
     #[inline]
-    pub fn flags(&self, slot: Slot) -> Flags {
+    pub fn flags(&self, slot: FrameId) -> Flags {
         self.bits(slot).flags()
     }
 
     /// Whether it has any of `flags`.
     #[inline]
-    pub fn has(&self, slot: Slot, flags: Flags) -> bool {
+    pub fn has(&self, slot: FrameId, flags: Flags) -> bool {
         self.bits(slot).has(flags)
     }
 
     /// Sets flags. [`Flags::DIRTY`], [`Flags::WRITEBACK`] and [`Flags::MAPPED`] have their own methods, because they are counted.
     #[inline]
-    pub fn set(&mut self, slot: Slot, flags: Flags) {
+    pub fn set(&mut self, slot: FrameId, flags: Flags) {
         self.bits_mut(slot).set(flags);
     }
 
     /// Clears flags, but for those that [`Self::set`] does not set.
     #[inline]
-    pub fn clear(&mut self, slot: Slot, flags: Flags) {
+    pub fn clear(&mut self, slot: FrameId, flags: Flags) {
         self.bits_mut(slot).clear(flags);
     }
 
     /// Both, at the price of one; answers what is there then.
     #[inline]
-    pub fn set_and_clear(&mut self, slot: Slot, set: Flags, clear: Flags) -> Bits {
+    pub fn set_and_clear(&mut self, slot: FrameId, set: Flags, clear: Flags) -> Bits {
         let bits = self.bits_mut(slot);
         bits.set(set);
         bits.clear(clear);
@@ -340,35 +340,35 @@ impl Pages {
 
     /// The reference field, 0 to [`FIELD_MAX`].
     #[inline]
-    pub fn field(&self, slot: Slot) -> u32 {
+    pub fn field(&self, slot: FrameId) -> u32 {
         self.bits(slot).field()
     }
 
     /// Sets the reference field.
     #[inline]
-    pub fn set_field(&mut self, slot: Slot, value: u32) {
+    pub fn set_field(&mut self, slot: FrameId, value: u32) {
         self.bits_mut(slot).set_field(value);
     }
 
     /// Which of its policy's lists it is on; 0: none.
     #[inline]
-    pub(super) fn list_tag(&self, slot: Slot) -> u32 {
+    pub(super) fn list_tag(&self, slot: FrameId) -> u32 {
         self.bits(slot).list_tag()
     }
 
     #[inline]
-    pub(super) fn set_list_tag(&mut self, slot: Slot, tag: u32) {
+    pub(super) fn set_list_tag(&mut self, slot: FrameId, tag: u32) {
         self.bits_mut(slot).set_list_tag(tag);
     }
 
     /// Marks a page dirty, the root's; see [`Self::set_dirty_by`].
-    pub fn set_dirty(&mut self, slot: Slot) -> bool {
+    pub fn set_dirty(&mut self, slot: FrameId) -> bool {
         self.set_dirty_by(slot, ROOT)
     }
 
     /// Marks a page dirty; answers whether it was clean. Then it is this tenant's until it is clean again. It is no candidate of
     /// reclaim any more.
-    pub fn set_dirty_by(&mut self, slot: Slot, tenant: TenantId) -> bool {
+    pub fn set_dirty_by(&mut self, slot: FrameId, tenant: TenantId) -> bool {
         let place = self.place_of(slot);
         let was_clean = !self.at(place).has(Flags::DIRTY);
         self.at_mut(place).change(Flags::DIRTY, Flags::RECLAIM);
@@ -381,7 +381,7 @@ impl Pages {
         was_clean
     }
 
-    fn set_owner(&mut self, slot: Slot, tenant: TenantId) {
+    fn set_owner(&mut self, slot: FrameId, tenant: TenantId) {
         let at = slot.0 as usize;
         if at >= self.owners.len() && tenant != ROOT {
             self.owners.resize(self.frames.len(), ROOT);
@@ -396,7 +396,7 @@ impl Pages {
 
     /// The tenant that made a page dirty; of a clean page, that did so last in its frame.
     #[inline]
-    pub fn owner(&self, slot: Slot) -> TenantId {
+    pub fn owner(&self, slot: FrameId) -> TenantId {
         self.owners.get(slot.0 as usize).copied().unwrap_or(ROOT)
     }
 
@@ -412,7 +412,7 @@ impl Pages {
     }
 
     /// Makes a page clean without writing it (its data is not wanted any more).
-    pub fn cancel_dirty(&mut self, slot: Slot) {
+    pub fn cancel_dirty(&mut self, slot: FrameId) {
         let place = self.place_of(slot);
         if self.at(place).has(Flags::DIRTY) {
             self.dirty -= 1;
@@ -428,7 +428,7 @@ impl Pages {
     ///
     /// # Panics
     /// Where it is not dirty, or under writeback already.
-    pub fn begin_writeback(&mut self, slot: Slot) {
+    pub fn begin_writeback(&mut self, slot: FrameId) {
         assert!(self.has(slot, Flags::DIRTY), "{slot:?} is clean");
         assert!(!self.has(slot, Flags::WRITEBACK), "{slot:?} is under writeback");
         self.cancel_dirty(slot);
@@ -439,7 +439,7 @@ impl Pages {
     }
 
     /// Its writing is over. Callers want [`super::resident::Resident::end_writeback`], which tells the policy too.
-    pub(super) fn end_writeback(&mut self, slot: Slot) {
+    pub(super) fn end_writeback(&mut self, slot: FrameId) {
         assert!(self.has(slot, Flags::WRITEBACK), "{slot:?} is not under writeback");
         self.writeback -= 1;
         let place = self.place_of(slot);
@@ -466,7 +466,7 @@ impl Pages {
     /// # Panics
     /// At 65,536 pins of one page.
     #[inline]
-    pub fn pin(&mut self, slot: Slot) {
+    pub fn pin(&mut self, slot: FrameId) {
         let pins = &mut self[slot].pins;
         *pins = pins.checked_add(1).expect("a page is pinned 65,536 times");
     }
@@ -476,14 +476,14 @@ impl Pages {
     /// # Panics
     /// Where there is none.
     #[inline]
-    pub fn unpin(&mut self, slot: Slot) {
+    pub fn unpin(&mut self, slot: FrameId) {
         let pins = &mut self[slot].pins;
         *pins = pins.checked_sub(1).expect("a page without pins is unpinned");
     }
 
     /// Whether anybody pins it.
     #[inline]
-    pub fn is_pinned(&self, slot: Slot) -> bool {
+    pub fn is_pinned(&self, slot: FrameId) -> bool {
         self[slot].pins != 0
     }
 
@@ -491,7 +491,7 @@ impl Pages {
     ///
     /// # Panics
     /// At 256 maps of one page.
-    pub fn map(&mut self, slot: Slot) {
+    pub fn map(&mut self, slot: FrameId) {
         let maps = &mut self[slot].maps;
         *maps = maps.checked_add(1).expect("a page is mapped 256 times");
         if *maps == 1 {
@@ -504,7 +504,7 @@ impl Pages {
     ///
     /// # Panics
     /// Where none did.
-    pub fn unmap(&mut self, slot: Slot) {
+    pub fn unmap(&mut self, slot: FrameId) {
         let maps = &mut self[slot].maps;
         *maps = maps.checked_sub(1).expect("a page that is not mapped is unmapped");
         if *maps == 0 {
@@ -515,19 +515,19 @@ impl Pages {
 
     /// Page tables that map it.
     #[inline]
-    pub fn maps(&self, slot: Slot) -> u16 {
+    pub fn maps(&self, slot: FrameId) -> u16 {
         self[slot].maps.into()
     }
 
     /// Sets the accessed bit of the page tables.
     #[inline]
-    pub fn set_accessed(&mut self, slot: Slot) {
+    pub fn set_accessed(&mut self, slot: FrameId) {
         self.accessed[slot.0 as usize >> 6] |= 1 << (slot.0 & 63);
     }
 
     /// Clears the accessed bit; answers what it was.
     #[inline]
-    pub fn take_accessed(&mut self, slot: Slot) -> bool {
+    pub fn take_accessed(&mut self, slot: FrameId) -> bool {
         let word = &mut self.accessed[slot.0 as usize >> 6];
         let was = *word >> (slot.0 & 63) & 1 != 0;
         *word &= !(1 << (slot.0 & 63));
@@ -540,19 +540,19 @@ impl Pages {
     }
 
     /// The page at an offset (0 to 63) of the aligned 64 indexes of its file in which `slot` is.
-    pub(super) fn neighbour(&self, slot: Slot, offset: u32) -> Option<Slot> {
+    pub(super) fn neighbour(&self, slot: FrameId, offset: u32) -> Option<FrameId> {
         self.tree.leaf_page(self[slot].leaf, offset)
     }
 
     /// Whether it may be taken: not locked, dirty, under writeback or pinned.
     #[inline]
-    pub fn is_evictable(&self, slot: Slot) -> bool {
+    pub fn is_evictable(&self, slot: FrameId) -> bool {
         let bits = self.bits(slot);
         !bits.has(Flags::LOCKED | Flags::DIRTY | Flags::WRITEBACK) && !self.is_pinned(slot) && bits.has(Flags::USED)
     }
 
     #[inline]
-    fn is_used(&self, slot: Slot) -> bool {
+    fn is_used(&self, slot: FrameId) -> bool {
         self.has(slot, Flags::USED)
     }
 
@@ -602,7 +602,7 @@ impl Pages {
         assert!(self.tree.shadow_leaves() <= self.tree.shadows());
         let (mut used, mut dirty, mut writeback, mut mapped) = (0, 0, 0, 0);
         let mut owned = alloc::vec![0; self.owned.len()];
-        for slot in (0..self.frames.len() as u32).map(Slot) {
+        for slot in (0..self.frames.len() as u32).map(FrameId) {
             let page = &self[slot];
             if !self.is_used(slot) {
                 assert_eq!(

@@ -30,7 +30,7 @@ pub use sieve::Sieve;
 
 use super::pages::{Evicted, Flags, Pages, Place};
 use super::shadow::Shadow;
-use super::{Context, Slot};
+use super::{Context, FrameId};
 use elevon_core::units::Instant;
 
 /// Reclaim begins with this: a 4096th of the lists at a time.
@@ -115,11 +115,11 @@ pub struct Stats {
 /// A replacement policy. It has every page of a [`Pages`] on exactly one of its lists, from `insert` until `evict` or `remove`.
 pub trait Replacement {
     /// A page came in; `shadow` is what stood in its place, unless that is not to be judged.
-    fn insert(&mut self, pages: &mut Pages, slot: Slot, context: Context, shadow: Option<Shadow>);
+    fn insert(&mut self, pages: &mut Pages, slot: FrameId, context: Context, shadow: Option<Shadow>);
     /// The page at a place is used. This is what a hit costs: it should look at no more than [`Pages::at`].
     fn access_at(&mut self, pages: &mut Pages, place: Place, context: Context);
     /// A page is used.
-    fn access(&mut self, pages: &mut Pages, slot: Slot, context: Context) {
+    fn access(&mut self, pages: &mut Pages, slot: FrameId, context: Context) {
         self.access_at(pages, pages.place_of(slot), context);
     }
     /// One round of reclaim: what goes is removed from `pages`, leaves its shadow, and is appended to `out`.
@@ -127,9 +127,9 @@ pub trait Replacement {
     /// A round of kswapd begins. Policies without a notion of age have nothing to do.
     fn age(&mut self, _now: Instant, _pages: &mut Pages) {}
     /// The writeback of a page is over that reclaim had marked [`Flags::RECLAIM`]: make it the next to go.
-    fn rotate(&mut self, pages: &mut Pages, slot: Slot);
+    fn rotate(&mut self, pages: &mut Pages, slot: FrameId);
     /// Takes a page off its list, because it will be removed without a shadow.
-    fn remove(&mut self, pages: &mut Pages, slot: Slot);
+    fn remove(&mut self, pages: &mut Pages, slot: FrameId);
     /// Programs' memory is this now. Policies that look at files only have nothing to do.
     fn on_anonymous(&mut self, _anonymous: Anonymous) {}
     /// Programs' memory, as it is after what was reclaimed of it.
@@ -137,7 +137,7 @@ pub trait Replacement {
         Anonymous::default()
     }
     /// A dirty page that kswapd's last round wants written by itself; it stays on its list. None where that is left to the flusher.
-    fn take_write(&mut self) -> Option<Slot> {
+    fn take_write(&mut self) -> Option<FrameId> {
         None
     }
     /// kswapd has reached the high mark.
@@ -186,7 +186,7 @@ impl AnyReplacement {
 }
 
 impl Replacement for AnyReplacement {
-    fn insert(&mut self, pages: &mut Pages, slot: Slot, context: Context, shadow: Option<Shadow>) {
+    fn insert(&mut self, pages: &mut Pages, slot: FrameId, context: Context, shadow: Option<Shadow>) {
         each!(self, policy => policy.insert(pages, slot, context, shadow));
     }
     #[inline]
@@ -199,10 +199,10 @@ impl Replacement for AnyReplacement {
     fn age(&mut self, now: Instant, pages: &mut Pages) {
         each!(self, policy => policy.age(now, pages));
     }
-    fn rotate(&mut self, pages: &mut Pages, slot: Slot) {
+    fn rotate(&mut self, pages: &mut Pages, slot: FrameId) {
         each!(self, policy => policy.rotate(pages, slot));
     }
-    fn remove(&mut self, pages: &mut Pages, slot: Slot) {
+    fn remove(&mut self, pages: &mut Pages, slot: FrameId) {
         each!(self, policy => policy.remove(pages, slot));
     }
     fn on_anonymous(&mut self, anonymous: Anonymous) {
@@ -211,7 +211,7 @@ impl Replacement for AnyReplacement {
     fn anonymous(&self) -> Anonymous {
         each!(self, policy => policy.anonymous())
     }
-    fn take_write(&mut self) -> Option<Slot> {
+    fn take_write(&mut self) -> Option<FrameId> {
         each!(self, policy => policy.take_write())
     }
     fn on_balanced(&mut self) {
@@ -232,7 +232,7 @@ impl Outcome {
     }
 
     /// Counts a page that reclaim may not take, and marks it to go soon after where it is being written or has to be.
-    fn pass_on(&mut self, pages: &mut Pages, slot: Slot) {
+    fn pass_on(&mut self, pages: &mut Pages, slot: FrameId) {
         self.writeback += u64::from(pages.has(slot, Flags::WRITEBACK));
         self.dirty += u64::from(pages.has(slot, Flags::DIRTY) && !pages.has(slot, Flags::WRITEBACK));
         pages.set(slot, Flags::RECLAIM);
@@ -251,6 +251,6 @@ impl AddAssign for Outcome {
 }
 
 /// Whether reclaim has to pass a page on before it looks at its uses.
-fn is_busy(pages: &Pages, slot: Slot) -> bool {
+fn is_busy(pages: &Pages, slot: FrameId) -> bool {
     pages.has(slot, Flags::LOCKED | Flags::DIRTY | Flags::WRITEBACK)
 }

@@ -19,7 +19,7 @@ use super::pages::{Evicted, Flags, PAGE_BYTES, Pages, Place};
 use super::replace::{
     Anonymous, AnyReplacement, DEFAULT_PRIORITY, Outcome, Reclaimer, Replacement, ReplacementConfig, Request, Stats,
 };
-use super::{Context, FileId, Slot};
+use super::{Context, FileId, FrameId};
 use elevon_core::units::Instant;
 
 /// All pages in memory.
@@ -65,13 +65,13 @@ impl Resident {
 
     /// The page at `index` of a file.
     #[inline]
-    pub fn find(&mut self, file: FileId, index: u64) -> Option<Slot> {
+    pub fn find(&mut self, file: FileId, index: u64) -> Option<FrameId> {
         self.pages.find(file, index)
     }
 
     /// Puts a page for `index` of a file, which has none, into a free frame; `None` where no frame is free. Whether it is active content
     /// is known when this returns ([`Self::is_active`]), before its read is issued.
-    pub fn insert(&mut self, file: FileId, index: u64, context: Context) -> Option<Slot> {
+    pub fn insert(&mut self, file: FileId, index: u64, context: Context) -> Option<FrameId> {
         if self.free() == 0 {
             return None;
         }
@@ -89,7 +89,7 @@ impl Resident {
 
     /// A page is used.
     #[inline]
-    pub fn access(&mut self, slot: Slot, context: Context) {
+    pub fn access(&mut self, slot: FrameId, context: Context) {
         self.access_at(self.pages.place_of(slot), context);
     }
 
@@ -101,12 +101,12 @@ impl Resident {
 
     /// Whether a page is active content: in the working set, as its policy judged.
     #[inline]
-    pub fn is_active(&self, slot: Slot) -> bool {
+    pub fn is_active(&self, slot: FrameId) -> bool {
         self.pages.has(slot, Flags::WORKINGSET)
     }
 
     /// The writing of a page is over. If reclaim had met it meanwhile, it is the next to go.
-    pub fn end_writeback(&mut self, slot: Slot) {
+    pub fn end_writeback(&mut self, slot: FrameId) {
         self.pages.end_writeback(slot);
         if self.pages.has(slot, Flags::RECLAIM) {
             self.pages.clear(slot, Flags::RECLAIM);
@@ -118,7 +118,7 @@ impl Resident {
 
     /// Takes a page out that is not wanted any more, without a shadow: truncated, invalidated, `POSIX_FADV_DONTNEED`. Its changes, if
     /// it is dirty, are lost; `None` where it is locked, under writeback or pinned, and stays.
-    pub fn drop_page(&mut self, slot: Slot) -> Option<Evicted> {
+    pub fn drop_page(&mut self, slot: FrameId) -> Option<Evicted> {
         if self.pages.has(slot, Flags::LOCKED | Flags::WRITEBACK) || self.pages.is_pinned(slot) {
             return None;
         }
@@ -192,7 +192,7 @@ impl Resident {
     }
 
     /// A dirty page that kswapd's last round wants written by itself, if any.
-    pub fn take_write(&mut self) -> Option<Slot> {
+    pub fn take_write(&mut self) -> Option<FrameId> {
         self.policy.take_write()
     }
 

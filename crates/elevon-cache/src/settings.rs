@@ -173,11 +173,8 @@ pub fn is_setting(key: &str) -> bool {
 impl CacheConfig {
     /// Follows a kernel: its rules, and the generations that it has.
     pub fn set_kernel(&mut self, kernel: Kernel) {
-        let version = match kernel {
-            Kernel::V6_1 | Kernel::V6_6 | Kernel::V6_12 => Version::V6_1,
-            Kernel::V6_18 => Version::V6_14,
-        };
         self.rules = kernel.rules();
+        let version = if self.rules.lru_gen_counts_first_use { Version::V6_14 } else { Version::V6_1 };
         self.policy = ReplacementConfig::Mglru { version, min_ttl: Nanos::ZERO };
     }
 

@@ -93,6 +93,9 @@ pub struct Rules {
     pub readahead_async_by_marker: bool,
     /// A window that follows a marker ends where its folios do, whose order grows by two from window to window (measured on 6.18).
     pub readahead_ends_on_folio: bool,
+    /// The multi-generational LRU counts a page's references from its REFERENCED flag on (6.14+), rather than from its WORKINGSET
+    /// flag.
+    pub lru_gen_counts_first_use: bool,
     /// `io.prio.class` has `promote-to-rt`, and `none-to-rt` is another name for it (6.5+).
     pub promote_to_rt: bool,
     /// A throttling slice of a disk that does not rotate, in ms; of one that does it is 100. From 6.10 it was 20, until late
@@ -185,6 +188,7 @@ impl Kernel {
             iomap_reads_are_sync: at_least_6_18,
             readahead_async_by_marker: at_least_6_12,
             readahead_ends_on_folio: at_least_6_18,
+            lru_gen_counts_first_use: at_least_6_18,
             promote_to_rt: at_least_6_6,
             throttle_slice_ms: match self {
                 Self::V6_12 => 20,

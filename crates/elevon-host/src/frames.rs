@@ -3,7 +3,7 @@
 //! Frames that a command reads into or writes from count as in flight. The policy above never moves bytes of such a frame (a page
 //! that is being read is locked, one that is being written is stable), and that is asserted here before any byte moves.
 
-use elevon_cache::Slot;
+use elevon_cache::FrameId;
 use elevon_cache::page_cache::{ByteCopy, Way};
 use elevon_core::units::PAGE_SIZE;
 
@@ -25,7 +25,7 @@ pub(crate) struct Frames {
     memory: *mut u8,
     in_flight: Vec<InFlight>,
     /// By token: the frames of a bio, in order.
-    bios: Vec<Vec<Slot>>,
+    bios: Vec<Vec<FrameId>>,
 }
 
 // SAFETY: the frames own their mapping; nothing about it is bound to a thread.
@@ -61,7 +61,7 @@ impl Frames {
     }
 
     /// The data of a bio lies in these frames.
-    pub(crate) fn bind(&mut self, bio: usize, frames: &[Slot]) {
+    pub(crate) fn bind(&mut self, bio: usize, frames: &[FrameId]) {
         if self.bios.len() <= bio {
             self.bios.resize_with(bio + 1, Vec::new);
         }
@@ -69,7 +69,7 @@ impl Frames {
         self.bios[bio].extend_from_slice(frames);
     }
 
-    fn address(&self, slot: Slot, offset: usize) -> *mut u8 {
+    fn address(&self, slot: FrameId, offset: usize) -> *mut u8 {
         let slot = slot.0 as usize;
         assert!(slot < self.in_flight.len() && offset < PAGE, "a frame that is not there");
         // SAFETY: inside the mapping by the assertion above.
@@ -140,12 +140,12 @@ mod tests {
     use super::*;
 
     fn copy(slot: u32, frame_offset: u32, bytes: u32, way: Way) -> ByteCopy {
-        ByteCopy { task: TaskId(0), token: 0, slot: Slot(slot), frame_offset, bytes, call_offset: 1, way }
+        ByteCopy { task: TaskId(0), token: 0, slot: FrameId(slot), frame_offset, bytes, call_offset: 1, way }
     }
 
     fn frames(bio: &[u32]) -> Frames {
         let mut frames = Frames::new(8).expect("memory");
-        frames.bind(0, &bio.iter().map(|&slot| Slot(slot)).collect::<Vec<_>>());
+        frames.bind(0, &bio.iter().map(|&slot| FrameId(slot)).collect::<Vec<_>>());
         frames
     }
 

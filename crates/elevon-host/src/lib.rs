@@ -17,7 +17,7 @@ mod uring;
 pub use disk::disk_of;
 pub use file::{HostFile, OpenError, OpenOptions};
 
-use elevon_cache::Slot;
+use elevon_cache::FrameId;
 use elevon_cache::page_cache::ByteCopy;
 use elevon_core::driver::{Accept, Command, Completion, Driver, Pieces};
 use elevon_core::op::Op;
@@ -252,7 +252,7 @@ impl Backend for Host {
         self.buffers.slot(task, token)
     }
 
-    fn bind_frames(&mut self, bio: u32, frames: &[Slot]) {
+    fn bind_frames(&mut self, bio: u32, frames: &[FrameId]) {
         if let Some(all) = &mut self.buffers.frames {
             all.bind(bio as usize, frames);
         }

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use crc32c::crc32c;
-use elevon_cache::Slot;
+use elevon_cache::FrameId;
 use elevon_cache::page_cache::{ByteCopy, CacheConfig, Way, WriteMode};
 use elevon_core::account::DiskStats;
 use elevon_core::driver::{Accept, Command, Completion, Driver, Piece, Pieces};
@@ -77,7 +77,7 @@ struct Drive {
     in_flight: Vec<InFlight>,
     completed: u64,
     frames: Vec<u8>,
-    bios: BTreeMap<u32, Vec<Slot>>,
+    bios: BTreeMap<u32, Vec<FrameId>>,
     buffers: BTreeMap<(u32, u64), Vec<u8>>,
     /// Writes of each sector, by number, as the job made them.
     made: RefCell<BTreeMap<usize, Vec<u64>>>,
@@ -289,7 +289,7 @@ impl Backend for Drive {
         self.buffers.get_mut(&(task.0, token)).map(Vec::as_mut_slice)
     }
 
-    fn bind_frames(&mut self, bio: u32, frames: &[Slot]) {
+    fn bind_frames(&mut self, bio: u32, frames: &[FrameId]) {
         self.bios.insert(bio, frames.to_vec());
     }
 

@@ -12,7 +12,7 @@ pub(super) use events::name;
 
 use std::collections::{BTreeMap, VecDeque};
 
-use elevon_cache::Slot;
+use elevon_cache::FrameId;
 use elevon_cache::activity::Activity;
 use elevon_core::account::DiskStats;
 use elevon_core::driver::{Command, Completion, Piece};
@@ -159,7 +159,7 @@ pub(super) trait Checker {
         Ok(())
     }
     /// A program gives an I/O, or the page cache a bio in those frames.
-    fn on_io(&mut self, _world: &World, _io: &Io, _frames: &[Slot]) -> Verdict {
+    fn on_io(&mut self, _world: &World, _io: &Io, _frames: &[FrameId]) -> Verdict {
         Ok(())
     }
     /// As [`Self::on_step`], of the page cache.
@@ -272,7 +272,7 @@ impl Checks {
         Some(told)
     }
 
-    pub(super) fn on_io(&mut self, io: &Io, frames: &[Slot]) {
+    pub(super) fn on_io(&mut self, io: &Io, frames: &[FrameId]) {
         let key = (io.task.0, io.token);
         self.hash.numbers(&[key.0.into(), key.1, io.sector.get(), io.bytes.get(), io.ioprio.bits().into()]);
         if !frames.is_empty() {

@@ -29,7 +29,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 
-use elevon_cache::Slot;
+use elevon_cache::FrameId;
 use elevon_cache::activity::Activity;
 use elevon_cache::dirty::Hz;
 use elevon_cache::page_cache::{ByteCopy, CacheConfig};
@@ -493,7 +493,7 @@ impl Probe for Watch {
         self.other_programs.is_some()
     }
 
-    fn on_io(&mut self, _: Instant, io: &Io, frames: &[Slot]) {
+    fn on_io(&mut self, _: Instant, io: &Io, frames: &[FrameId]) {
         let mut shown = *io;
         let is_read = Token::is_of_cache(io.token) && io.op == Op::Read;
         match self.sabotage {

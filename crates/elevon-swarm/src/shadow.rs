@@ -16,7 +16,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use elevon_cache::Slot;
+use elevon_cache::FrameId;
 use elevon_cache::page_cache::{ByteCopy, Way};
 use elevon_core::driver::{Command, Completion, Piece};
 use elevon_core::op::Op;
@@ -140,7 +140,7 @@ struct Doing {
 #[derive(Clone, Debug)]
 struct CacheBio {
     io: Io,
-    frames: Vec<Slot>,
+    frames: Vec<FrameId>,
     /// Bytes of commands that went well.
     moved: u64,
 }
@@ -296,7 +296,7 @@ impl Shadow {
     }
 
     /// The page of a frame changes: what it held must not be lost.
-    fn settle_in(&mut self, slot: Slot, home: u64) {
+    fn settle_in(&mut self, slot: FrameId, home: u64) {
         let at = slot.0 as usize;
         if let Some(old) = self.homes[at].replace(home) {
             for k in 0..SECTORS {
@@ -315,7 +315,7 @@ impl Shadow {
     }
 
     /// A program gives an I/O, or the cache a bio.
-    pub(super) fn on_io(&mut self, io: &Io, frames: &[Slot]) {
+    pub(super) fn on_io(&mut self, io: &Io, frames: &[FrameId]) {
         self.clock += 1;
         if !Token::is_of_cache(io.token) {
             let place = Region { start: io.sector.byte_offset(), len: io.bytes.get() };

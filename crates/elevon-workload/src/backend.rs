@@ -1,7 +1,7 @@
 //! What a run needs besides the stack: a clock and a device. Simulation and real I/O each provide one; the loop that
 //! drives them is the same.
 
-use elevon_cache::Slot;
+use elevon_cache::FrameId;
 use elevon_cache::page_cache::ByteCopy;
 use elevon_core::driver::{Completion, Driver};
 use elevon_core::units::{Instant, TaskId};
@@ -34,7 +34,7 @@ pub trait Backend: Driver {
 
     /// The data of a bio of the page cache ([`crate::token::Token::Cache`]) lies in these frames, a page in each, until its number is
     /// bound again. Only with a page cache that has bytes.
-    fn bind_frames(&mut self, _bio: u32, _frames: &[Slot]) {}
+    fn bind_frames(&mut self, _bio: u32, _frames: &[FrameId]) {}
 
     /// Moves bytes between a frame of the page cache and the buffer of an I/O. Neither is in flight, but that a frame may be read
     /// while it is being written to the device.

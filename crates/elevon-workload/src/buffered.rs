@@ -26,7 +26,7 @@ mod stats;
 use std::cmp::Ordering;
 use std::collections::VecDeque;
 
-use elevon_cache::Slot;
+use elevon_cache::FrameId;
 use elevon_cache::file_io::{Begun, FileIo, FileIoEvent, FileOp, FileOpKind, NO_IO};
 use elevon_cache::page_cache::{ByteCopy, CacheConfig, Call, CallDone, CallKind, Called, OpenId, PageCache, Way};
 use elevon_cache::pages::Flags as PageFlags;
@@ -293,7 +293,7 @@ impl BufferedIo {
     }
 
     /// The frames of a bio from [`Self::next_io`].
-    pub(crate) fn frames(&self, bio: u32) -> &[Slot] {
+    pub(crate) fn frames(&self, bio: u32) -> &[FrameId] {
         self.cache().frames(bio.into())
     }
 

@@ -5,6 +5,7 @@ use super::{CallDone, CallKind, Operation, State, Step};
 impl Operation {
     /// Reads what is left. A page that cannot be read ends a call early, and what the next call then finds
     /// is the error; at the end of the file a call reads nothing, and the I/O is over.
+    #[inline]
     pub(super) fn step_read(&mut self, done: Option<&CallDone>) -> Step {
         debug_assert_eq!(self.state, State::Read);
         if let Some(done) = done {
@@ -18,6 +19,7 @@ impl Operation {
     }
 
     /// Writes, and then has the device write what is dirty of the range if the file is open with O_SYNC.
+    #[inline]
     pub(super) fn step_write(&mut self, done: Option<&CallDone>, sync_writes: bool) -> Step {
         match (self.state, done) {
             (State::Write, None) => self.of_range(CallKind::Write),

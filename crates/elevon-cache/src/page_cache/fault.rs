@@ -1,7 +1,7 @@
 //! Touches of memory through a mapping: page faults.
 
 use super::{
-    ByteCopy, Call, CallDone, Entry, Instant, Open, OpenId, PAGE_SIZE, PageCache, PageFlags, Phase, Progress, Slot,
+    ByteCopy, Call, CallDone, Entry, FrameId, Instant, Open, OpenId, PAGE_SIZE, PageCache, PageFlags, Phase, Progress,
     Status, Step, Way,
 };
 use crate::Context;
@@ -95,7 +95,7 @@ impl PageCache {
 
     /// What a load or store of the call's bytes moves, as far as they lie in the page.
     #[inline]
-    fn copy_touched(&mut self, call: &Call, slot: Slot, write: bool) {
+    fn copy_touched(&mut self, call: &Call, slot: FrameId, write: bool) {
         if self.config.copies {
             let (frame_offset, way) = (call.offset % PAGE_SIZE, if write { Way::ToFrame } else { Way::ToCall });
             let bytes = call.bytes.min(PAGE_SIZE - frame_offset) as u32;
@@ -112,7 +112,7 @@ impl PageCache {
         }
     }
 
-    fn page_for_fault(&mut self, now: Instant, at: &mut Progress) -> Option<Slot> {
+    fn page_for_fault(&mut self, now: Instant, at: &mut Progress) -> Option<FrameId> {
         let is_first = core::mem::replace(&mut at.phase, Phase::Pages) == Phase::Start;
         let open = at.call.open.0 as usize;
         let Some(slot) = self.resident.find(at.file, at.pos) else {
@@ -149,7 +149,7 @@ impl PageCache {
     }
 
     /// Maps the page, and on a read what is ready about it; only the page itself counts as used.
-    fn map_about(&mut self, at: &Progress, slot: Slot, write: bool) {
+    fn map_about(&mut self, at: &Progress, slot: FrameId, write: bool) {
         if !write {
             let (first, end) = fault_around(at.pos, self.files[at.file.0 as usize].size.div_ceil(PAGE_SIZE));
             let mut next = first;
@@ -171,7 +171,7 @@ impl PageCache {
     }
 
     /// The page becomes writable, and dirty.
-    fn store(&mut self, now: Instant, at: &mut Progress, slot: Slot) -> Step {
+    fn store(&mut self, now: Instant, at: &mut Progress, slot: FrameId) -> Step {
         self.dirty_page(now, &at.call, at.file, slot);
         at.phase = Phase::Wait;
         self.pause_store(now, at)

@@ -1,8 +1,8 @@
 //! Reads through a descriptor, and what all reads into the cache share.
 
 use super::{
-    Advice, ByteCopy, Call, CallDone, CallKind, Entry, FileId, Instant, Open, PAGE_SIZE, PageCache, PageFlags, Phase,
-    Progress, Slot, Status, Step, Way,
+    Advice, ByteCopy, Call, CallDone, CallKind, Entry, FileId, FrameId, Instant, Open, PAGE_SIZE, PageCache, PageFlags,
+    Phase, Progress, Status, Step, Way,
 };
 use crate::Context;
 use crate::pages::Place;
@@ -96,7 +96,7 @@ impl PageCache {
     }
 
     /// A page may carry the marker of a window: then the next is read.
-    pub(super) fn hit_marker(&mut self, now: Instant, at: &mut Progress, slot: Slot) {
+    pub(super) fn hit_marker(&mut self, now: Instant, at: &mut Progress, slot: FrameId) {
         let pages = self.resident.pages_mut();
         // On a page that is to be written the bit is reclaim's.
         if pages.has(slot, PageFlags::DIRTY | PageFlags::WRITEBACK) {
@@ -175,7 +175,7 @@ impl PageCache {
     }
 
     /// Reads the one page that the call is at; `None` where there is no memory for it.
-    pub(super) fn read_alone(&mut self, now: Instant, at: &mut Progress, context: Context) -> Option<Slot> {
+    pub(super) fn read_alone(&mut self, now: Instant, at: &mut Progress, context: Context) -> Option<FrameId> {
         if !self.make_room(now) {
             return None;
         }
@@ -185,7 +185,7 @@ impl PageCache {
     }
 
     /// Issues a read of one page that is in memory and not readable; one without content is readable at once.
-    pub(super) fn issue_alone(&mut self, at: &mut Progress, slot: Slot) {
+    pub(super) fn issue_alone(&mut self, at: &mut Progress, slot: FrameId) {
         if self.is_unwritten(at.file, at.pos) {
             return self.resident.pages_mut().set(slot, PageFlags::UPTODATE);
         }
@@ -199,7 +199,7 @@ impl PageCache {
 
     /// What to do about a page that is not readable: sleep, fail, or (`None`) look again after a read of its own was issued.
     /// A read ahead that failed is tried again; a read of one's own that fails is the end.
-    pub(super) fn wait_readable(&mut self, at: &mut Progress, slot: Slot) -> Option<Step> {
+    pub(super) fn wait_readable(&mut self, at: &mut Progress, slot: FrameId) -> Option<Step> {
         if self.resident.pages().has(slot, PageFlags::LOCKED) {
             return Some(Step::Page(slot));
         }
@@ -232,7 +232,7 @@ impl PageCache {
     }
 
     /// Books the bytes of the page that the call is at, and has them copied.
-    pub(super) fn copy(&mut self, at: &mut Progress, slot: Slot, end: u64, way: Way) {
+    pub(super) fn copy(&mut self, at: &mut Progress, slot: FrameId, end: u64, way: Way) {
         // Truncated while it waited, perhaps to an end in this very page.
         if end <= at.call.offset.max(at.pos * PAGE_SIZE) {
             return;

@@ -118,7 +118,7 @@ impl PageCache {
     }
 
     /// A dirty page goes into a bio, which whoever made it dirty pays for. What the flusher writes goes by that tenant's flusher task.
-    pub(super) fn write_out(&mut self, source: &Source, file: FileId, index: u64, slot: super::Slot) {
+    pub(super) fn write_out(&mut self, source: &Source, file: FileId, index: u64, slot: super::FrameId) {
         let tenant = self.resident.pages().owner(slot);
         self.domains.begin_writeback(tenant);
         self.resident.pages_mut().begin_writeback(slot);

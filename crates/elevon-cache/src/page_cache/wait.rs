@@ -6,7 +6,7 @@ use alloc::collections::{BinaryHeap, VecDeque};
 use alloc::vec::Vec;
 use core::cmp::Reverse;
 
-use super::{PageCache, PageFlags, Slot, Step};
+use super::{FrameId, PageCache, PageFlags, Step};
 use crate::bios::Source;
 use crate::page_cache::stats::Cause;
 use crate::watermark::WRITEBACK_THROTTLE;
@@ -19,7 +19,7 @@ const QUEUES: usize = 256;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum For {
     Nothing,
-    Page(Slot),
+    Page(FrameId),
     Memory,
     Pause,
     Flush,
@@ -35,8 +35,10 @@ struct Sleeper {
 
 #[derive(Clone, Debug)]
 pub(super) struct Waiting {
-    queues: Vec<VecDeque<(Slot, u32)>>,
+    /// A call is in one queue at most, so that all of them hold no more than there are calls.
+    queues: Vec<VecDeque<(FrameId, u32)>>,
     memory: VecDeque<u32>,
+    /// Those of sleeps that another event ended go when their time comes, or at the top.
     timers: BinaryHeap<Reverse<(Instant, u64, u32)>>,
     /// By call.
     sleepers: Vec<Sleeper>,
@@ -56,7 +58,7 @@ impl Waiting {
         }
     }
 
-    const fn queue(slot: Slot) -> usize {
+    const fn queue(slot: FrameId) -> usize {
         slot.0 as usize % QUEUES
     }
 
@@ -75,7 +77,7 @@ impl Waiting {
 
     /// A call that sleeps for the page: it sleeps no more.
     #[inline]
-    pub(super) fn take_page(&mut self, slot: Slot) -> Option<u32> {
+    pub(super) fn take_page(&mut self, slot: FrameId) -> Option<u32> {
         let queue = &mut self.queues[Self::queue(slot)];
         let at = queue.iter().position(|&(waits, _)| waits == slot)?;
         queue.remove(at).map(|(_, call)| call)
@@ -106,7 +108,7 @@ impl Waiting {
         self.asleep
     }
 
-    pub(super) fn self_check(&self, is_held: impl Fn(Slot) -> bool) {
+    pub(super) fn self_check(&self, is_held: impl Fn(FrameId) -> bool) {
         let mut listed = self.memory.len();
         for &(slot, call) in self.queues.iter().flatten() {
             assert_eq!(self.sleepers[call as usize].what, For::Page(slot));

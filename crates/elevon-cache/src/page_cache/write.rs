@@ -1,7 +1,7 @@
 //! Writes through a descriptor, and how pages become dirty.
 
 use super::{
-    Call, FileId, Instant, PAGE_SIZE, PageCache, PageFlags, Phase, Progress, Slot, Status, Step, Verdict, Way,
+    Call, FileId, FrameId, Instant, PAGE_SIZE, PageCache, PageFlags, Phase, Progress, Status, Step, Verdict, Way,
     WriteMode, Writer,
 };
 use crate::Context;
@@ -79,12 +79,12 @@ impl PageCache {
 
     /// The page is being written and may not change meanwhile.
     #[inline]
-    pub(super) fn must_be_stable(&self, slot: Slot) -> bool {
+    pub(super) fn must_be_stable(&self, slot: FrameId) -> bool {
         self.config.copies && self.resident.pages().has(slot, PageFlags::WRITEBACK)
     }
 
     /// A page becomes dirty by a call, in the name of its task and tenant.
-    pub(super) fn dirty_page(&mut self, now: Instant, call: &Call, file: FileId, slot: Slot) {
+    pub(super) fn dirty_page(&mut self, now: Instant, call: &Call, file: FileId, slot: FrameId) {
         let &Call { task, tenant, .. } = call;
         if self.resident.pages_mut().set_dirty_by(slot, tenant) {
             self.flusher.on_dirtied(file, now);

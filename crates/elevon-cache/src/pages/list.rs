@@ -1,7 +1,7 @@
 //! Lists of pages, linked through the pages themselves. Cost: O(1) for each operation.
 
 use super::{NONE, Pages};
-use crate::Slot;
+use crate::FrameId;
 
 /// One list; a page is on at most one. The head is where new pages go, the tail is where reclaim looks first.
 #[derive(Clone, Copy, Debug)]
@@ -32,68 +32,68 @@ impl List {
 
     /// The page that has been here longest.
     #[inline]
-    pub fn tail(&self) -> Option<Slot> {
-        (self.tail != NONE).then_some(Slot(self.tail))
+    pub fn tail(&self) -> Option<FrameId> {
+        (self.tail != NONE).then_some(FrameId(self.tail))
     }
 
     /// The page that came last.
     #[inline]
-    pub fn head(&self) -> Option<Slot> {
-        (self.head != NONE).then_some(Slot(self.head))
+    pub fn head(&self) -> Option<FrameId> {
+        (self.head != NONE).then_some(FrameId(self.head))
     }
 
     /// The neighbour of a page of this list towards the head.
     #[inline]
-    pub fn newer(&self, pages: &Pages, slot: Slot) -> Option<Slot> {
+    pub fn newer(&self, pages: &Pages, slot: FrameId) -> Option<FrameId> {
         let next = pages[slot].prev;
-        (next != NONE).then_some(Slot(next))
+        (next != NONE).then_some(FrameId(next))
     }
 
     /// Puts a page at the head.
     #[inline]
-    pub fn push_head(&mut self, pages: &mut Pages, slot: Slot) {
+    pub fn push_head(&mut self, pages: &mut Pages, slot: FrameId) {
         let old = core::mem::replace(&mut self.head, slot.0);
         (pages[slot].prev, pages[slot].next) = (NONE, old);
         if old == NONE {
             self.tail = slot.0;
         } else {
-            pages[Slot(old)].prev = slot.0;
+            pages[FrameId(old)].prev = slot.0;
         }
         self.len += 1;
     }
 
     /// Puts a page at the tail.
     #[inline]
-    pub fn push_tail(&mut self, pages: &mut Pages, slot: Slot) {
+    pub fn push_tail(&mut self, pages: &mut Pages, slot: FrameId) {
         let old = core::mem::replace(&mut self.tail, slot.0);
         (pages[slot].prev, pages[slot].next) = (old, NONE);
         if old == NONE {
             self.head = slot.0;
         } else {
-            pages[Slot(old)].next = slot.0;
+            pages[FrameId(old)].next = slot.0;
         }
         self.len += 1;
     }
 
     /// Takes a page of this list out.
     #[inline]
-    pub fn remove(&mut self, pages: &mut Pages, slot: Slot) {
+    pub fn remove(&mut self, pages: &mut Pages, slot: FrameId) {
         let (prev, next) = (pages[slot].prev, pages[slot].next);
         if prev == NONE {
             self.head = next;
         } else {
-            pages[Slot(prev)].next = next;
+            pages[FrameId(prev)].next = next;
         }
         if next == NONE {
             self.tail = prev;
         } else {
-            pages[Slot(next)].prev = prev;
+            pages[FrameId(next)].prev = prev;
         }
         self.len -= 1;
     }
 
     /// The pages from tail to head.
-    pub fn iter<'a>(&self, pages: &'a Pages) -> impl Iterator<Item = Slot> + use<'a> {
+    pub fn iter<'a>(&self, pages: &'a Pages) -> impl Iterator<Item = FrameId> + use<'a> {
         let list = *self;
         core::iter::successors(self.tail(), move |&slot| list.newer(pages, slot))
     }

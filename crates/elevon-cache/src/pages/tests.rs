@@ -38,13 +38,13 @@ fn step() -> impl Strategy<Value = Step> {
 
 #[derive(Default)]
 struct Naive {
-    pages: BTreeMap<(u32, u64), Slot>,
+    pages: BTreeMap<(u32, u64), FrameId>,
     shadows: BTreeMap<(u32, u64), Shadow>,
     tags: [BTreeSet<(u32, u64)>; 3],
 }
 
 impl Naive {
-    fn pick(&self, pick: usize) -> Option<((u32, u64), Slot)> {
+    fn pick(&self, pick: usize) -> Option<((u32, u64), FrameId)> {
         self.pages.iter().nth(pick % self.pages.len().max(1)).map(|(&key, &slot)| (key, slot))
     }
 
@@ -163,10 +163,10 @@ fn shadow_leaves_go_oldest_first() {
 fn frames_are_neighbours_when_fresh_and_when_freed_in_order() {
     let mut pages = Pages::new(8);
     let first: Vec<_> = (0..8).map(|index| pages.insert(FileId(0), index).expect("a frame").0).collect();
-    assert_eq!(first, (0..8).map(Slot).collect::<Vec<_>>());
+    assert_eq!(first, (0..8).map(FrameId).collect::<Vec<_>>());
     assert!(pages.insert(FileId(0), 9).is_none());
     for at in [2, 3, 4] {
-        pages.remove(Slot(at), None);
+        pages.remove(FrameId(at), None);
     }
     let again: Vec<_> = (10..13).map(|index| pages.insert(FileId(0), index).expect("a frame").0.0).collect();
     assert_eq!(again, [2, 3, 4]);

@@ -13,7 +13,7 @@ use alloc::vec::Vec;
 
 use super::NONE;
 use crate::shadow::Shadow;
-use crate::{FileId, Slot};
+use crate::{FileId, FrameId};
 
 const SHIFT: u32 = 6;
 /// Entries of a node.
@@ -63,7 +63,7 @@ pub enum Entry {
     /// Nothing.
     Empty,
     /// A page.
-    Page(Slot),
+    Page(FrameId),
     /// What an evicted page left.
     Shadow(Shadow),
 }
@@ -74,7 +74,7 @@ impl Entry {
         match bits {
             0 => Self::Empty,
             bits if bits & SHADOW != 0 => Self::Shadow(Shadow::from_bits(bits)),
-            bits => Self::Page(Slot(bits - 1)),
+            bits => Self::Page(FrameId(bits - 1)),
         }
     }
 
@@ -180,8 +180,8 @@ impl Tree {
 
     /// The page at a place, which has one.
     #[inline]
-    pub(super) fn slot(&self, place: Place) -> Slot {
-        Slot(self.nodes[place.leaf as usize].entries[place.offset()] - 1)
+    pub(super) fn slot(&self, place: Place) -> FrameId {
+        FrameId(self.nodes[place.leaf as usize].entries[place.offset()] - 1)
     }
 
     /// What is at an index.
@@ -287,7 +287,7 @@ impl Tree {
     }
 
     /// Puts a page in an entry that holds none; answers its place and the shadow that was there.
-    pub(super) fn insert(&mut self, file: FileId, index: u64, slot: Slot) -> (Place, Option<Shadow>) {
+    pub(super) fn insert(&mut self, file: FileId, index: u64, slot: FrameId) -> (Place, Option<Shadow>) {
         let leaf = self.leaf_or_new(file, index);
         let was_only_shadows = self.nodes[leaf as usize].is_only_shadows();
         let node = &mut self.nodes[leaf as usize];
@@ -473,7 +473,7 @@ impl Tree {
     }
 
     /// The first page at or after `from`, of those with `tag` if one is asked for.
-    pub(super) fn next(&self, file: FileId, from: u64, tag: Option<Tag>) -> Option<(u64, Slot)> {
+    pub(super) fn next(&self, file: FileId, from: u64, tag: Option<Tag>) -> Option<(u64, FrameId)> {
         let root = self.files.get(file.0 as usize)?.root;
         if root == NONE {
             return None;
@@ -506,7 +506,7 @@ impl Tree {
             }
             match node.entries[offset as usize] {
                 0 => unreachable!("a bitmap promised an entry"),
-                entry if node.level() == 0 => return Some((from, Slot(entry - 1))),
+                entry if node.level() == 0 => return Some((from, FrameId(entry - 1))),
                 child => at = child - 1,
             }
         }
@@ -521,9 +521,9 @@ impl Tree {
     }
 
     /// The page at an offset of a leaf.
-    pub(super) fn leaf_page(&self, leaf: u32, offset: u32) -> Option<Slot> {
+    pub(super) fn leaf_page(&self, leaf: u32, offset: u32) -> Option<FrameId> {
         let node = &self.nodes[leaf as usize];
-        (node.present >> offset & 1 != 0).then(|| Slot(node.entries[offset as usize] - 1))
+        (node.present >> offset & 1 != 0).then(|| FrameId(node.entries[offset as usize] - 1))
     }
 
     #[inline]

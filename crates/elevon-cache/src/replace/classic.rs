@@ -24,7 +24,7 @@ use alloc::vec::Vec;
 use super::{Anonymous, Outcome, Reclaimer, Replacement, Request, Stats, is_busy};
 use crate::pages::{Evicted, Flags, List, Pages, Place};
 use crate::shadow::Shadow;
-use crate::{Context, Slot};
+use crate::{Context, FrameId};
 use balance::Programs;
 use elevon_core::units::{Instant, PAGE_SIZE};
 
@@ -46,7 +46,7 @@ pub struct Classic {
     /// kswapd has met a batch of dirty pages only, and free memory has not recovered since.
     meets_dirty: bool,
     /// Pages for kswapd's caller to write.
-    to_write: VecDeque<Slot>,
+    to_write: VecDeque<FrameId>,
     stats: Stats,
 }
 
@@ -75,11 +75,11 @@ impl Classic {
         self.active.len()
     }
 
-    fn list(&mut self, pages: &Pages, slot: Slot) -> &mut List {
+    fn list(&mut self, pages: &Pages, slot: FrameId) -> &mut List {
         if pages.list_tag(slot) == ACTIVE { &mut self.active } else { &mut self.inactive }
     }
 
-    fn add(&mut self, pages: &mut Pages, slot: Slot, is_active: bool) {
+    fn add(&mut self, pages: &mut Pages, slot: FrameId, is_active: bool) {
         if is_active {
             pages.set(slot, Flags::ACTIVE);
             pages.set_list_tag(slot, ACTIVE);
@@ -91,7 +91,7 @@ impl Classic {
         }
     }
 
-    fn take(&mut self, pages: &mut Pages, slot: Slot) {
+    fn take(&mut self, pages: &mut Pages, slot: FrameId) {
         self.list(pages, slot).remove(pages, slot);
         pages.set_list_tag(slot, 0);
     }
@@ -113,7 +113,7 @@ impl Classic {
         self.active.len() + if has_swap { self.programs.len() } else { 0 }
     }
 
-    fn refault(&mut self, pages: &mut Pages, slot: Slot, shadow: Shadow) -> bool {
+    fn refault(&mut self, pages: &mut Pages, slot: FrameId, shadow: Shadow) -> bool {
         self.stats.refaulted += 1;
         if shadow.age(self.nonresident) > self.refault_limit() {
             return false;
@@ -151,7 +151,7 @@ impl Classic {
         count
     }
 
-    fn judge(pages: &mut Pages, slot: Slot) -> Verdict {
+    fn judge(pages: &mut Pages, slot: FrameId) -> Verdict {
         if pages.has(slot, Flags::LOCKED) {
             return Verdict::Keep;
         }
@@ -210,7 +210,7 @@ impl Classic {
 }
 
 impl Replacement for Classic {
-    fn insert(&mut self, pages: &mut Pages, slot: Slot, _context: Context, shadow: Option<Shadow>) {
+    fn insert(&mut self, pages: &mut Pages, slot: FrameId, _context: Context, shadow: Option<Shadow>) {
         self.stats.inserted += 1;
         let is_active = shadow.is_some_and(|shadow| self.refault(pages, slot, shadow));
         self.add(pages, slot, is_active);
@@ -267,7 +267,7 @@ impl Replacement for Classic {
         total
     }
 
-    fn rotate(&mut self, pages: &mut Pages, slot: Slot) {
+    fn rotate(&mut self, pages: &mut Pages, slot: FrameId) {
         self.take(pages, slot);
         pages.clear(slot, Flags::ACTIVE);
         pages.set_list_tag(slot, INACTIVE);
@@ -275,7 +275,7 @@ impl Replacement for Classic {
         self.stats.rotated += 1;
     }
 
-    fn remove(&mut self, pages: &mut Pages, slot: Slot) {
+    fn remove(&mut self, pages: &mut Pages, slot: FrameId) {
         self.take(pages, slot);
         self.stats.removed += 1;
     }
@@ -288,7 +288,7 @@ impl Replacement for Classic {
         self.programs.anonymous
     }
 
-    fn take_write(&mut self) -> Option<Slot> {
+    fn take_write(&mut self) -> Option<FrameId> {
         self.to_write.pop_front()
     }
 

@@ -36,7 +36,7 @@ use super::control::{Control, TIERS};
 use super::{Anonymous, DEFAULT_PRIORITY, Outcome, Reclaimer, Replacement, Request, Stats, is_busy};
 use crate::pages::{Evicted, FIELD_MAX, Flags, List, Pages, Place};
 use crate::shadow::Shadow;
-use crate::{Context, Slot};
+use crate::{Context, FrameId};
 use elevon_core::units::{Instant, Nanos};
 use programs::Programs;
 
@@ -114,12 +114,12 @@ impl Mglru {
     }
 
     /// The generation of a page.
-    pub fn seq(&self, pages: &Pages, slot: Slot) -> u64 {
+    pub fn seq(&self, pages: &Pages, slot: FrameId) -> u64 {
         (self.min_seq..=self.max_seq).find(|&seq| tag(seq) == pages.list_tag(slot)).expect("a page is in a generation")
     }
 
     /// Uses that count: `mglru-6.1` does not count the first.
-    fn refs(&self, pages: &Pages, slot: Slot) -> u32 {
+    fn refs(&self, pages: &Pages, slot: FrameId) -> u32 {
         match self.version {
             Version::V6_1 => pages.field(slot) + u32::from(pages.has(slot, Flags::WORKINGSET)),
             Version::V6_14 if pages.has(slot, Flags::REFERENCED) => pages.field(slot) + 1,
@@ -136,12 +136,12 @@ impl Mglru {
     }
 
     /// The tier of a page, 0 to 3.
-    pub fn tier(&self, pages: &Pages, slot: Slot) -> usize {
+    pub fn tier(&self, pages: &Pages, slot: FrameId) -> usize {
         self.tier_of(self.refs(pages, slot), pages.has(slot, Flags::WORKINGSET))
     }
 
     /// Forgets a page's uses, because it changes generations.
-    fn count_afresh(&self, pages: &mut Pages, slot: Slot) {
+    fn count_afresh(&self, pages: &mut Pages, slot: FrameId) {
         pages.set_field(slot, 0);
         pages.clear(slot, Flags::REFERENCED);
         if self.version == Version::V6_1 {
@@ -149,26 +149,26 @@ impl Mglru {
         }
     }
 
-    fn add(&mut self, pages: &mut Pages, slot: Slot, seq: u64) {
+    fn add(&mut self, pages: &mut Pages, slot: FrameId, seq: u64) {
         pages.set_list_tag(slot, tag(seq));
         self.lists[at(seq)].push_head(pages, slot);
     }
 
-    fn take(&mut self, pages: &mut Pages, slot: Slot) {
+    fn take(&mut self, pages: &mut Pages, slot: FrameId) {
         let list = pages.list_tag(slot) as usize - 1;
         self.lists[list].remove(pages, slot);
         pages.set_list_tag(slot, 0);
     }
 
     /// A page of the oldest generation goes to the next, and counts afresh.
-    fn pass_on(&mut self, pages: &mut Pages, slot: Slot) {
+    fn pass_on(&mut self, pages: &mut Pages, slot: FrameId) {
         self.take(pages, slot);
         self.count_afresh(pages, slot);
         self.add(pages, slot, self.min_seq + 1);
     }
 
     /// A page whose accessed bit was set is promoted, if that was not the first time; answers whether.
-    fn promote(&mut self, pages: &mut Pages, slot: Slot) -> bool {
+    fn promote(&mut self, pages: &mut Pages, slot: FrameId) -> bool {
         let is_first = !pages.has(slot, Flags::REFERENCED | Flags::WORKINGSET);
         if self.version == Version::V6_14 {
             pages.set(slot, if is_first { Flags::REFERENCED } else { Flags::WORKINGSET });
@@ -183,7 +183,7 @@ impl Mglru {
         true
     }
 
-    fn refault(&mut self, pages: &mut Pages, slot: Slot, context: Context, shadow: Shadow) {
+    fn refault(&mut self, pages: &mut Pages, slot: FrameId, context: Context, shadow: Shadow) {
         let (seq, low) = (shadow.stamp() >> 2, (shadow.stamp() & 3) as u32);
         let is_recent = match self.version {
             Version::V6_1 => self.min_seq & SEQ_MASK == seq,
@@ -287,7 +287,7 @@ impl Mglru {
         for word in 0.. {
             let Some(mut bits) = pages.take_accessed_word(word) else { break };
             while bits != 0 {
-                let slot = Slot((word * 64) as u32 + bits.trailing_zeros());
+                let slot = FrameId((word * 64) as u32 + bits.trailing_zeros());
                 bits &= bits - 1;
                 self.promote(pages, slot);
             }
@@ -313,7 +313,14 @@ impl Mglru {
     }
 
     /// Looks at the tail of the oldest generation.
-    fn scan(&mut self, pages: &mut Pages, slot: Slot, protected: u32, outcome: &mut Outcome, out: &mut Vec<Evicted>) {
+    fn scan(
+        &mut self,
+        pages: &mut Pages,
+        slot: FrameId,
+        protected: u32,
+        outcome: &mut Outcome,
+        out: &mut Vec<Evicted>,
+    ) {
         outcome.scanned += 1;
         self.stats.scanned += 1;
         let (refs, tier) = (self.refs(pages, slot), self.tier(pages, slot));
@@ -386,7 +393,7 @@ impl Mglru {
     }
 
     /// A page that was to go has been used: it stays, and so do those of its neighbours that have.
-    fn look_around(&mut self, pages: &mut Pages, slot: Slot) {
+    fn look_around(&mut self, pages: &mut Pages, slot: FrameId) {
         self.stats.kept += 1;
         if !self.promote(pages, slot) {
             // mglru-6.14, the first time: it is spared, and its uses with it.
@@ -419,7 +426,7 @@ const fn log2_ceil(value: u32) -> usize {
 }
 
 impl Replacement for Mglru {
-    fn insert(&mut self, pages: &mut Pages, slot: Slot, context: Context, shadow: Option<Shadow>) {
+    fn insert(&mut self, pages: &mut Pages, slot: FrameId, context: Context, shadow: Option<Shadow>) {
         self.stats.inserted += 1;
         if let Some(shadow) = shadow {
             self.refault(pages, slot, context, shadow);
@@ -496,14 +503,14 @@ impl Replacement for Mglru {
         }
     }
 
-    fn rotate(&mut self, pages: &mut Pages, slot: Slot) {
+    fn rotate(&mut self, pages: &mut Pages, slot: FrameId) {
         self.take(pages, slot);
         pages.set_list_tag(slot, tag(self.min_seq));
         self.lists[at(self.min_seq)].push_tail(pages, slot);
         self.stats.rotated += 1;
     }
 
-    fn remove(&mut self, pages: &mut Pages, slot: Slot) {
+    fn remove(&mut self, pages: &mut Pages, slot: FrameId) {
         self.take(pages, slot);
         self.stats.removed += 1;
     }

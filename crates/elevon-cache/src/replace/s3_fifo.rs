@@ -13,7 +13,7 @@ use alloc::vec::Vec;
 use super::{Outcome, Replacement, Request, Stats, is_busy};
 use crate::pages::{Evicted, FIELD_MAX, Flags, List, Pages, Place};
 use crate::shadow::Shadow;
-use crate::{Context, Slot};
+use crate::{Context, FrameId};
 use elevon_core::units::Instant;
 
 const SMALL: u32 = 1;
@@ -32,13 +32,13 @@ pub struct S3Fifo {
 }
 
 impl S3Fifo {
-    fn add(&mut self, pages: &mut Pages, slot: Slot, tag: u32) {
+    fn add(&mut self, pages: &mut Pages, slot: FrameId, tag: u32) {
         pages.set_list_tag(slot, tag);
         let list = if tag == MAIN { &mut self.main } else { &mut self.small };
         list.push_head(pages, slot);
     }
 
-    fn take(&mut self, pages: &mut Pages, slot: Slot) -> u32 {
+    fn take(&mut self, pages: &mut Pages, slot: FrameId) -> u32 {
         let tag = pages.list_tag(slot);
         let list = if tag == MAIN { &mut self.main } else { &mut self.small };
         list.remove(pages, slot);
@@ -46,7 +46,7 @@ impl S3Fifo {
         tag
     }
 
-    fn scan(&mut self, pages: &mut Pages, slot: Slot, outcome: &mut Outcome, out: &mut Vec<Evicted>) {
+    fn scan(&mut self, pages: &mut Pages, slot: FrameId, outcome: &mut Outcome, out: &mut Vec<Evicted>) {
         outcome.scanned += 1;
         self.stats.scanned += 1;
         let tag = self.take(pages, slot);
@@ -79,7 +79,7 @@ impl S3Fifo {
 }
 
 impl Replacement for S3Fifo {
-    fn insert(&mut self, pages: &mut Pages, slot: Slot, _context: Context, shadow: Option<Shadow>) {
+    fn insert(&mut self, pages: &mut Pages, slot: FrameId, _context: Context, shadow: Option<Shadow>) {
         self.stats.inserted += 1;
         let is_ghost = shadow.is_some_and(|shadow| shadow.age(self.ghosts) <= self.main.len());
         if is_ghost {
@@ -118,7 +118,7 @@ impl Replacement for S3Fifo {
         outcome
     }
 
-    fn rotate(&mut self, pages: &mut Pages, slot: Slot) {
+    fn rotate(&mut self, pages: &mut Pages, slot: FrameId) {
         let tag = self.take(pages, slot);
         pages.set_list_tag(slot, tag);
         let list = if tag == MAIN { &mut self.main } else { &mut self.small };
@@ -126,7 +126,7 @@ impl Replacement for S3Fifo {
         self.stats.rotated += 1;
     }
 
-    fn remove(&mut self, pages: &mut Pages, slot: Slot) {
+    fn remove(&mut self, pages: &mut Pages, slot: FrameId) {
         self.take(pages, slot);
         self.stats.removed += 1;
     }

@@ -12,7 +12,7 @@ use alloc::vec::Vec;
 use super::{Outcome, Replacement, Request, Stats, is_busy};
 use crate::pages::{Evicted, Flags, List, Pages, Place};
 use crate::shadow::Shadow;
-use crate::{Context, Slot};
+use crate::{Context, FrameId};
 use elevon_core::units::Instant;
 
 const QUEUE: u32 = 1;
@@ -22,12 +22,12 @@ const QUEUE: u32 = 1;
 pub struct Sieve {
     queue: List,
     /// The next page to look at; at the head's end it begins at the tail again.
-    hand: Option<Slot>,
+    hand: Option<FrameId>,
     stats: Stats,
 }
 
 impl Sieve {
-    fn take(&mut self, pages: &mut Pages, slot: Slot) {
+    fn take(&mut self, pages: &mut Pages, slot: FrameId) {
         if self.hand == Some(slot) {
             self.hand = self.queue.newer(pages, slot);
         }
@@ -37,7 +37,7 @@ impl Sieve {
 }
 
 impl Replacement for Sieve {
-    fn insert(&mut self, pages: &mut Pages, slot: Slot, _context: Context, _shadow: Option<Shadow>) {
+    fn insert(&mut self, pages: &mut Pages, slot: FrameId, _context: Context, _shadow: Option<Shadow>) {
         self.stats.inserted += 1;
         pages.set_list_tag(slot, QUEUE);
         self.queue.push_head(pages, slot);
@@ -81,12 +81,12 @@ impl Replacement for Sieve {
         outcome
     }
 
-    fn rotate(&mut self, _pages: &mut Pages, _slot: Slot) {
+    fn rotate(&mut self, _pages: &mut Pages, _slot: FrameId) {
         // It keeps its place: ahead of the hand others may be that were used less.
         self.stats.rotated += 1;
     }
 
-    fn remove(&mut self, pages: &mut Pages, slot: Slot) {
+    fn remove(&mut self, pages: &mut Pages, slot: FrameId) {
         self.take(pages, slot);
         self.stats.removed += 1;
     }

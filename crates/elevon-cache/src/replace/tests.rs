@@ -636,7 +636,7 @@ impl Pair {
     }
 
     fn change(&mut self, step: &Step, key: Key, page: Page) {
-        let slot = Slot(page.slot);
+        let slot = FrameId(page.slot);
         match *step {
             Step::Dirty(_) => {
                 self.memory.pages_mut().set_dirty(slot);
@@ -692,7 +692,7 @@ impl Pair {
         assert_eq!(evicted, self.naive.evicted);
         let pages = self.memory.pages();
         for (&(file, index), page) in &self.naive.pages {
-            let slot = Slot(page.slot);
+            let slot = FrameId(page.slot);
             assert_eq!(pages.entry(FileId(file), index), Entry::Page(slot));
             let flags = [Flags::REFERENCED, Flags::WORKINGSET, Flags::RECLAIM].map(|flag| pages.has(slot, flag));
             assert_eq!(flags, [page.referenced, page.workingset, page.reclaim], "({file}, {index})");
@@ -706,7 +706,7 @@ impl Pair {
         if let AnyReplacement::Mglru(mglru) = self.memory.policy() {
             assert_eq!((mglru.min_seq(), mglru.max_seq()), (self.naive.min_seq, self.naive.max_seq));
             for (&key, page) in &self.naive.pages {
-                assert_eq!(mglru.seq(pages, Slot(page.slot)), self.naive.list_of(key));
+                assert_eq!(mglru.seq(pages, FrameId(page.slot)), self.naive.list_of(key));
             }
         }
         self.memory.self_check();

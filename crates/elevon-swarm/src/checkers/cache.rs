@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use elevon_cache::Slot;
+use elevon_cache::FrameId;
 use elevon_cache::activity::Activity;
 use elevon_cache::activity::page_exact::BudgetLimit;
 use elevon_core::op::{Flags, Op};
@@ -63,7 +63,7 @@ pub(super) struct Counted {
 }
 
 impl Checker for Counted {
-    fn on_io(&mut self, _: &World, io: &Io, _: &[Slot]) -> Verdict {
+    fn on_io(&mut self, _: &World, io: &Io, _: &[FrameId]) -> Verdict {
         if Token::is_of_cache(io.token) {
             let traffic = &mut self.traffic;
             traffic.bios += 1;
@@ -107,7 +107,7 @@ pub(super) struct Content {
 }
 
 impl Checker for Content {
-    fn on_io(&mut self, world: &World, io: &Io, _: &[Slot]) -> Verdict {
+    fn on_io(&mut self, world: &World, io: &Io, _: &[FrameId]) -> Verdict {
         if !Token::is_of_cache(io.token) || !io.op.has_data() {
             return Ok(());
         }

@@ -1,6 +1,6 @@
 //! Who looks at a run: an observer, for what reports and the console show, or a probe, for tests.
 
-use elevon_cache::Slot;
+use elevon_cache::FrameId;
 use elevon_core::account::DiskStats;
 use elevon_core::event::Event;
 use elevon_core::stack::{Io, Stack};
@@ -49,7 +49,7 @@ pub trait Probe: Observer {
     }
     /// A process gives an I/O, or the page cache a bio of its own, which has frames:
     /// [`crate::token::Token`] tells which.
-    fn on_io(&mut self, _now: Instant, _io: &Io, _frames: &[Slot]) {}
+    fn on_io(&mut self, _now: Instant, _io: &Io, _frames: &[FrameId]) {}
     /// An I/O is over: the process has it back, or the page cache its bio, as
     /// [`crate::token::Token`] tells.
     fn on_io_over(&mut self, _now: Instant, _task: TaskId, _token: u64, _status: Status) {}

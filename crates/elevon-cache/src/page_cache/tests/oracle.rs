@@ -198,7 +198,7 @@ impl World {
             return;
         }
         let io = self.in_flight.swap_remove(self.random.below(self.in_flight.len() as u64) as usize);
-        let slots: Vec<Slot> = self.cache.frames(io.token).to_vec();
+        let slots: Vec<FrameId> = self.cache.frames(io.token).to_vec();
         if let Some(held) = self.stable.remove(&io.token) {
             let now = slots.iter().map(|slot| self.frames[slot.0 as usize]);
             assert!(now.eq(held), "what was being written has changed");

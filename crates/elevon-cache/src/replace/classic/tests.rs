@@ -9,7 +9,7 @@ use crate::replace::{Reclaimer, Swap};
 use elevon_core::units::Nanos;
 
 /// A policy with so many active pages, that has counted `nonresident`, and one more page to be judged by a shadow.
-fn refault(active: u64, anonymous: Anonymous, shadow: Shadow, nonresident: u64) -> (Classic, Pages, Slot) {
+fn refault(active: u64, anonymous: Anonymous, shadow: Shadow, nonresident: u64) -> (Classic, Pages, FrameId) {
     let (mut classic, mut pages) = (Classic::default(), Pages::new(1000));
     for index in 0..active {
         let (slot, _) = pages.insert(FileId(0), index).expect("a frame");
@@ -64,7 +64,7 @@ impl Small {
     fn new() -> Self {
         Self { classic: Classic::default(), pages: Pages::new(64), out: Vec::new() }
     }
-    fn read(&mut self, index: u64) -> Slot {
+    fn read(&mut self, index: u64) -> FrameId {
         let slot = self.pages.find(FileId(0), index).unwrap_or_else(|| {
             let (slot, shadow) = self.pages.insert(FileId(0), index).expect("a frame");
             self.classic.insert(&mut self.pages, slot, Context::Read, shadow);

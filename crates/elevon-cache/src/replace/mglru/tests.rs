@@ -22,23 +22,23 @@ impl Bed {
         mglru.on_anonymous(Anonymous::default());
         Self { mglru, pages: Pages::new(2000), out: Vec::new(), next: 0 }
     }
-    fn insert_at(&mut self, index: u64, context: Context) -> Slot {
+    fn insert_at(&mut self, index: u64, context: Context) -> FrameId {
         let (slot, shadow) = self.pages.insert(FileId(0), index).expect("a frame");
         self.mglru.insert(&mut self.pages, slot, context, shadow);
         slot
     }
-    fn insert(&mut self, context: Context) -> Slot {
+    fn insert(&mut self, context: Context) -> FrameId {
         self.next += 1;
         self.insert_at(self.next, context)
     }
-    fn access(&mut self, slot: Slot, times: u32) {
+    fn access(&mut self, slot: FrameId, times: u32) {
         (0..times).for_each(|_| self.mglru.access(&mut self.pages, slot, Context::Read));
     }
-    fn state(&self, slot: Slot) -> (bool, bool, u32) {
+    fn state(&self, slot: FrameId) -> (bool, bool, u32) {
         let flags = self.pages.flags(slot);
         (flags.has(Flags::REFERENCED), flags.has(Flags::WORKINGSET), self.pages.field(slot))
     }
-    fn seq(&self, slot: Slot) -> u64 {
+    fn seq(&self, slot: FrameId) -> u64 {
         self.mglru.seq(&self.pages, slot)
     }
     fn evict(&mut self, want: u64) -> Outcome {
@@ -62,7 +62,7 @@ impl Bed {
 }
 
 /// A page that was used so often was evicted at `min_seq` 7, and is inserted again at `min_seq`.
-fn refault(version: Version, uses: u32, context: Context, min_seq: u64) -> (Bed, Slot, Shadow) {
+fn refault(version: Version, uses: u32, context: Context, min_seq: u64) -> (Bed, FrameId, Shadow) {
     let mut bed = Bed::new(version, 7, 9);
     let slot = bed.insert_at(0, Context::Read);
     bed.access(slot, uses);
