@@ -37,15 +37,15 @@ impl Write for NewFile {
     /// Writes a part of the content; [`NewFile::commit`] gives the file its name.
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         match &mut self.to {
-            Place::There(file) => file.write(bytes),
-            Place::Beside { part, .. } => part.write(bytes),
+            Destination::There(file) => file.write(bytes),
+            Destination::Beside { part, .. } => part.write(bytes),
         }
     }
 
     fn flush(&mut self) -> io::Result<()> {
         match &mut self.to {
-            Place::There(file) => file.flush(),
-            Place::Beside { part, .. } => part.flush(),
+            Destination::There(file) => file.flush(),
+            Destination::Beside { part, .. } => part.flush(),
         }
     }
 }
