@@ -36,10 +36,12 @@ use elevon_cache::page_cache::{ByteCopy, CacheConfig};
 use elevon_core::driver::{Accept, Command, Completion, Driver, Pieces, TimeoutAction};
 use elevon_core::event::{Event, EventKind};
 use elevon_core::ioprio::{PrioClass, PrioPolicy};
+use elevon_core::layout::Layout;
 use elevon_core::op::Op;
 use elevon_core::stack::{Io, Stack};
 use elevon_core::status::Status;
 use elevon_core::units::{Bytes, Instant, Nanos, RequestId, TaskId, TenantId};
+use elevon_formats::fio::spec::JobSpec;
 use elevon_formats::fio::{MemorySource, ParsedJobs, parse};
 use elevon_sim::device::fault::Silent;
 use elevon_sim::device::fault::content::PowerCut;
@@ -299,16 +301,7 @@ fn run_phase(
     checks: &Rc<RefCell<Checks>>,
 ) {
     let parsed = jobs_of(&plan.jobs[phase]);
-    let description = border.description.clone();
-    let options = JobsOptions {
-        seed: plan.seed,
-        cpu: CpuCost {
-            // Contention for the lock is rare with few jobs: it is held for all of the time.
-            scheduler: SchedulerCost { request: Nanos::new(plan.cpu.1), locked: Nanos::new(plan.cpu.1) },
-            ..CpuCost::new(Nanos::new(plan.cpu.0), Nanos::new(plan.cpu.1))
-        },
-        ..JobsOptions::new(&description.stack_config())
-    };
+    let options = options_of(plan, &border.description);
     let model = MemoryModel::parse(plan.memory).expect("a model of the swarm");
     let mut memory = Memory::new(&model, plan.seed);
     let mut layouts = BTreeMap::new();
@@ -323,17 +316,7 @@ fn run_phase(
         *settings = Settings::new(stack, &tenants, border.now()).unwrap_or_else(|error| panic!("{error}"));
     }
     jobs.settings = std::mem::take(settings);
-    {
-        let mut checks = checks.borrow_mut();
-        let who = |spec: usize| stack.tenants().charged(tenant_of(jobs.tenants(), &parsed.jobs[spec]));
-        checks.world.tenants = jobs.members().iter().map(|member| who(member.spec)).collect();
-        checks.world.conserves = phase == 1 && plan.tunable_changes == 0 && plan.conserves();
-        checks.world.bios.clear();
-        checks.world.payers.clear();
-        checks.world.payers_at.clear();
-        checks.world.specs = jobs.members().iter().map(|member| parsed.jobs[member.spec].clone()).collect();
-        checks.world.layouts = layouts;
-    }
+    tell_world(&mut checks.borrow_mut(), plan, phase, stack, &jobs, &parsed.jobs, layouts);
     let mut cached = of_cache.clone().zip(plan.cache.as_ref()).map(|(config, drawn)| {
         let mut cached = BufferedIo::new(config, drawn.cost(), options.cpu, &mut jobs, stack);
         cached.settle_at_end();
@@ -345,20 +328,7 @@ fn run_phase(
         checks.shadow(|shadow| shadow.begin_phase(users));
         (cached, other_programs)
     });
-    let mut watch = Watch {
-        hz: Hz(stack.config().hz.into()),
-        other_programs: None,
-        checks: Rc::clone(checks),
-        dice: Dice::new(plan.seed ^ (phase as u64 + 1) << 56),
-        changes: plan.tunable_changes,
-        sabotage: border.sabotage,
-        seen: 0,
-        queued_bytes: 0,
-        removals: plan
-            .tenants
-            .as_ref()
-            .map_or_else(VecDeque::new, |tenants| tenants.removals.iter().copied().collect()),
-    };
+    let mut watch = watch_of(plan, phase, stack, border.sabotage, checks);
     let timeouts = stack.counters().timeouts;
     let outcome = match cached.take() {
         None => run_probed(stack, &mut jobs, None, border, &mut watch),
@@ -386,6 +356,61 @@ fn run_phase(
     // First: where a run hangs, nothing that must hold at its end does.
     checks.note("progress", progress(&outcome, clean, queued, stack.ios_in_flight()));
     checks.on_idle();
+}
+
+fn options_of(plan: &Plan, description: &Description) -> JobsOptions {
+    JobsOptions {
+        seed: plan.seed,
+        cpu: CpuCost {
+            // Contention for the lock is rare with few jobs: it is held for all of the time.
+            scheduler: SchedulerCost { request: Nanos::new(plan.cpu.1), locked: Nanos::new(plan.cpu.1) },
+            ..CpuCost::new(Nanos::new(plan.cpu.0), Nanos::new(plan.cpu.1))
+        },
+        ..JobsOptions::new(&description.stack_config())
+    }
+}
+
+/// What the checkers may know of a phase beforehand.
+fn tell_world(
+    checks: &mut Checks,
+    plan: &Plan,
+    phase: usize,
+    stack: &Stack,
+    jobs: &Jobs,
+    specs: &[JobSpec],
+    layouts: BTreeMap<(u32, u64), Layout>,
+) {
+    let who = |spec: usize| stack.tenants().charged(tenant_of(jobs.tenants(), &specs[spec]));
+    checks.world.tenants = jobs.members().iter().map(|member| who(member.spec)).collect();
+    checks.world.conserves = phase == 1 && plan.tunable_changes == 0 && plan.conserves();
+    checks.world.bios.clear();
+    checks.world.payers.clear();
+    checks.world.payers_at.clear();
+    checks.world.specs = jobs.members().iter().map(|member| specs[member.spec].clone()).collect();
+    checks.world.layouts = layouts;
+}
+
+fn watch_of(
+    plan: &Plan,
+    phase: usize,
+    stack: &Stack,
+    sabotage: Option<Sabotage>,
+    checks: &Rc<RefCell<Checks>>,
+) -> Watch {
+    Watch {
+        hz: Hz(stack.config().hz.into()),
+        other_programs: None,
+        checks: Rc::clone(checks),
+        dice: Dice::new(plan.seed ^ (phase as u64 + 1) << 56),
+        changes: plan.tunable_changes,
+        sabotage,
+        seen: 0,
+        queued_bytes: 0,
+        removals: plan
+            .tenants
+            .as_ref()
+            .map_or_else(VecDeque::new, |tenants| tenants.removals.iter().copied().collect()),
+    }
 }
 
 /// Who uses the cache, by task.

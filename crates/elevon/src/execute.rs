@@ -70,7 +70,7 @@ fn execute_until(plan: &Plan, watch: &mut dyn Watch, interrupt: &Interrupt) -> R
                 move || interrupt.is_set()
             });
             let (mut result, outcome) =
-                go(plan, &description, &mut simulation, plan.cpu, &plan.memory, watch, Vec::new())?;
+                run_on(plan, &description, &mut simulation, plan.cpu, &plan.memory, watch, Vec::new())?;
             count_faults(plan, simulation.device().fired_by_rule(), &mut result);
             Ok((result, outcome))
         }
@@ -104,7 +104,7 @@ fn execute_until(plan: &Plan, watch: &mut dyn Watch, interrupt: &Interrupt) -> R
             let mut warnings = host.warnings().to_vec();
             warnings.extend(in_force::differing(&plan.settings, &plan.stack_config(&description)?));
             let (mut result, outcome) =
-                go(plan, &description, &mut host, CpuCost::default(), &MemoryModel::Contiguous, watch, warnings)?;
+                run_on(plan, &description, &mut host, CpuCost::default(), &MemoryModel::Contiguous, watch, warnings)?;
             let failure = host.failure();
             let outcome = if failure.is_some() { Outcome::Failed } else { outcome };
             result.warnings.extend(failure);
@@ -148,7 +148,7 @@ fn refuse_unaligned(plan: &Plan, block: u64) -> Result<(), Failure> {
     if errors.is_empty() { Ok(()) } else { Err(Failure::text(errors)) }
 }
 
-fn go<B: Backend>(
+fn run_on<B: Backend>(
     plan: &Plan,
     device: &Description,
     backend: &mut B,
@@ -172,21 +172,7 @@ fn go<B: Backend>(
         seed: plan.seed,
         cpu,
     };
-    let mut memory = Memory::new(memory, plan.seed);
-    let mut memory_error = None;
-    let mut jobs = Jobs::new(&plan.jobs.jobs, &options, &mut |_task, _slot, bytes| match memory
-        .allocate(Bytes::new(bytes.max(1)))
-    {
-        Ok(layout) => stack.register_layout(layout),
-        Err(error) => {
-            memory_error = Some(error.to_string());
-            elevon_core::units::LayoutId(0)
-        }
-    })
-    .map_err(Failure::input)?;
-    if let Some(error) = memory_error {
-        return Err(Failure::input(format!("--buffers: {error}; use --buffers contiguous or a larger size")));
-    }
+    let mut jobs = build_jobs(plan, &options, memory, &mut stack)?;
     let now = backend.now();
     let named = |error| Failure::input(format!("--tenants: {error}"));
     jobs.settings = Settings::new(&mut stack, &plan.tenants, now).map_err(named)?;
@@ -211,26 +197,7 @@ fn go<B: Backend>(
     let lost = cached.as_ref().and_then(lost);
     let is_lost = lost.is_some();
     warnings.extend(lost);
-    let ended = match outcome.ended_early {
-        Some(EndedEarly::Interrupted) => {
-            warnings.push("interrupted: the figures cover what ran until then".to_owned());
-            Outcome::Interrupted(SIGINT)
-        }
-        Some(EndedEarly::Stuck) => {
-            warnings.push("the device stopped answering: I/Os in flight were given up".to_owned());
-            Outcome::Failed
-        }
-        Some(EndedEarly::NoProgress) => {
-            let advice = "give the device a latency, or the process a --cpu-cost";
-            return Err(Failure::input(format!(
-                "time does not pass: I/O costs nothing and a job ends by time only; {advice}"
-            )));
-        }
-        None if is_lost || outcome.jobs.iter().any(|job| job.stats.error != 0 || job.stats.verify_errors > 0) => {
-            Outcome::Failed
-        }
-        None => Outcome::Done,
-    };
+    let ended = how_it_ended(&outcome, is_lost, &mut warnings)?;
     let facts =
         Facts { plan, device, settings: Some(&jobs.settings), stack: &stack, cached: cached.as_ref(), real, warnings };
     let logs = plan.log_folder.write(&outcome);
@@ -242,6 +209,48 @@ fn go<B: Backend>(
             result.warnings.push(error.to_string());
             Ok((result, if ended == Outcome::Done { Outcome::Failed } else { ended }))
         }
+    }
+}
+
+/// The processes of the plan's jobs, each with a buffer for every I/O that it may have in flight.
+fn build_jobs(plan: &Plan, options: &JobsOptions, memory: &MemoryModel, stack: &mut Stack) -> Result<Jobs, Failure> {
+    let mut memory = Memory::new(memory, plan.seed);
+    let mut memory_error = None;
+    let jobs = Jobs::new(&plan.jobs.jobs, options, &mut |_task, _slot, bytes| match memory
+        .allocate(Bytes::new(bytes.max(1)))
+    {
+        Ok(layout) => stack.register_layout(layout),
+        Err(error) => {
+            memory_error = Some(error.to_string());
+            elevon_core::units::LayoutId(0)
+        }
+    })
+    .map_err(Failure::input)?;
+    if let Some(error) = memory_error {
+        return Err(Failure::input(format!("--buffers: {error}; use --buffers contiguous or a larger size")));
+    }
+    Ok(jobs)
+}
+
+/// What the end of a run is to the caller, with a warning where it ended early. `is_lost`: dirty data was not written.
+fn how_it_ended(outcome: &run::Outcome, is_lost: bool, warnings: &mut Vec<String>) -> Result<Outcome, Failure> {
+    match outcome.ended_early {
+        Some(EndedEarly::Interrupted) => {
+            warnings.push("interrupted: the figures cover what ran until then".to_owned());
+            Ok(Outcome::Interrupted(SIGINT))
+        }
+        Some(EndedEarly::Stuck) => {
+            warnings.push("the device stopped answering: I/Os in flight were given up".to_owned());
+            Ok(Outcome::Failed)
+        }
+        Some(EndedEarly::NoProgress) => {
+            let advice = "give the device a latency, or the process a --cpu-cost";
+            Err(Failure::input(format!("time does not pass: I/O costs nothing and a job ends by time only; {advice}")))
+        }
+        None if is_lost || outcome.jobs.iter().any(|job| job.stats.error != 0 || job.stats.verify_errors > 0) => {
+            Ok(Outcome::Failed)
+        }
+        None => Ok(Outcome::Done),
     }
 }
 

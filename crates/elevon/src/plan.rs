@@ -105,11 +105,7 @@ impl Plan {
         args: &StackArgs,
         mut sources: Sources,
     ) -> Result<Self, Failure> {
-        let kernel = Kernel::from_name(&args.kernel).ok_or_else(|| {
-            let all: Vec<&str> = Kernel::ALL.iter().map(|k| k.name()).collect();
-            let (all, instead) = (all.join(", "), Kernel::instead_of(&args.kernel));
-            Failure::input(format!("--kernel {}: not modelled; there are {all}; {instead}", args.kernel))
-        })?;
+        let kernel = kernel_named(&args.kernel)?;
         let scheduler = SchedulerConfig::parse(&args.scheduler)
             .map_err(|error| Failure::input(format!("--scheduler {}: {error}", args.scheduler)))?;
         let settings = args.set.iter().map(|text| setting::pair(text)).collect::<Result<Vec<_>, _>>()?;
@@ -552,4 +548,12 @@ mod tests {
         let line = lines[0].to_string();
         assert!(line.contains("hdd-7200") && line.contains("./hdd-7201"), "{line}");
     }
+}
+
+fn kernel_named(name: &str) -> Result<Kernel, Failure> {
+    Kernel::from_name(name).ok_or_else(|| {
+        let all: Vec<&str> = Kernel::ALL.iter().map(|k| k.name()).collect();
+        let (all, instead) = (all.join(", "), Kernel::instead_of(name));
+        Failure::input(format!("--kernel {name}: not modelled; there are {all}; {instead}"))
+    })
 }

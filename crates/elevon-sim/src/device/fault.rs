@@ -55,7 +55,7 @@ pub enum Silent {
     Misdirected(Sector),
 }
 
-/// What is in store for a command in flight.
+/// The fault planned for a command in flight.
 #[derive(Clone, Copy, Debug)]
 struct PlannedFault {
     status: Status,
@@ -259,7 +259,7 @@ impl<D: Device> Fault<D> {
         verdict
     }
 
-    /// Lets one rule have its say; whether it fired.
+    /// Applies rule `index`. Returns whether it fired.
     fn apply(&mut self, index: usize, now: Instant, command: &Command, verdict: &mut PlannedFault) -> bool {
         let hits = |ppm| self.hits(index, command.sequence, ppm);
         match self.rules[index] {
@@ -272,30 +272,10 @@ impl<D: Device> Fault<D> {
                     && verdict.fail(status, (start - command.sector).bytes(), retry)
             }
             Rule::Latent { ppm, run, retry, .. } => {
-                if command.op != Op::Read || command.bytes.is_zero() {
-                    return false;
-                }
-                if hits(ppm) {
-                    let chance = draw(self.seed, index as u64 ^ 1 << 32, command.sequence);
-                    let at = command.sector.get() + below(chance, command.bytes.sectors_ceil().get());
-                    let until = at + 1 + below(chance.rotate_left(32), run);
-                    let until = self.bad.get(&at).map_or(until, |&known| known.max(until));
-                    self.bad.insert(at, until);
-                }
-                let found = first_bad(&self.bad, command);
-                found.is_some_and(|sector| verdict.fail(Status::Medium, (sector - command.sector).bytes(), retry))
+                self.read_latent(index, command, hits(ppm), run) && fail_at_bad(&self.bad, command, retry, verdict)
             }
             Rule::Uber { bits, retry } => {
-                if command.op != Op::Read || command.bytes.is_zero() {
-                    return false;
-                }
-                let chance = draw(self.seed, index as u64, command.sequence);
-                if below(chance, bits) < command.bytes.get().saturating_mul(8) {
-                    let at = command.sector.get() + below(chance.rotate_left(32), command.bytes.sectors_ceil().get());
-                    self.bad.entry(at).or_insert(at + 1);
-                }
-                let found = first_bad(&self.bad, command);
-                found.is_some_and(|sector| verdict.fail(Status::Medium, (sector - command.sector).bytes(), retry))
+                self.read_uber(index, command, bits) && fail_at_bad(&self.bad, command, retry, verdict)
             }
             Rule::BitRot { ppm } => command.op == Op::Read && hits(ppm) && verdict.spoil(Silent::Rotten),
             Rule::LostWrite { ppm } => command.op == Op::Write && hits(ppm) && verdict.spoil(Silent::Lost),
@@ -334,6 +314,33 @@ impl<D: Device> Fault<D> {
             Rule::Slow { from, lasting, .. } => now >= from && now < from.saturating_add(lasting),
             Rule::NoCompletion { .. } | Rule::Late { .. } | Rule::Busy { .. } => false,
         }
+    }
+
+    /// A read that hits a latent error makes a run of up to `run` sectors bad. False if the command reads nothing.
+    fn read_latent(&mut self, index: usize, command: &Command, hits: bool, run: u64) -> bool {
+        let reads = command.op == Op::Read && !command.bytes.is_zero();
+        if reads && hits {
+            let chance = draw(self.seed, index as u64 ^ 1 << 32, command.sequence);
+            let at = command.sector.get() + below(chance, command.bytes.sectors_ceil().get());
+            let until = at + 1 + below(chance.rotate_left(32), run);
+            let until = self.bad.get(&at).map_or(until, |&known| known.max(until));
+            self.bad.insert(at, until);
+        }
+        reads
+    }
+
+    /// A read makes one of its sectors bad with the chance that one of its bits is unreadable, one in `bits`. False if the
+    /// command reads nothing.
+    fn read_uber(&mut self, index: usize, command: &Command, bits: u64) -> bool {
+        let reads = command.op == Op::Read && !command.bytes.is_zero();
+        if reads {
+            let chance = draw(self.seed, index as u64, command.sequence);
+            if below(chance, bits) < command.bytes.get().saturating_mul(8) {
+                let at = command.sector.get() + below(chance.rotate_left(32), command.bytes.sectors_ceil().get());
+                self.bad.entry(at).or_insert(at + 1);
+            }
+        }
+        reads
     }
 
     /// A completion of the inner device, at the host's time `at`.
@@ -415,6 +422,12 @@ fn elsewhere(command: &Command, by: Sectors, size: Sectors) -> Option<Sector> {
         return Some(Sector::new(behind));
     }
     start.checked_sub(by.get()).map(Sector::new)
+}
+
+/// Fails a read at its first bad sector, if it has one.
+fn fail_at_bad(bad: &BTreeMap<u64, u64>, command: &Command, retry: Nanos, verdict: &mut PlannedFault) -> bool {
+    let found = first_bad(bad, command);
+    found.is_some_and(|sector| verdict.fail(Status::Medium, (sector - command.sector).bytes(), retry))
 }
 
 /// The first sector of `command` that lies in one of the ranges.
