@@ -261,6 +261,25 @@ pub struct Stack {
     admitted: Option<BioId>,
 }
 
+impl HwQueueState {
+    /// Idle. Tags are as many as the device takes commands (`queue_depth`), or with no scheduler as there are requests.
+    fn new(queue_depth: u32, nr_requests: u32, has_scheduler: bool) -> Self {
+        Self {
+            tags: TagMap::new(if has_scheduler { queue_depth } else { nr_requests }),
+            in_driver: 0,
+            sched_tags: has_scheduler.then(|| TagMap::new(nr_requests)),
+            dispatch: VecDeque::new(),
+            restart: false,
+            busy: 0,
+            rerun_at: None,
+            flush: FlushMachine::default(),
+            waiters: VecDeque::new(),
+            running: false,
+            waking: false,
+        }
+    }
+}
+
 impl Stack {
     /// Builds a stack, validating limits and scheduler.
     pub fn new(config: StackConfig) -> Result<Self, BuildError> {
@@ -286,19 +305,6 @@ impl Stack {
             io_throttle: config.io_throttle,
             exact_io_max: config.exact_io_max,
         });
-        let queue = HwQueueState {
-            tags: TagMap::new(if has_scheduler { config.queue_depth } else { nr_requests }),
-            in_driver: 0,
-            sched_tags: has_scheduler.then(|| TagMap::new(nr_requests)),
-            dispatch: VecDeque::new(),
-            restart: false,
-            busy: 0,
-            rerun_at: None,
-            flush: FlushMachine::default(),
-            waiters: VecDeque::new(),
-            running: false,
-            waking: false,
-        };
         let form = config.io_ticks.unwrap_or(rules.io_ticks);
         let largest = limits.max_sectors.get() as usize;
         Ok(Self {
@@ -311,7 +317,7 @@ impl Stack {
             layouts: alloc::vec![Layout::contiguous(u64::MAX >> 1, 1 << 30)],
             tasks: Vec::new(),
             requests: Requests::new(requests),
-            queues: alloc::vec![queue; usize::from(config.hw_queues)],
+            queues: alloc::vec![HwQueueState::new(config.queue_depth, nr_requests, has_scheduler); config.hw_queues.into()],
             scheduler,
             control,
             held: Vec::new(),
