@@ -48,14 +48,28 @@ fn events(count: usize, names: &mut Names) -> Vec<TraceEvent> {
     all
 }
 
-/// Runs something for a while; the seconds of one turn.
+/// Runs something for a while; the seconds of one turn, of CPU time, so that other programs on the machine do not count.
 fn measure(span: Duration, mut turn: impl FnMut()) -> f64 {
-    let (start, mut turns) = (Clock::now(), 0u32);
+    let (start, cpu, mut turns) = (Clock::now(), cpu_seconds(), 0u32);
     while turns == 0 || start.elapsed() < span {
         turn();
         turns += 1;
     }
-    start.elapsed().as_secs_f64() / f64::from(turns)
+    (cpu_seconds() - cpu) / f64::from(turns)
+}
+
+/// Seconds that this thread was on a CPU, as the scheduler counts them.
+fn cpu_seconds() -> f64 {
+    let text = std::fs::read_to_string("/proc/thread-self/schedstat").expect("the scheduler's statistics");
+    text.split(' ').next().and_then(|ns| ns.parse::<f64>().ok()).expect("nanoseconds") / 1e9
+}
+
+/// Seconds of CPU time that the programs started so far have used, of which the kernel tells hundredths.
+fn children_seconds() -> f64 {
+    let text = std::fs::read_to_string("/proc/self/stat").expect("the process's statistics");
+    let (_, rest) = text.rsplit_once(')').expect("a name in parentheses");
+    let field = |at: usize| rest.split_whitespace().nth(at).and_then(|ticks| ticks.parse::<f64>().ok()).expect("ticks");
+    (field(13) + field(14)) / 100.0
 }
 
 fn show(what: &str, seconds: f64, events: usize, bytes: usize) {
@@ -144,14 +158,14 @@ fn tools(records: &[u8], events: usize) {
     let folder = tempfile::tempdir().expect("a folder");
     std::fs::write(folder.path().join("t.blktrace.0"), records).expect("a file");
     let Some(mut blkparse) = elevon_testkit::tool("blkparse") else { return };
-    let start = Clock::now();
+    let before = children_seconds();
     let output = blkparse.args(["-q", "-i", "t", "-d", "t.bin", "-O"]).current_dir(folder.path()).output();
     assert!(output.expect("blkparse runs").status.success());
-    show("blkparse -d (for btt)", start.elapsed().as_secs_f64(), events, records.len());
+    show("blkparse -d (for btt)", children_seconds() - before, events, records.len());
     let Some(mut btt) = elevon_testkit::tool("btt") else { return };
-    let start = Clock::now();
+    let before = children_seconds();
     assert!(btt.args(["-i", "t.bin"]).current_dir(folder.path()).output().expect("btt runs").status.success());
-    show("btt", start.elapsed().as_secs_f64(), events, records.len());
+    show("btt", children_seconds() - before, events, records.len());
 }
 
 fn main() {

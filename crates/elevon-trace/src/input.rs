@@ -99,11 +99,14 @@ impl Input {
     }
 
     fn fill_more(&mut self, count: usize) -> io::Result<bool> {
-        self.buffer.copy_within(self.start..self.end, 0);
-        self.end -= self.start;
-        self.start = 0;
-        while self.end < count && !self.is_over {
-            let room = (count + CHUNK).max(self.end + CHUNK);
+        while self.end - self.start < count && !self.is_over {
+            // What is left moves to the front only if there is no room behind it, so that it rarely moves.
+            if self.buffer.len() < self.start + count + CHUNK {
+                self.buffer.copy_within(self.start..self.end, 0);
+                self.end -= self.start;
+                self.start = 0;
+            }
+            let room = 2 * count + CHUNK;
             if self.buffer.len() < room {
                 self.buffer.resize(room, 0);
             }
@@ -118,7 +121,7 @@ impl Input {
                 Err(error) => return Err(error),
             }
         }
-        Ok(self.end >= count)
+        Ok(self.end - self.start >= count)
     }
 
     /// Buffers a whole line and returns the length of its content and of the line with its end; `None` at the end of

@@ -13,7 +13,7 @@ use rustc_hash::{FxBuildHasher, FxHasher};
 use crate::event::Device;
 
 /// Most names that are kept; further new names read as absent.
-pub const MAX_NAMES: usize = 1 << 20;
+pub const MAX_NAMES: usize = 1 << 18;
 /// Bytes of a name that are kept.
 pub const MAX_NAME_LEN: usize = 255;
 

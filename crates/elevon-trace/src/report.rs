@@ -2,6 +2,9 @@
 
 use std::fmt;
 
+use hashbrown::HashMap;
+use rustc_hash::FxBuildHasher;
+
 use crate::detect::TraceFormat;
 use crate::event::Device;
 
@@ -96,6 +99,7 @@ pub struct ReadReport {
     /// What a reader of the trace should know besides: assumptions that were made, figures that are missing.
     pub notes: Vec<&'static str>,
     last_device: usize,
+    device_index: HashMap<Device, usize, FxBuildHasher>,
 }
 
 impl ReadReport {
@@ -117,6 +121,7 @@ impl ReadReport {
             resolution_ns: None,
             notes: Vec::new(),
             last_device: 0,
+            device_index: HashMap::with_hasher(FxBuildHasher),
         }
     }
 
@@ -162,13 +167,14 @@ impl ReadReport {
     }
 
     fn count_other_device(&mut self, device: Device) {
-        match self.devices.iter().position(|&(known, _)| known == device) {
+        match self.device_index.get(&device).copied() {
             Some(at) => {
                 self.last_device = at;
                 self.devices[at].1 += 1;
             }
             None if self.devices.len() < MAX_DEVICES => {
                 self.last_device = self.devices.len();
+                self.device_index.insert(device, self.last_device);
                 self.devices.push((device, 1));
             }
             None => {}

@@ -124,10 +124,14 @@ pub(super) fn has_prefix(line: &[u8]) -> bool {
         .any(|at| parse_prefix(&line[..=at]).is_ok_and(|prefix| prefix.cpu.is_some() && prefix.tid.is_some()))
 }
 
+/// Bytes of the longest name of an event, with room for those to come.
+const MAX_NAME: usize = 40;
+
 /// Reads the event whose name begins `rest`; `None` for an event that is of no bio or request, and if the word is no event's
 /// name but, say, a part of a task's name.
 fn event_at<'a>(prefix: &'a [u8], rest: &'a [u8], is_wrapped: bool) -> Result<Option<Record<'a>>, Expected> {
-    let Some(colon) = memchr::memchr(b':', rest) else { return Ok(None) };
+    // Names are short; a hostile line may hold the word at every place.
+    let Some(colon) = memchr::memchr(b':', &rest[..rest.len().min(MAX_NAME)]) else { return Ok(None) };
     let (name, tail) = (&rest[..colon], Cursor::new(&rest[colon + 1..]));
     if !name.iter().all(|byte| byte.is_ascii_lowercase() || *byte == b'_') {
         return Ok(None);

@@ -294,6 +294,23 @@ fn a_line_without_end_is_cut_and_memory_stays_bounded() {
     assert_eq!(events.len(), 2);
 }
 
+/// What a file may hold to make a reader slow: each takes far less than a second.
+#[test]
+fn hostile_content_does_not_hang() {
+    let lines = " block_".repeat(MAX_PIECE / 7) + "\n" + &" block_plug:".repeat(MAX_PIECE / 12) + "\n";
+    let text = format!("a-1 [000] ..... 1.000001: block_plug: [a]\n{}", lines.repeat(2));
+    assert_eq!(read_bytes(text).0.len(), 1);
+    let mut packets = vec![0x0a, 0x03, 0x50, 0x80, 0x01];
+    packets.resize(3 * MAX_PIECE, 0x0a);
+    read_bytes(packets.clone());
+    packets.truncate(5);
+    packets.extend([0x0a, 0xff, 0xff, 0x7f, 0x0b, 0xff].repeat(MAX_PIECE / 3));
+    read_bytes(packets);
+    let mut records = vec![0x07, b't', b'a', b'e'];
+    records.extend([0x07, b't', b'a', b'e', 0, b'e', b'a', b't'].repeat(MAX_PIECE / 4));
+    read_bytes(records);
+}
+
 /// Real lines with bytes changed, doubled, cut and moved.
 #[test]
 fn mangled_real_lines_never_panic() {
