@@ -105,7 +105,8 @@ fn btt_row(text: &str, name: &str) -> [u64; 4] {
     [words[0] * 1e9, words[1] * 1e9, words[2] * 1e9, words[3]].map(|value| value.round() as u64)
 }
 
-/// Stages of a trace of our own without splits (btt follows no bio that was split), to the nanosecond.
+/// Stages of a trace of our own, to the nanosecond; without splits and merges, because btt follows no bio that was split, and
+/// counts a request's time in the device once for each of its bios.
 #[test]
 fn latency_by_stage_is_btts() {
     if tool("blkparse").is_none() || tool("btt").is_none() {
@@ -113,7 +114,7 @@ fn latency_by_stage_is_btts() {
     }
     let bench = Bench::new();
     let job = "[a]\nrw=randread\nbs=4k\niodepth=16\nnumber_ios=600\nioengine=libaio\ndirect=1\n\
-               [b]\nrw=write\nbs=8k\niodepth=4\nnumber_ios=300\nioengine=libaio\ndirect=1\n";
+               [b]\nrw=randwrite\nbs=8k\niodepth=4\nnumber_ios=300\nioengine=libaio\ndirect=1\n";
     bench.file("job.fio", job);
     let device = "slots:slots=4,latency=1ms,bandwidth=500MB/s,size=1GiB,queue_depth=8";
     let stdout =
