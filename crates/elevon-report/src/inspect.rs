@@ -1,12 +1,14 @@
-//! What `elevon inspect` says of a trace, as text and JSON: pure functions of an
+//! What `elevon inspect` says of a trace, as text, JSON, CSV and HTML: pure functions of an
 //! [`Inspection`](elevon_trace::analysis::Inspection).
 
 mod json;
+mod page;
 mod requests;
 mod tables;
 mod text;
 
 pub use json::json;
+pub use page::{MOST_ON_PAGE, PageRequests, page};
 pub use requests::{CSV_HEADER, CsvRequests};
 pub use text::text;
 

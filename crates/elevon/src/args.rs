@@ -95,6 +95,7 @@ Examples:
   elevon inspect trace.txt --dev 8:0                     one device (or partition) of several; lsblk shows the numbers
   elevon inspect trace.txt --output-format json | jq '.findings[] | {kind, title, processes}'
   elevon inspect trace.txt --output-format json | jq .events
+  elevon inspect trace.txt --html trace.html             a page with a timeline and heat maps
   elevon inspect trace.txt --requests requests.csv       a row for each request, for a notebook or a spreadsheet
 
 Stages as blktrace names them: Q queued, G request allocated, I inserted into the scheduler, D issued to the driver, C completed.
@@ -234,6 +235,10 @@ pub(crate) struct InspectArgs {
     /// what it was, whose it was
     #[arg(long, value_name = "FILE.csv")]
     pub(crate) requests: Option<PathBuf>,
+    /// Also write one self-contained page: findings, a timeline that zooms to a single request, heat maps of latency, sector and
+    /// size over time
+    #[arg(long, value_name = "FILE")]
+    pub(crate) html: Option<PathBuf>,
     /// Report as text or as JSON
     #[arg(long, value_name = "FORMAT", value_enum, default_value_t = InspectFormat::Normal)]
     pub(crate) output_format: InspectFormat,

@@ -3,8 +3,8 @@
 use std::io::{BufWriter, Read};
 use std::path::Path;
 
-use elevon_report::inspect::{self, CsvRequests};
-use elevon_trace::analysis::{InspectError, ProcessStats, RequestRecord, RequestSink};
+use elevon_report::inspect::{self, CsvRequests, PageRequests};
+use elevon_trace::analysis::{InspectError, Inspection, ProcessStats, RequestRecord, RequestSink};
 use elevon_trace::{Device, OpenError, Reader};
 
 use crate::args::{InspectArgs, InspectFormat};
@@ -46,7 +46,7 @@ pub(crate) fn inspect(args: &InspectArgs) -> Result<Outcome, Failure> {
         InspectFormat::Normal => emit_text(&inspect::text(&found)),
         InspectFormat::Json => emit(&inspect::json(&found)),
     };
-    all([takers.commit(), report])?;
+    all([takers.commit(&found), report])?;
     Ok(Outcome::Done)
 }
 
@@ -54,20 +54,22 @@ pub(crate) fn inspect(args: &InspectArgs) -> Result<Outcome, Failure> {
 struct Takers<'a> {
     args: &'a InspectArgs,
     csv: Option<CsvRequests<BufWriter<NewFile>>>,
+    page: Option<(NewFile, PageRequests)>,
     /// A file could not be begun anew.
     failed: Option<Failure>,
 }
 
 impl<'a> Takers<'a> {
     fn new(args: &'a InspectArgs) -> Result<Self, Failure> {
-        let mut takers = Self { args, csv: None, failed: None };
+        let mut takers = Self { args, csv: None, page: None, failed: None };
         takers.begin()?;
         Ok(takers)
     }
 
     fn begin(&mut self) -> Result<(), Failure> {
-        // The part file of a pass before goes away.
+        // The part files of a pass before go away.
         self.csv = None;
+        self.page = None;
         if let Some(path) = &self.args.requests {
             if path.extension().is_none_or(|ending| ending != "csv") {
                 return Err(Failure::input(format!(
@@ -77,17 +79,23 @@ impl<'a> Takers<'a> {
             }
             self.csv = Some(CsvRequests::new(BufWriter::new(NewFile::create("--requests", path)?)));
         }
+        if let Some(path) = &self.args.html {
+            self.page = Some((NewFile::create("--html", path)?, PageRequests::default()));
+        }
         Ok(())
     }
 
     const fn is_wanted(&self) -> bool {
-        self.csv.is_some()
+        self.csv.is_some() || self.page.is_some()
     }
 
     /// Gives the files their names.
-    fn commit(self) -> Result<(), Failure> {
+    fn commit(self, found: &Inspection) -> Result<(), Failure> {
         if let Some(failure) = self.failed {
             return Err(failure);
+        }
+        if let Some((file, requests)) = self.page {
+            file.commit(inspect::page(found, requests).as_bytes())?;
         }
         if let (Some(csv), Some(path)) = (self.csv, &self.args.requests) {
             let fail = |error: std::io::Error| NewFile::failure("--requests", path, &error);
@@ -102,6 +110,9 @@ impl RequestSink for Takers<'_> {
     fn requests(&mut self, requests: &[RequestRecord], processes: &[ProcessStats]) {
         if let Some(csv) = &mut self.csv {
             csv.requests(requests, processes);
+        }
+        if let Some((_, page)) = &mut self.page {
+            page.requests(requests, processes);
         }
     }
 
