@@ -595,6 +595,7 @@ impl PageCache {
     }
 
     fn read_ended(&mut self, slot: FrameId, status: Status) {
+        assert!(self.resident.pages().has(slot, PageFlags::LOCKED), "{slot:?} was read and is not locked");
         let ready = if status.is_ok() { PageFlags::UPTODATE } else { PageFlags::NONE };
         self.resident.pages_mut().set_and_clear(slot, ready, PageFlags::LOCKED);
     }

@@ -164,6 +164,8 @@ impl PageCache {
             }
         }
         let pages = self.resident.pages_mut();
+        assert!(pages.has(slot, PageFlags::UPTODATE), "{slot:?} is mapped before it is readable");
+        debug_assert!(!pages.has(slot, PageFlags::LOCKED), "{slot:?} is mapped while it is read");
         if pages.maps(slot) == 0 {
             pages.map(slot);
         }

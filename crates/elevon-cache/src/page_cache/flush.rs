@@ -100,6 +100,7 @@ impl PageCache {
     fn end_turn(&mut self, now: Instant, turn: FlushTurn) {
         let is_dirty = self.resident.pages().next_tagged(turn.file, 0, Tag::Dirty).is_some();
         let FlushTurn { file, pos, left, written } = turn;
+        debug_assert!(self.turn.is_none(), "a turn ends while it goes on");
         self.flusher.turn_ended(file, Turn { next: pos, written, is_dirty, is_used_up: left == 0 }, now);
     }
 }

@@ -217,6 +217,8 @@ impl PageCache {
     /// The page is readable: it is used and copied, and the call moves on. A page that the last read ended in counts once.
     #[inline]
     fn page_read(&mut self, at: &mut Progress, place: Place) {
+        debug_assert!(self.resident.pages().at(place).has(PageFlags::UPTODATE), "a page is read before it is there");
+        debug_assert!(at.pos < at.end, "page {} lies behind the call's last", at.pos);
         let is_first = at.pos == at.call.offset / PAGE_SIZE;
         if !is_first || self.opens[at.call.open.0 as usize].ra.prev() != Some(at.pos) {
             self.resident.access_at(place, Context::Read);
@@ -238,7 +240,9 @@ impl PageCache {
             return;
         }
         let (frame_offset, bytes, call_offset) = Self::part(&at.call, at.pos, end);
+        debug_assert!(u64::from(frame_offset + bytes) <= PAGE_SIZE, "bytes of one page");
         at.bytes += u64::from(bytes);
+        debug_assert!(at.bytes <= at.call.bytes, "a call moves more bytes than it has");
         if self.config.copies {
             let super::Call { task, token, .. } = at.call;
             self.copies.push_back(ByteCopy { task, token, slot, frame_offset, bytes, call_offset, way });

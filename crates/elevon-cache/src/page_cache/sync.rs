@@ -51,6 +51,7 @@ impl PageCache {
     fn wait_for_writes(&self, at: &mut Progress) -> Option<Step> {
         let next = self.resident.pages().next_tagged(at.file, at.pos, Tag::Writeback);
         let (index, slot) = next.filter(|&(index, _)| index < at.end)?;
+        debug_assert!(self.resident.pages().has(slot, PageFlags::WRITEBACK), "the tag says that it is being written");
         at.pos = index + 1;
         Some(Step::Page(slot))
     }
@@ -76,6 +77,7 @@ impl PageCache {
             at.status = Status::Ok;
             return Step::Flush;
         }
+        debug_assert_eq!(at.phase, Phase::Flush, "a sync ends with its flush");
         Step::Done(at.status)
     }
 
@@ -119,7 +121,10 @@ impl PageCache {
 
     /// A dirty page goes into a bio, which whoever made it dirty pays for. What the flusher writes goes by that tenant's flusher task.
     pub(super) fn write_out(&mut self, source: &Source, file: FileId, index: u64, slot: super::FrameId) {
-        let tenant = self.resident.pages().owner(slot);
+        let pages = self.resident.pages();
+        assert!(pages.has(slot, PageFlags::DIRTY), "{slot:?} of {file:?} is written and is not dirty");
+        debug_assert!(!pages.has(slot, PageFlags::WRITEBACK), "{slot:?} is written twice at once");
+        let tenant = pages.owner(slot);
         self.domains.begin_writeback(tenant);
         self.resident.pages_mut().begin_writeback(slot);
         let piece = self.piece(file, index, slot, self.resident.pages().bits(slot), false);

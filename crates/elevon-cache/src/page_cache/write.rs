@@ -85,6 +85,9 @@ impl PageCache {
 
     /// A page becomes dirty by a call, in the name of its task and tenant.
     pub(super) fn dirty_page(&mut self, now: Instant, call: &Call, file: FileId, slot: FrameId) {
+        let pages = self.resident.pages();
+        assert!(pages.has(slot, PageFlags::UPTODATE), "{slot:?} is made dirty and not all of it is known");
+        debug_assert!(!pages.has(slot, PageFlags::LOCKED), "{slot:?} is being read");
         let &Call { task, tenant, .. } = call;
         if self.resident.pages_mut().set_dirty_by(slot, tenant) {
             self.flusher.on_dirtied(file, now);
