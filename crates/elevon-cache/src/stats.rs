@@ -50,7 +50,7 @@ impl Sleeps {
 
 /// Calls whose last sleep for I/O was ended by bios of one class.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct SchedulerWaits {
+pub struct ClassWaits {
     /// Calls.
     pub calls: u64,
     /// What they slept for I/O, in nanoseconds.
@@ -59,7 +59,7 @@ pub struct SchedulerWaits {
     pub device_ns: u64,
 }
 
-impl SchedulerWaits {
+impl ClassWaits {
     fn add(&mut self, done: &CallDone) {
         self.calls += 1;
         self.iowait_ns += done.waited.get();
@@ -88,7 +88,7 @@ pub struct CallStats {
     /// Of all that sleep, the time that the device had the commands that ended it, in nanoseconds; the rest is queueing.
     pub device_ns: u64,
     /// The same by the class that the bio was served in which ended a call's last sleep, after cgroups had their say; by [`CLASSES`].
-    pub served: [SchedulerWaits; CLASSES.len()],
+    pub served: [ClassWaits; CLASSES.len()],
     /// How long each call that was stopped for dirtying too much slept for that, in nanoseconds.
     pub paused: LatencyStat,
     /// How long calls slept because no memory was free; no iowait.
@@ -171,7 +171,7 @@ pub struct Window {
     /// Calls that slept.
     pub slept: u64,
     /// Those that slept for I/O, by [`CLASSES`]: as [`CallStats::served`].
-    pub served: [SchedulerWaits; CLASSES.len()],
+    pub served: [ClassWaits; CLASSES.len()],
     /// The longest sleep of a call for I/O, in nanoseconds.
     pub iowait_ns_max: u64,
     /// Sleeps for dirtying too much.
@@ -184,8 +184,8 @@ pub struct Window {
 
 impl Window {
     /// Sleeps for I/O of all classes: (calls, nanoseconds, of these in the device).
-    pub fn iowait(&self) -> SchedulerWaits {
-        let mut all = SchedulerWaits::default();
+    pub fn iowait(&self) -> ClassWaits {
+        let mut all = ClassWaits::default();
         self.served.iter().for_each(|served| all.merge(served));
         all
     }
@@ -362,9 +362,9 @@ mod tests {
         stats.add(&pause, Nanos::from_millis(2001), SECOND);
         assert_eq!((stats.calls, stats.major, stats.minor(), stats.slept), (4, 2, 2, 3));
         assert_eq!((stats.iowait.count, stats.iowait.sum, stats.device_ns), (2, 8000, 4000));
-        let rt = SchedulerWaits { calls: 1, iowait_ns: 3000, device_ns: 1500 };
-        let be = SchedulerWaits { calls: 1, iowait_ns: 5000, device_ns: 2500 };
-        assert_eq!(stats.served, [rt, be, SchedulerWaits::default()]);
+        let rt = ClassWaits { calls: 1, iowait_ns: 3000, device_ns: 1500 };
+        let be = ClassWaits { calls: 1, iowait_ns: 5000, device_ns: 2500 };
+        assert_eq!(stats.served, [rt, be, ClassWaits::default()]);
         assert_eq!((stats.paused.sum, stats.starved), (7, Sleeps { count: 1, ns: 9, ns_max: 9 }));
         let calls: Vec<_> = stats.windows.list().iter().map(|w| (w.calls, w.slept, w.iowait().iowait_ns)).collect();
         assert_eq!(calls, [(2, 1, 3000), (0, 0, 0), (2, 2, 5000)]);

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant as Clock};
 use elevon_core::control::exact::{self, Exact};
 use elevon_core::control::io_max::{self, Config, IoMax};
 use elevon_core::control::limits::{Limits, UNLIMITED};
-use elevon_core::control::{BioCost, Limiter, Verdict, WaitBreakdown};
+use elevon_core::control::{BioCost, Limiter, StageVerdict, WaitBreakdown};
 use elevon_core::kernel::Kernel;
 use elevon_core::op::Op;
 use elevon_core::tenant::{ROOT, Tenants};
@@ -79,14 +79,14 @@ impl Load {
             self.random = self.random.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
             let end = self.ends[((u128::from(self.random) * self.ends.len() as u128) >> 64) as usize];
             let charge = Self::charge(tenant.unwrap_or(end));
-            assert_eq!(self.stage.admit(self.now, &self.tenants, BioId(0), &charge), Verdict::Pass);
+            assert_eq!(self.stage.admit(self.now, &self.tenants, BioId(0), &charge), StageVerdict::Pass);
         }
     }
 
     /// A bio's id is that of its chain.
     fn submit(&mut self, chain: usize) {
         let charge = Self::charge(self.ends[chain]);
-        while self.stage.admit(self.now, &self.tenants, BioId(chain as u32), &charge) == Verdict::Pass {}
+        while self.stage.admit(self.now, &self.tenants, BioId(chain as u32), &charge) == StageVerdict::Pass {}
     }
 
     fn wait(&mut self, bios: u64) {

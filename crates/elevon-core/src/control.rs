@@ -31,7 +31,7 @@ pub mod stat;
 
 pub use explain::{Cause, Reason, Rule, Wait, WaitBreakdown};
 pub(crate) use stage::Stage;
-pub use stage::{BioCost, DISCARD_BYTES, Direction, Finished, Gate, Limiter, Verdict};
+pub use stage::{BioCost, DISCARD_BYTES, Direction, Finished, Gate, Limiter, StageVerdict};
 
 use exact::Exact;
 use explain::SchedulerWaits;
@@ -96,7 +96,7 @@ pub struct Control {
     active: bool,
     /// Whether a fragment has to.
     gated: bool,
-    /// Which stage has just said [`Verdict::Sleep`], and whether its bio is what a split left over.
+    /// Which stage has just said [`StageVerdict::Sleep`], and whether its bio is what a split left over.
     pub(crate) asleep: Option<(Stage, bool)>,
 }
 
@@ -213,7 +213,7 @@ impl Control {
         &mut self,
         now: Instant,
         tenant: TenantId,
-        kind: io_throttle::Kind,
+        kind: io_throttle::LimitKind,
         limit: Option<io_throttle::Limit>,
     ) -> Result<io_throttle::Change, io_throttle::RuleError> {
         let change = self.throttle.set(now, &self.tenants, tenant, kind, limit);
@@ -388,7 +388,7 @@ impl Control {
     }
 
     /// Asks the stages of a kind from one on; gives back the last one asked.
-    pub(crate) fn admit(&mut self, now: Instant, from: Stage, bio: BioId, charge: &BioCost) -> (Stage, Verdict) {
+    pub(crate) fn admit(&mut self, now: Instant, from: Stage, bio: BioId, charge: &BioCost) -> (Stage, StageVerdict) {
         let mut stage = from;
         loop {
             let verdict = match self.stage(stage) {
@@ -396,10 +396,10 @@ impl Control {
                     limiter.admit(now, tenants, bio, charge)
                 }
                 (tenants, AnyStage::Gate(gate)) if gate.is_enabled() => gate.admit(now, tenants, bio, charge),
-                _ => Verdict::Pass,
+                _ => StageVerdict::Pass,
             };
             match stage.next() {
-                Some(next) if verdict == Verdict::Pass => stage = next,
+                Some(next) if verdict == StageVerdict::Pass => stage = next,
                 _ => return (stage, verdict),
             }
         }

@@ -8,7 +8,7 @@
 use elevon_core::control::exact::Exact;
 use elevon_core::control::io_max::{Config, IoMax};
 use elevon_core::control::limits::{Limits, UNLIMITED};
-use elevon_core::control::{BioCost, Limiter, Verdict, WaitBreakdown};
+use elevon_core::control::{BioCost, Limiter, StageVerdict, WaitBreakdown};
 use elevon_core::kernel::Kernel;
 use elevon_core::op::Op;
 use elevon_core::tenant::{ROOT, Tenants};
@@ -52,7 +52,7 @@ impl<'a> Record<'a> {
         let charge = BioCost::plain(tenant, Op::Read, self.bytes);
         let mut waited = Nanos::ZERO;
         let one = |id: usize| {
-            if stage.admit(now, tenants, BioId(id as u32), &charge) != Verdict::Pass {
+            if stage.admit(now, tenants, BioId(id as u32), &charge) != StageVerdict::Pass {
                 let came = now;
                 while out.is_empty() {
                     now = stage.next_wakeup().expect("a bio waits").max(now);

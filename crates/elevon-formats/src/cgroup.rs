@@ -134,7 +134,7 @@ pub struct Line<'a> {
 
 /// Whose file it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum FileOwner {
     /// A tenant's; the root has none.
     Tenant,
     /// The root's, and so the device's.
@@ -143,11 +143,11 @@ pub enum Place {
 
 /// One control file.
 #[derive(Clone, Copy, Debug)]
-pub struct File {
+pub struct ControlFile {
     /// Its name.
     pub name: &'static str,
     /// Where it is.
-    pub place: Place,
+    pub place: FileOwner,
     /// What a line of it looks like.
     pub syntax: &'static str,
     /// Units and ranges.
@@ -159,8 +159,8 @@ pub struct File {
     parse: for<'a> fn(&'a str, &Rules) -> Result<Line<'a>, FileError>,
 }
 
-const fn tenant(name: &'static str, parse: for<'a> fn(&'a str, &Rules) -> Result<Line<'a>, FileError>) -> File {
-    File { name, place: Place::Tenant, syntax: "", range: "", default: "", help: "", parse }
+const fn tenant(name: &'static str, parse: for<'a> fn(&'a str, &Rules) -> Result<Line<'a>, FileError>) -> ControlFile {
+    ControlFile { name, place: FileOwner::Tenant, syntax: "", range: "", default: "", help: "", parse }
 }
 
 const BPS: &str = "bytes/s, 1..=18446744073709551615; 0 removes it";
@@ -169,115 +169,115 @@ const RULE: &str =
     "limit as K, M, G, T or Ki, Mi, Gi, Ti too; bucket in the limit's unit, the limit where it is left out";
 
 /// Every control file.
-pub const FILES: &[File] = &[
-    File {
+pub const FILES: &[ControlFile] = &[
+    ControlFile {
         syntax: "[DEV] rbps=N wbps=N riops=N wiops=N, each a number or max",
         range: "bytes/s and I/Os a second, 2..=18446744073709551615; I/Os from 4294967295 on are no limit",
         default: "max",
         help: "limits of reads and writes with the kernel's slices; all levels up to the root hold",
         ..tenant("io.max", |line, _| max::parse(line))
     },
-    File {
+    ControlFile {
         syntax: "[default] N, or DEV N, or DEV default",
         range: "1..=10000",
         default: "100",
         help: "share of the device among its siblings, by io.cost",
         ..tenant("io.weight", |line, _| weight::parse(line, 10_000, Setting::IoWeight))
     },
-    File {
+    ControlFile {
         syntax: "[default] N, or DEV N, or DEV default",
         range: "1..=1000",
         default: "100",
         help: "share of the device among its siblings, by BFQ",
         ..tenant("io.bfq.weight", |line, _| weight::parse(line, 1_000, Setting::BfqWeight))
     },
-    File {
+    ControlFile {
         syntax: "no-change|none-to-rt|promote-to-rt|restrict-to-be|idle",
         range: "promote-to-rt from 6.5 on",
         default: "no-change",
         help: "priority class of the tenant's own I/O",
         ..tenant("io.prio.class", weight::class)
     },
-    File {
+    ControlFile {
         syntax: "[DEV] target=N, or target=max",
         range: "us; 0 and max for none",
         default: "max",
         help: "latency that is defended against siblings with a larger target or none",
         ..tenant("io.latency", |line, _| latency::parse(line))
     },
-    File {
-        place: Place::Device,
+    ControlFile {
+        place: FileOwner::Device,
         syntax: "[DEV] enable=0|1 ctrl=auto|user rpct=P rlat=N wpct=P wlat=N min=P max=P",
         range: "rpct, wpct 0.00..=100.00 (0: not looked at); rlat, wlat us; min, max %, clamped to 1.00..=10000.00",
         default: "enable=0 ctrl=auto, and by the device",
         help: "io.cost: when the device counts as saturated, and how far its rate is corrected",
         ..tenant("io.cost.qos", |line, _| cost::qos(line))
     },
-    File {
-        place: Place::Device,
+    ControlFile {
+        place: FileOwner::Device,
         syntax: "[DEV] ctrl=auto|user model=linear rbps=N rseqiops=N rrandiops=N wbps=N wseqiops=N wrandiops=N",
         range: "bytes/s and I/Os a second, 0..=18446744073709551615 (0: costs nothing)",
         default: "ctrl=auto, and by the device",
         help: "io.cost: what an I/O costs",
         ..tenant("io.cost.model", |line, _| cost::model(line))
     },
-    File {
+    ControlFile {
         syntax: "[DEV:]LIMIT:0 (leaky), [DEV:]LIMIT:1[:BUCKET] (token), [DEV:]0 (delete)",
         range: RULE,
         default: "none",
         help: "io-throttle: bytes a second, reads and writes together; the submitter sleeps",
         ..tenant("blockio.bandwidth-max", |line, _| throttle::parse(line, Setting::Bandwidth))
     },
-    File {
+    ControlFile {
         syntax: "[DEV:]LIMIT:0 (leaky), [DEV:]LIMIT:1[:BUCKET] (token), [DEV:]0 (delete)",
         range: RULE,
         default: "none",
         help: "io-throttle: I/Os a second, reads and writes together; the submitter sleeps",
         ..tenant("blockio.iops-max", |line, _| throttle::parse(line, Setting::Iops))
     },
-    File {
+    ControlFile {
         syntax: "[DEV] N",
         range: BPS,
         default: "none",
         help: "v1: bytes of reads a second; ancestors' limits are not looked at",
         ..tenant("blkio.throttle.read_bps_device", |line, _| max::parse_flat(line, LimitKey::Rbps))
     },
-    File {
+    ControlFile {
         syntax: "[DEV] N",
         range: BPS,
         default: "none",
         help: "v1: bytes of writes a second",
         ..tenant("blkio.throttle.write_bps_device", |line, _| max::parse_flat(line, LimitKey::Wbps))
     },
-    File {
+    ControlFile {
         syntax: "[DEV] N",
         range: IOPS,
         default: "none",
         help: "v1: reads a second",
         ..tenant("blkio.throttle.read_iops_device", |line, _| max::parse_flat(line, LimitKey::Riops))
     },
-    File {
+    ControlFile {
         syntax: "[DEV] N",
         range: IOPS,
         default: "none",
         help: "v1: writes a second",
         ..tenant("blkio.throttle.write_iops_device", |line, _| max::parse_flat(line, LimitKey::Wiops))
     },
-    File {
+    ControlFile {
         syntax: "N",
         range: "1..=1000",
         default: "100",
         help: "v1's io.bfq.weight",
         ..tenant("blkio.bfq.weight", |line, _| weight::parse(line, 1_000, Setting::BfqWeight))
     },
-    File {
+    ControlFile {
         syntax: "DEV N",
         range: "1..=1000",
         default: "blkio.bfq.weight",
         help: "v1's io.bfq.weight for one device",
         ..tenant("blkio.bfq.weight_device", |line, _| weight::parse(line, 1_000, Setting::BfqWeight))
     },
-    File {
+    ControlFile {
         syntax: "as io.prio.class",
         range: "promote-to-rt from 6.5 on",
         default: "no-change",
@@ -287,7 +287,7 @@ pub const FILES: &[File] = &[
 ];
 
 /// The file of a name.
-pub fn find(name: &str) -> Option<&'static File> {
+pub fn find(name: &str) -> Option<&'static ControlFile> {
     FILES.iter().find(|file| file.name == name)
 }
 
@@ -304,7 +304,7 @@ pub fn parse<'a>(file: &str, line: &'a str, rules: &Rules) -> Result<Line<'a>, F
     known.parse(line, rules)
 }
 
-impl File {
+impl ControlFile {
     /// Reads a line as if it were written to this file under a kernel's rules.
     pub fn parse<'a>(&self, line: &'a str, rules: &Rules) -> Result<Line<'a>, FileError> {
         let body = line.trim_end_matches('\n');
@@ -339,9 +339,9 @@ impl Setting {
     }
 
     /// Whose setting it is.
-    pub const fn place(&self) -> Place {
+    pub const fn place(&self) -> FileOwner {
         match self {
-            Self::CostQos(_) | Self::CostModel(_) => Place::Device,
+            Self::CostQos(_) | Self::CostModel(_) => FileOwner::Device,
             Self::IoMax(_)
             | Self::Flat(..)
             | Self::IoWeight(_)
@@ -351,7 +351,7 @@ impl Setting {
             | Self::Bandwidth(_)
             | Self::Iops(_)
             | Self::Weight(_)
-            | Self::Limit(_) => Place::Tenant,
+            | Self::Limit(_) => FileOwner::Tenant,
         }
     }
 

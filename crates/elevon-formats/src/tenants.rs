@@ -24,7 +24,7 @@ use elevon_core::units::Nanos;
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-use crate::cgroup::{Place, Setting};
+use crate::cgroup::{FileOwner, Setting};
 use crate::diagnostic::{Complaint, Diagnostic, Problem, Span};
 use crate::quantity;
 
@@ -33,7 +33,7 @@ mod reader;
 
 pub use knob::{KNOBS, Knob};
 
-use reader::{Entry, Reader, Value};
+use reader::{Reader, TomlEntry, Value};
 
 /// A file of tenants.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -98,10 +98,10 @@ pub fn parse(file: &str, text: &str, rules: &Rules) -> Result<TenantsFile, Vec<D
 const TABLES: [&str; 3] = ["device", "tenant", "change"];
 
 impl TenantsFile {
-    fn take(&mut self, reader: &mut Reader<'_>, rules: &Rules, entry: &Entry<'_>) {
+    fn take(&mut self, reader: &mut Reader<'_>, rules: &Rules, entry: &TomlEntry<'_>) {
         match (entry.name, entry.value) {
             ("device", Value::Table(table)) => {
-                self.device = settings(reader, rules, "device", Some(Place::Device), reader::entries(table));
+                self.device = settings(reader, rules, "device", Some(FileOwner::Device), reader::entries(table));
             }
             ("tenant", Value::Table(table)) => {
                 let mut known = BTreeMap::new();
@@ -133,7 +133,7 @@ impl TenantsFile {
         &mut self,
         reader: &mut Reader<'_>,
         rules: &Rules,
-        entry: &Entry<'_>,
+        entry: &TomlEntry<'_>,
         known: &mut BTreeMap<String, u32>,
     ) {
         let scope = format!("tenant.{}", reader::quoted(entry.name));
@@ -150,14 +150,14 @@ impl TenantsFile {
                     reader.complain(entry.key.start, &scope, Problem::Conflict.because(message));
                 }
                 None => {
-                    let settings = settings(reader, rules, &scope, Some(Place::Tenant), reader::entries(table));
+                    let settings = settings(reader, rules, &scope, Some(FileOwner::Tenant), reader::entries(table));
                     self.tenants.push(TenantTable { path, place, settings });
                 }
             },
         }
     }
 
-    fn take_change(&mut self, reader: &mut Reader<'_>, rules: &Rules, at: Range<usize>, entries: Vec<Entry<'_>>) {
+    fn take_change(&mut self, reader: &mut Reader<'_>, rules: &Rules, at: Range<usize>, entries: Vec<TomlEntry<'_>>) {
         let (mut time, mut tenant, mut place, mut rest) = (None, None, reader.place(at.start), Vec::new());
         for entry in entries {
             match (entry.name, entry.value) {
@@ -194,7 +194,7 @@ impl TenantsFile {
                 _ => rest.push(entry),
             }
         }
-        let whose = if tenant.is_some() { Place::Tenant } else { Place::Device };
+        let whose = if tenant.is_some() { FileOwner::Tenant } else { FileOwner::Device };
         let is_empty = rest.is_empty();
         let before = reader.complaints.len();
         let settings = settings(reader, rules, "change", Some(whose), rest);
@@ -219,8 +219,8 @@ fn settings(
     reader: &mut Reader<'_>,
     rules: &Rules,
     scope: &str,
-    whose: Option<Place>,
-    entries: Vec<Entry<'_>>,
+    whose: Option<FileOwner>,
+    entries: Vec<TomlEntry<'_>>,
 ) -> Vec<Setting> {
     let mut found = Vec::new();
     for entry in reader::flattened(entries) {

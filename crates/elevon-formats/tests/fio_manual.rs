@@ -1,7 +1,7 @@
 //! The lists of `docs/fio.md` are those of the option table. `UPDATE_DOCS=1 cargo test -p elevon-formats --test fio_manual`
 //! writes them anew.
 
-use elevon_formats::fio::options::{Row, Status, TABLE};
+use elevon_formats::fio::options::{OptionRow, Status, TABLE};
 use elevon_formats::fio::{Behaviour, ENGINES};
 use std::fmt::Write;
 
@@ -13,7 +13,7 @@ fn cell(text: &str) -> String {
     text.replace('|', "\\|")
 }
 
-fn names(row: &Row) -> String {
+fn names(row: &OptionRow) -> String {
     let others: Vec<String> = row.aliases.iter().map(|name| format!("`{name}`")).collect();
     let also = if others.is_empty() { String::new() } else { format!(" ({})", others.join(", ")) };
     let of = if row.engines.is_empty() || row.engines.len() > 4 {
@@ -24,7 +24,7 @@ fn names(row: &Row) -> String {
     format!("`{}`{also}{of}", row.name)
 }
 
-fn rows_with(keep: impl Fn(&Row) -> Option<String>, out: &mut String) {
+fn rows_with(keep: impl Fn(&OptionRow) -> Option<String>, out: &mut String) {
     for row in TABLE.iter().flat_map(|(_, rows)| rows.iter()) {
         if let Some(line) = keep(row) {
             out.push_str(&line);
@@ -34,7 +34,7 @@ fn rows_with(keep: impl Fn(&Row) -> Option<String>, out: &mut String) {
 
 fn lists() -> String {
     let mut out = format!("{MARK}\n## Honoured\n\n| option | takes | default | meaning |\n| --- | --- | --- | --- |\n");
-    let honoured = |row: &Row| {
+    let honoured = |row: &OptionRow| {
         let unit = if row.unit.is_empty() { String::new() } else { format!(", {}", row.unit) };
         let default = if row.default.is_empty() { String::new() } else { format!("`{}`", row.default) };
         let line = format!("| {} | {}{unit} | {default} | {} |\n", names(row), cell(&row.values()), cell(row.help));
@@ -42,13 +42,13 @@ fn lists() -> String {
     };
     rows_with(honoured, &mut out);
     out.push_str("\n## Accepted without effect\n\nChecked like the others; a warning says why.\n\n| option | why |\n| --- | --- |\n");
-    let no_effect = |row: &Row| match row.status {
+    let no_effect = |row: &OptionRow| match row.status {
         Status::NoEffect(why) => Some(format!("| {} | {} |\n", names(row), cell(why))),
         Status::Honoured | Status::Refused(_) => None,
     };
     rows_with(no_effect, &mut out);
     out.push_str("\n## Refused\n\nUnless set to what is the default anyway.\n\n| option | why, and what to do |\n| --- | --- |\n");
-    let refused = |row: &Row| match row.status {
+    let refused = |row: &OptionRow| match row.status {
         Status::Refused(why) => Some(format!("| {} | {} |\n", names(row), cell(why))),
         Status::Honoured | Status::NoEffect(_) => None,
     };

@@ -2,7 +2,7 @@
 
 mod common;
 
-use elevon_formats::fio::options::{Kind, Row, Status, find, nearest, rows};
+use elevon_formats::fio::options::{OptionKind, OptionRow, Status, find, nearest, rows};
 use std::collections::BTreeSet;
 
 const DOCUMENTED: &str = include_str!("data/fio-options.txt");
@@ -40,7 +40,7 @@ fn every_option_of_the_installed_fio_is_known() {
 #[test]
 fn rows_are_whole_and_unique() {
     let mut seen = BTreeSet::new();
-    for Row { name, aliases, help, status, .. } in rows() {
+    for OptionRow { name, aliases, help, status, .. } in rows() {
         for name in std::iter::once(name).chain(*aliases).filter(|name| **name != "proto") {
             assert!(seen.insert(name), "{name} is listed twice");
         }
@@ -56,7 +56,7 @@ fn rows_are_whole_and_unique() {
 fn defaults_of_the_table_are_the_parsers() {
     let plain = common::job("");
     for row in rows().filter(|row| row.status == Status::Honoured && row.engines.is_empty()) {
-        let written = row.default.parse::<u64>().is_ok() || matches!(row.kind, Kind::Choice(..));
+        let written = row.default.parse::<u64>().is_ok() || matches!(row.kind, OptionKind::Choice(..));
         if written && row.name != "kb_base" {
             let mut job = common::job(&format!("{}={}", row.name, row.default));
             job.options.clear();

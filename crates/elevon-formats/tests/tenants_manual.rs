@@ -2,7 +2,7 @@
 //! writes them anew; its examples are files that are taken.
 
 use elevon_core::kernel::Kernel;
-use elevon_formats::cgroup::{FILES, Place};
+use elevon_formats::cgroup::{FILES, FileOwner};
 use elevon_formats::tenants::{KNOBS, parse};
 use std::fmt::Write;
 
@@ -23,7 +23,8 @@ fn lists() -> String {
         let _ =
             writeln!(out, "| `{}` | {takes} | {range} | {} | {} | {same} |", knob.name, knob.default, cell(knob.help));
     }
-    for (place, head) in [(Place::Tenant, "Control files of a tenant"), (Place::Device, "Control files of the device")]
+    for (place, head) in
+        [(FileOwner::Tenant, "Control files of a tenant"), (FileOwner::Device, "Control files of the device")]
     {
         let _ = writeln!(
             out,

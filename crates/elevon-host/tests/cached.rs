@@ -10,14 +10,14 @@ use elevon_host::{Host, HostFile, Method, OpenOptions};
 use elevon_sim::device::{Device, parse_model};
 use elevon_sim::simulation::Simulation;
 use elevon_workload::buffered::BufferedIo;
-use elevon_workload::run::{NoObserver, Outcome};
+use elevon_workload::run::{NoObserver, RunOutcome};
 
 mod common;
 
 use common::{LARGE, METHODS, MIB, SIZE, SMALL, config, host, quick_directory, run_job};
 
 /// Runs a job through a cache of each size and mode by each method. `check`: outcome, cache and what the file holds then.
-fn really(text: &str, check: impl Fn(&Outcome, &BufferedIo, &[u8])) {
+fn really(text: &str, check: impl Fn(&RunOutcome, &BufferedIo, &[u8])) {
     let disk = tempfile::tempdir().expect("a directory");
     // A file system in memory has blocks of a page for direct I/O of jobs.
     let quick = if text.contains("direct=1") { tempfile::tempdir().expect("a directory") } else { quick_directory() };
@@ -42,7 +42,7 @@ fn really(text: &str, check: impl Fn(&Outcome, &BufferedIo, &[u8])) {
     }
 }
 
-fn verified(outcome: &Outcome) -> u64 {
+fn verified(outcome: &RunOutcome) -> u64 {
     outcome.jobs.iter().map(|job| job.stats.verified_bytes).sum()
 }
 
@@ -125,7 +125,7 @@ fn writes_through_leave_nothing_dirty_and_durable_ones_flush() {
 fn a_simulated_run_makes_the_same_ios() {
     let text = "[a]\nioengine=psync\nrw=randrw\nbsrange=1k-64k\nsize=8m\nio_size=4m\nfsync=16\n\
                 [b]\nioengine=libaio\niodepth=8\nrw=randread\nbs=4k\nsize=4m\nstonewall\n";
-    let facts = |outcome: &Outcome| -> Vec<_> {
+    let facts = |outcome: &RunOutcome| -> Vec<_> {
         let stats = outcome.jobs.iter().map(|job| &job.stats);
         stats.map(|s| ([0, 1].map(|d| (s.directions[d].ios, s.directions[d].bytes)), s.sync.count, s.error)).collect()
     };

@@ -16,7 +16,7 @@ use elevon_sim::memory::{Memory, MemoryModel};
 use elevon_sim::simulation::Simulation;
 use elevon_workload::backend::Backend;
 use elevon_workload::jobs::{Jobs, JobsOptions};
-use elevon_workload::run::{EndedEarly, NoObserver, Observer, Outcome, Progress, run};
+use elevon_workload::run::{EndedEarly, NoObserver, Observer, Progress, RunOutcome, run};
 
 const SIZE: u64 = 8 << 20;
 
@@ -29,7 +29,7 @@ struct Facts {
     verified: u64,
 }
 
-fn facts(outcome: &Outcome) -> Facts {
+fn facts(outcome: &RunOutcome) -> Facts {
     let stats = || outcome.jobs.iter().map(|job| &job.stats);
     Facts {
         jobs: stats()
@@ -47,7 +47,7 @@ fn run_job<B: Backend>(
     size: Sectors,
     backend: &mut B,
     observer: &mut dyn Observer,
-) -> (Outcome, Stack) {
+) -> (RunOutcome, Stack) {
     let parsed = parse(&mut MemorySource::one("job.fio", text), "job.fio").expect("a job of this file");
     let mut config = StackConfig::new(limits.clone(), size, 1, 64);
     config.scheduler = elevon_core::sched::SchedulerConfig::parse("mq-deadline").expect("a scheduler");

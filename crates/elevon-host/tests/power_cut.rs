@@ -25,7 +25,7 @@ use elevon_workload::backend::Backend;
 use elevon_workload::buffered::{BufferedIo, CacheCost};
 use elevon_workload::jobs::{Jobs, JobsOptions};
 use elevon_workload::process::CpuCost;
-use elevon_workload::run::{Observer, Outcome, Progress, run_cached};
+use elevon_workload::run::{Observer, Progress, RunOutcome, run_cached};
 use elevon_workload::token::Token;
 use elevon_workload::verify::HEADER_BYTES;
 
@@ -311,7 +311,7 @@ impl Backend for Drive {
     }
 }
 
-fn run(text: &str, config: CacheConfig, drive: &mut Drive) -> (Outcome, BufferedIo) {
+fn run(text: &str, config: CacheConfig, drive: &mut Drive) -> (RunOutcome, BufferedIo) {
     let mut parsed = parse(&mut MemorySource::one("job.fio", text), "job.fio").expect("a job of this file");
     assert!(parsed.with_cache());
     let limits = QueueLimits { write_cache: true, fua: true, ..QueueLimits::default() };

@@ -13,7 +13,7 @@ pub(crate) const WHOLE: u64 = 1000;
 /// Kinds of causes, each with its colour in bars.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
-pub(crate) enum Kind {
+pub(crate) enum CauseKind {
     Device,
     Limit,
     OthersServed,
@@ -25,7 +25,7 @@ pub(crate) enum Kind {
     LateTimer,
 }
 
-impl Kind {
+impl CauseKind {
     pub(crate) const ALL: [Self; 9] = [
         Self::Device,
         Self::Limit,
@@ -58,7 +58,7 @@ impl Kind {
 pub(crate) struct Explained {
     pub(crate) cause: Cause,
     pub(crate) wait: Wait,
-    pub(crate) kind: Kind,
+    pub(crate) kind: CauseKind,
     /// As a reader is told.
     pub(crate) words: String,
     /// Of [`WHOLE`].
@@ -144,18 +144,18 @@ fn is_below(run: &RunResult, tenant: &TenantResult, id: TenantId) -> bool {
     id == tenant.id || by_id(run, id).is_some_and(|at| tenant.id != TenantId(0) && inside(&at.path))
 }
 
-fn kind(run: &RunResult, tenant: &TenantResult, cause: Cause) -> Kind {
+fn kind(run: &RunResult, tenant: &TenantResult, cause: Cause) -> CauseKind {
     match cause {
-        Cause::Device => Kind::Device,
-        Cause::Limit { .. } => Kind::Limit,
-        Cause::Scheduler { served: None } => Kind::OwnServed,
-        Cause::Scheduler { served: Some(served) } if is_below(run, tenant, served) => Kind::OwnServed,
-        Cause::Scheduler { .. } | Cause::SchedulerOthers => Kind::OthersServed,
-        Cause::Cost | Cause::Debt => Kind::Share,
-        Cause::Latency { .. } => Kind::Target,
-        Cause::Tag | Cause::Plug => Kind::TagOrPlug,
-        Cause::Flush => Kind::Flush,
-        Cause::LateTimer => Kind::LateTimer,
+        Cause::Device => CauseKind::Device,
+        Cause::Limit { .. } => CauseKind::Limit,
+        Cause::Scheduler { served: None } => CauseKind::OwnServed,
+        Cause::Scheduler { served: Some(served) } if is_below(run, tenant, served) => CauseKind::OwnServed,
+        Cause::Scheduler { .. } | Cause::SchedulerOthers => CauseKind::OthersServed,
+        Cause::Cost | Cause::Debt => CauseKind::Share,
+        Cause::Latency { .. } => CauseKind::Target,
+        Cause::Tag | Cause::Plug => CauseKind::TagOrPlug,
+        Cause::Flush => CauseKind::Flush,
+        Cause::LateTimer => CauseKind::LateTimer,
     }
 }
 
@@ -258,7 +258,7 @@ mod tests {
         let own = explain(&run, of("batch"));
         assert!(own.iter().any(|at| at.words == "own limit rbps=1048576"), "{own:?}");
         let serving_child = own.iter().find(|at| at.words == "scheduler serving batch/nightly").unwrap();
-        assert_eq!(serving_child.kind, Kind::OwnServed, "what lies below is its own");
+        assert_eq!(serving_child.kind, CauseKind::OwnServed, "what lies below is its own");
     }
 
     #[test]

@@ -12,8 +12,8 @@ mod instructions;
 
 use std::hint::black_box;
 
-use elevon_core::control::io_throttle::{Config, IoThrottle, Kind, Limit, Policy};
-use elevon_core::control::{BioCost, Limiter, Verdict};
+use elevon_core::control::io_throttle::{Config, IoThrottle, Limit, LimitKind, Policy};
+use elevon_core::control::{BioCost, Limiter, StageVerdict};
 use elevon_core::op::Op;
 use elevon_core::stack::Stack;
 use elevon_core::tenant::{ROOT, Tenants};
@@ -63,14 +63,14 @@ fn policy(mode: Mode, turns: u64) {
     let (tenant, other) = (tenants.add(ROOT).expect("room"), tenants.add(ROOT).expect("room"));
     let mut throttle = IoThrottle::new(Config { counter: mode != Mode::NoCounter, ..Config::default() });
     if mode == Mode::UnrelatedRule {
-        throttle.set(Instant::ZERO, &tenants, other, Kind::Bandwidth, Some(LIMIT)).expect("a rule");
+        throttle.set(Instant::ZERO, &tenants, other, LimitKind::Bandwidth, Some(LIMIT)).expect("a rule");
     }
     let charge = BioCost::plain(tenant, Op::Read, 4096);
     let mut throttle = black_box(throttle);
     for bio in 0..turns * BIOS {
         let (now, bio) = black_box((Instant::new(bio), BioId(bio as u32)));
         if mode != Mode::NoHook && throttle.must_be_asked() {
-            assert_eq!(throttle.admit(now, &tenants, bio, &charge), Verdict::Pass);
+            assert_eq!(throttle.admit(now, &tenants, bio, &charge), StageVerdict::Pass);
         }
     }
 }
@@ -88,7 +88,7 @@ fn stack(mode: Mode, turns: u64) {
     control.configure_io_throttle(Config { counter: mode != Mode::NoCounter, ..Config::default() });
     if mode == Mode::UnrelatedRule {
         let other = control.add_tenant(ROOT).expect("room");
-        control.set_io_throttle(Instant::ZERO, other, Kind::Bandwidth, Some(LIMIT)).expect("a rule");
+        control.set_io_throttle(Instant::ZERO, other, LimitKind::Bandwidth, Some(LIMIT)).expect("a rule");
     }
     let options = JobsOptions::new(stack.config());
     let mut memory = Memory::new(&MemoryModel::default(), 1);

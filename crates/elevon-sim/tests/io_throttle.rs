@@ -1,6 +1,6 @@
 //! io-throttle in the whole stack, in virtual time.
 
-use elevon_core::control::io_throttle::{Change, Config, Kind, Limit, Policy};
+use elevon_core::control::io_throttle::{Change, Config, Limit, LimitKind, Policy};
 use elevon_core::control::{Cause, Limiter, Rule};
 use elevon_core::event::Event;
 use elevon_core::sched::SchedulerConfig;
@@ -13,7 +13,7 @@ use elevon_sim::memory::{Memory, MemoryModel};
 use elevon_sim::profiles::open;
 use elevon_sim::simulation::Simulation;
 use elevon_workload::jobs::{Jobs, JobsOptions};
-use elevon_workload::run::{Observer, Outcome, run};
+use elevon_workload::run::{Observer, RunOutcome, run};
 
 #[derive(Default)]
 struct Tape(Vec<Event>);
@@ -25,7 +25,12 @@ impl Observer for Tape {
 }
 
 /// Runs a job file with tenants prepared by `prepare`: the outcome, every event, and the stack afterwards.
-fn simulate(text: &str, device: &str, scheduler: &str, prepare: &dyn Fn(&mut Stack)) -> (Outcome, Vec<Event>, Stack) {
+fn simulate(
+    text: &str,
+    device: &str,
+    scheduler: &str,
+    prepare: &dyn Fn(&mut Stack),
+) -> (RunOutcome, Vec<Event>, Stack) {
     let parsed = parse(&mut MemorySource::one("test.fio", text), "test.fio").expect("a job of this file");
     let device: Fault<AnyDevice> = Fault::none(open(device, 1).expect("a device"));
     let description = device.description().clone();
@@ -60,7 +65,7 @@ fn without_a_rule_of_ones_own_the_trace_is_the_same_event_for_event() {
                 control.configure_io_throttle(Config { counter, ..Config::default() });
             }
             if with_rule {
-                let change = control.set_io_throttle(Instant::ZERO, other, Kind::Iops, leaky(1));
+                let change = control.set_io_throttle(Instant::ZERO, other, LimitKind::Iops, leaky(1));
                 assert_eq!(change, Ok(Change::Inserted));
             }
         });
@@ -88,7 +93,7 @@ fn a_limit_holds_for_who_sleeps_and_for_who_does_not() {
         let (outcome, _, stack) = simulate(&job, "null", "none", &|stack| {
             let control = stack.control_mut();
             assert_eq!(control.add_tenant(ROOT), Ok(TenantId(1)));
-            control.set_io_throttle(Instant::ZERO, TenantId(1), Kind::Bandwidth, leaky(8 << 20)).unwrap();
+            control.set_io_throttle(Instant::ZERO, TenantId(1), LimitKind::Bandwidth, leaky(8 << 20)).unwrap();
         });
         let seconds = outcome.ended.get() as f64 / 1e9;
         assert!((seconds - 2.5).abs() < 0.0025, "{engine}: {seconds} s");

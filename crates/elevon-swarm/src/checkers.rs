@@ -39,7 +39,7 @@ use super::tenants::Seen;
 pub(super) struct Finding(pub(super) String);
 
 /// What a checker says of what it was shown.
-pub(super) type Verdict = Result<(), Finding>;
+pub(super) type CheckResult = Result<(), Finding>;
 
 /// What checkers may know beforehand.
 #[derive(Clone, Debug)]
@@ -143,39 +143,39 @@ pub(super) struct End {
 /// One property.
 pub(super) trait Checker {
     /// The device took a command.
-    fn on_command(&mut self, _world: &World, _issued: &Issued) -> Verdict {
+    fn on_command(&mut self, _world: &World, _issued: &Issued) -> CheckResult {
         Ok(())
     }
     /// The device reports a command.
-    fn on_completion(&mut self, _world: &World, _completion: &Completion) -> Verdict {
+    fn on_completion(&mut self, _world: &World, _completion: &Completion) -> CheckResult {
         Ok(())
     }
     /// The device forgot a command on request.
-    fn on_abort(&mut self, _world: &World, _command: &Command) -> Verdict {
+    fn on_abort(&mut self, _world: &World, _command: &Command) -> CheckResult {
         Ok(())
     }
     /// An event; `issued` is the command of an Issue.
-    fn on_event(&mut self, _world: &World, _event: &Event, _issued: Option<&Issued>) -> Verdict {
+    fn on_event(&mut self, _world: &World, _event: &Event, _issued: Option<&Issued>) -> CheckResult {
         Ok(())
     }
     /// A program gives an I/O, or the page cache a bio in those frames.
-    fn on_io(&mut self, _world: &World, _io: &Io, _frames: &[FrameId]) -> Verdict {
+    fn on_io(&mut self, _world: &World, _io: &Io, _frames: &[FrameId]) -> CheckResult {
         Ok(())
     }
     /// As [`Self::on_step`], of the page cache.
-    fn on_cache(&mut self, _world: &World, _seen: &SeenCache) -> Verdict {
+    fn on_cache(&mut self, _world: &World, _seen: &SeenCache) -> CheckResult {
         Ok(())
     }
     /// Everything that could happen at an instant has happened; more may follow at the same one.
-    fn on_step(&mut self, _world: &World, _seen: &Seen) -> Verdict {
+    fn on_step(&mut self, _world: &World, _seen: &Seen) -> CheckResult {
         Ok(())
     }
     /// A phase is over and nothing is in flight.
-    fn on_idle(&mut self, _world: &World) -> Verdict {
+    fn on_idle(&mut self, _world: &World) -> CheckResult {
         Ok(())
     }
     /// All is over.
-    fn on_end(&mut self, _world: &World, _end: &End) -> Verdict {
+    fn on_end(&mut self, _world: &World, _end: &End) -> CheckResult {
         Ok(())
     }
 }
@@ -294,7 +294,7 @@ impl Checks {
     }
 
     /// Notes the first violation of a property that is looked at.
-    pub(super) fn note(&mut self, checker: &'static str, verdict: Verdict) {
+    pub(super) fn note(&mut self, checker: &'static str, verdict: CheckResult) {
         if self.only.as_ref().is_some_and(|only| only != checker) {
             return;
         }
@@ -304,7 +304,7 @@ impl Checks {
         }
     }
 
-    fn each(&mut self, mut ask: impl FnMut(&mut dyn Checker, &World) -> Verdict) {
+    fn each(&mut self, mut ask: impl FnMut(&mut dyn Checker, &World) -> CheckResult) {
         let Self { list, world, violation, history, .. } = self;
         for (name, checker) in list {
             if let (Err(Finding(message)), None) = (ask(checker.as_mut(), world), &violation) {
@@ -378,6 +378,6 @@ impl Checks {
 }
 
 /// `Ok` where it holds, else the line.
-pub(super) fn ensure(holds: bool, message: impl FnOnce() -> String) -> Verdict {
+pub(super) fn ensure(holds: bool, message: impl FnOnce() -> String) -> CheckResult {
     if holds { Ok(()) } else { Err(Finding(message())) }
 }

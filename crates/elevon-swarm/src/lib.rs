@@ -54,7 +54,7 @@ use elevon_workload::backend::Backend;
 use elevon_workload::buffered::BufferedIo;
 use elevon_workload::cpu::{CpuCost, SchedulerCost};
 use elevon_workload::jobs::{Jobs, JobsOptions};
-use elevon_workload::run::{Observer, Outcome, Probe, run_probed};
+use elevon_workload::run::{Observer, Probe, RunOutcome, run_probed};
 use elevon_workload::settings::Settings;
 use elevon_workload::tenants::tenant_of;
 use elevon_workload::token::Token;
@@ -428,7 +428,7 @@ fn users(jobs: &Jobs) -> impl Iterator<Item = (u32, User)> {
 }
 
 /// The run reached its end; where nothing went wrong on purpose nothing went wrong, and the jobs have what they asked for.
-fn progress(outcome: &Outcome, clean: bool, queued: Option<u64>, left: usize) -> checkers::Verdict {
+fn progress(outcome: &RunOutcome, clean: bool, queued: Option<u64>, left: usize) -> checkers::CheckResult {
     ensure(outcome.ended_early.is_none() && left == 0, || {
         format!("the run ended by {:?} with {left} I/Os left", outcome.ended_early)
     })?;

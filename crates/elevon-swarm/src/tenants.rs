@@ -280,7 +280,7 @@ impl Seen {
                 ios: stat.counters.ios,
                 in_flight: stat.in_flight,
                 limits: [control.flat_limits(id), max, exact],
-                throttle: [throttle(io_throttle::Kind::Bandwidth), throttle(io_throttle::Kind::Iops)],
+                throttle: [throttle(io_throttle::LimitKind::Bandwidth), throttle(io_throttle::LimitKind::Iops)],
                 waited: control.breakdown().total(id),
             }
         };

@@ -72,7 +72,7 @@ enum Source {
 }
 
 #[derive(Clone, Debug)]
-struct File {
+struct FilePosition {
     region: Region,
     /// Next sequential offset from the region's start, by direction.
     position: [u64; 3],
@@ -87,7 +87,7 @@ struct File {
 /// A process's accesses.
 #[derive(Clone, Debug)]
 pub struct Pattern {
-    files: Vec<File>,
+    files: Vec<FilePosition>,
     current: usize,
     left_on_file: u32,
     service: FileService,
@@ -173,7 +173,7 @@ impl Pattern {
         pattern
     }
 
-    fn new_file(&mut self, spec: &JobSpec, region: Region) -> File {
+    fn new_file(&mut self, spec: &JobSpec, region: Region) -> FilePosition {
         let mut sources = [None, None, None];
         for d in (0..3).filter(|&d| self.random && self.used[d] && self.source_of[d] == d) {
             let align = self.align[d];
@@ -190,7 +190,7 @@ impl Pattern {
                 Source::Any(Sampler::new(&spec.distribution[d], starts, align, &mut self.offset))
             });
         }
-        File { region, position: [0; 3], asked: 0, sources, run: (0, 0) }
+        FilePosition { region, position: [0; 3], asked: 0, sources, run: (0, 0) }
     }
 
     /// Whether the directions that use this source have I/Os of more than one size.
@@ -237,7 +237,8 @@ impl Pattern {
     /// Whether a sequential job with gaps (`rw=read:GAP`) has come to the end of its files in a direction. fio's loop is over
     /// there, though fewer bytes than the size were moved.
     pub(crate) fn is_past_gaps(&self) -> bool {
-        let is_past = |file: &File, d: usize| file.position[d].saturating_add(self.smallest[d]) > file.region.len;
+        let is_past =
+            |file: &FilePosition, d: usize| file.position[d].saturating_add(self.smallest[d]) > file.region.len;
         self.skip > 0 && (0..3).any(|d| self.used[d] && self.files.iter().all(|file| is_past(file, d)))
     }
 

@@ -82,7 +82,7 @@ pub enum Poll {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
+enum IoKind {
     Data(Direction),
     /// A read that checks what was written: generation, if this run wrote it.
     Check(Option<u32>),
@@ -93,8 +93,8 @@ enum Kind {
 
 /// An I/O's place; its index is the token.
 #[derive(Clone, Copy, Debug)]
-struct Slot {
-    kind: Kind,
+struct IoSlot {
+    kind: IoKind,
     offset: u64,
     len: u64,
     file: u32,
@@ -170,7 +170,7 @@ pub struct Process {
     think: Think,
     priority: Rng,
     content_seed: u64,
-    slots: Vec<Slot>,
+    slots: Vec<IoSlot>,
     free: Vec<u32>,
     staged: Vec<u32>,
     handed: usize,
@@ -216,7 +216,7 @@ impl Process {
         let asynchronous = spec.engine.asynchronous;
         let depth = Self::depth_of(spec);
         assert_eq!(layouts.len(), depth, "one layout for each slot");
-        let slots = layouts.iter().map(|&layout| Slot { layout, ..EMPTY_SLOT }).collect();
+        let slots = layouts.iter().map(|&layout| IoSlot { layout, ..EMPTY_SLOT }).collect();
         let options = Options::new(spec, depth);
         let which = if spec.lat_percentiles { PriorityLatency::Whole } else { PriorityLatency::Completion };
         let by_priority = options.command_prio.iter().any(Option::is_some).then_some(which);
@@ -463,10 +463,10 @@ impl Process {
         let slot = &self.slots[token as usize];
         let (op, _) = self.operation(u64::from(token));
         let flags = match slot.kind {
-            Kind::Data(Direction::Read) | Kind::Check(_) => Flags::NONE,
-            Kind::Data(Direction::Write) => self.options.write_flags,
-            Kind::Data(Direction::Trim) => Flags::SYNC,
-            Kind::Sync | Kind::SyncRange => Flags::PREFLUSH.with(Flags::SYNC),
+            IoKind::Data(Direction::Read) | IoKind::Check(_) => Flags::NONE,
+            IoKind::Data(Direction::Write) => self.options.write_flags,
+            IoKind::Data(Direction::Trim) => Flags::SYNC,
+            IoKind::Sync | IoKind::SyncRange => Flags::PREFLUSH.with(Flags::SYNC),
         };
         Io {
             task: self.identity.task,
@@ -521,7 +521,7 @@ impl Process {
     /// Fills the buffer of a write that [`Self::take`] has just given.
     pub fn fill(&mut self, token: u64, buffer: &mut [u8]) {
         let slot = &mut self.slots[token as usize];
-        if slot.kind != Kind::Data(Direction::Write) {
+        if slot.kind != IoKind::Data(Direction::Write) {
             slot.filled = false;
             return;
         }
@@ -552,10 +552,10 @@ impl Process {
     pub fn operation(&self, token: u64) -> (Op, u64) {
         let slot = &self.slots[token as usize];
         let op = match slot.kind {
-            Kind::Data(Direction::Read) | Kind::Check(_) => Op::Read,
-            Kind::Data(Direction::Write) => Op::Write,
-            Kind::Data(Direction::Trim) => Op::Discard,
-            Kind::Sync | Kind::SyncRange => Op::Flush,
+            IoKind::Data(Direction::Read) | IoKind::Check(_) => Op::Read,
+            IoKind::Data(Direction::Write) => Op::Write,
+            IoKind::Data(Direction::Trim) => Op::Discard,
+            IoKind::Sync | IoKind::SyncRange => Op::Flush,
         };
         (op, slot.len)
     }
@@ -579,13 +579,13 @@ impl Process {
 
     /// Where an I/O that is not over lies, in bytes of the device: first and count.
     pub(crate) fn range(&self, token: u64) -> (u64, u64) {
-        let Slot { offset, len, .. } = self.slots[token as usize];
+        let IoSlot { offset, len, .. } = self.slots[token as usize];
         (offset, len)
     }
 
     /// Whether it is a sync of what was written since the last.
     pub(crate) fn is_range_sync(&self, token: u64) -> bool {
-        self.slots[token as usize].kind == Kind::SyncRange
+        self.slots[token as usize].kind == IoKind::SyncRange
     }
 
     /// Its files are cached: `sync_file_range` has something to do.
@@ -631,13 +631,13 @@ impl Process {
     /// Whether the content of this I/O, which is over, is to be checked by [`Self::check`] before [`Self::complete`].
     #[inline]
     pub fn wants_check(&self, token: u64) -> bool {
-        self.verifier.is_some() && matches!(self.slots[token as usize].kind, Kind::Check(_))
+        self.verifier.is_some() && matches!(self.slots[token as usize].kind, IoKind::Check(_))
     }
 
     /// Checks the content of a read.
     pub fn check(&mut self, token: u64, buffer: &[u8]) {
         let slot = &mut self.slots[token as usize];
-        if let (Some(verifier), Kind::Check(generation)) = (&self.verifier, slot.kind) {
+        if let (Some(verifier), IoKind::Check(generation)) = (&self.verifier, slot.kind) {
             let len = buffer.len().min(slot.len as usize);
             slot.checked = true;
             slot.corrupt = !verifier.check(&buffer[..len], slot.offset, generation);
@@ -653,8 +653,8 @@ impl Process {
     }
 }
 
-const EMPTY_SLOT: Slot = Slot {
-    kind: Kind::Sync,
+const EMPTY_SLOT: IoSlot = IoSlot {
+    kind: IoKind::Sync,
     offset: 0,
     len: 0,
     file: 0,

@@ -31,7 +31,7 @@ pub struct Region {
 
 /// A file, or the device itself, as a place on the device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct File {
+pub struct JobFile {
     /// Where it lies. Another job may know the same file with another length, never with another start.
     pub place: Region,
     /// It is the device, or a part of it, rather than a file.
@@ -44,7 +44,7 @@ pub struct Extent {
     /// One for each file.
     pub regions: Vec<Region>,
     /// The files that they are parts of.
-    pub files: Vec<File>,
+    pub files: Vec<JobFile>,
     /// `io_size`, or the length of all regions.
     pub bytes: u64,
 }
@@ -169,7 +169,7 @@ impl Placement {
                 self.file(name, need)
             };
             regions.push(self.window(spec, clone, count, file)?);
-            files.push(File { place: file, is_device });
+            files.push(JobFile { place: file, is_device });
         }
         let bytes: u64 = regions.iter().map(|r| r.len).sum();
         let bytes = spec.io_size.map_or(bytes, |amount| of(amount, bytes));
@@ -298,7 +298,7 @@ mod tests {
             whole,
             Extent {
                 regions: vec![region(0, 1024 * MIB)],
-                files: vec![File { place: region(0, 1024 * MIB), is_device: true }],
+                files: vec![JobFile { place: region(0, 1024 * MIB), is_device: true }],
                 bytes: 1024 * MIB
             }
         );

@@ -30,7 +30,7 @@ mod through_cache;
 use layer::{Layer, NoLayer};
 use observer::Watcher;
 pub use observer::{NoObserver, Observer, Probe};
-pub use outcome::{EndedEarly, JobOutcome, Outcome, Progress};
+pub use outcome::{EndedEarly, JobOutcome, Progress, RunOutcome};
 
 /// I/Os that one system call may carry without a plug: io_submit and io_uring plug from three on.
 const LARGEST_UNPLUGGED: usize = 2;
@@ -51,7 +51,7 @@ const TURN: Nanos = Nanos::from_micros(200);
 const BATCHES_BETWEEN_LOOKS: u64 = 64;
 
 /// Runs all jobs to their end.
-pub fn run<B: Backend>(stack: &mut Stack, jobs: &mut Jobs, backend: &mut B, observer: &mut dyn Observer) -> Outcome {
+pub fn run<B: Backend>(stack: &mut Stack, jobs: &mut Jobs, backend: &mut B, observer: &mut dyn Observer) -> RunOutcome {
     Runner::new(stack, jobs, NoLayer, backend, Watcher::Observer(observer)).run()
 }
 
@@ -62,7 +62,7 @@ pub fn run_cached<B: Backend>(
     buffered: &mut BufferedIo,
     backend: &mut B,
     observer: &mut dyn Observer,
-) -> Outcome {
+) -> RunOutcome {
     Runner::new(stack, jobs, buffered, backend, Watcher::Observer(observer)).run()
 }
 
@@ -73,7 +73,7 @@ pub fn run_probed<B: Backend>(
     buffered: Option<&mut BufferedIo>,
     backend: &mut B,
     probe: &mut dyn Probe,
-) -> Outcome {
+) -> RunOutcome {
     let sees_ios = probe.sees_ios();
     let watcher = Watcher::Probe { probe, sees_ios };
     match buffered {
@@ -146,7 +146,7 @@ impl<'a, B: Backend, L: Layer> Runner<'a, B, L> {
         }
     }
 
-    fn run(mut self) -> Outcome {
+    fn run(mut self) -> RunOutcome {
         self.layer.on_start(self.started);
         self.release(self.started);
         let mut last = self.started;

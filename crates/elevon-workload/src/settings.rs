@@ -5,7 +5,7 @@ use std::fmt;
 
 use elevon_core::control::Control;
 use elevon_core::control::io_cost::{QosError, WeightError};
-use elevon_core::control::io_throttle::{Kind, RuleError};
+use elevon_core::control::io_throttle::{LimitKind, RuleError};
 use elevon_core::control::limits::{Limits, UNLIMITED};
 use elevon_core::stack::Stack;
 use elevon_core::tenant::TenantError;
@@ -181,10 +181,12 @@ impl Settings {
             Setting::Flat(key, cap) => control.set_flat(now, tenant, |limits| set_cap(limits, *key, Some(*cap))),
             Setting::Limit(limit) => control.set_limit(now, tenant, |limits| limit_into(limit, limits)),
             Setting::Bandwidth(rule) => {
-                control.set_io_throttle(now, tenant, Kind::Bandwidth, *rule).map_err(|error| refused(error.into()))?;
+                control
+                    .set_io_throttle(now, tenant, LimitKind::Bandwidth, *rule)
+                    .map_err(|error| refused(error.into()))?;
             }
             Setting::Iops(rule) => {
-                control.set_io_throttle(now, tenant, Kind::Iops, *rule).map_err(|error| refused(error.into()))?;
+                control.set_io_throttle(now, tenant, LimitKind::Iops, *rule).map_err(|error| refused(error.into()))?;
             }
             Setting::Class(policy) => control.set_prio_policy(tenant, *policy),
             Setting::Latency(target) => control.set_latency(now, tenant, *target),

@@ -17,7 +17,7 @@ use elevon_workload::backend::Backend;
 use elevon_workload::buffered::{BufferedIo, CacheCost, Control};
 use elevon_workload::jobs::{Jobs, JobsOptions};
 use elevon_workload::process::CpuCost;
-use elevon_workload::run::{EndedEarly, JobOutcome, NoObserver, Outcome, run, run_cached};
+use elevon_workload::run::{EndedEarly, JobOutcome, NoObserver, RunOutcome, run, run_cached};
 
 use fixed::Fixed;
 
@@ -29,7 +29,7 @@ const CPU: CpuCost = CpuCost::new(Nanos::new(4_000), Nanos::new(1_000));
 
 /// A run with everything it left.
 struct Ran {
-    outcome: Outcome,
+    outcome: RunOutcome,
     device: Fixed,
     cached: BufferedIo,
     stack: Stack,
@@ -660,7 +660,7 @@ impl Backend for Ticking {
 }
 
 /// Runs jobs on a cache that answers at once: calls, hits and faults cost no time.
-fn go_for_nothing<B: Backend>(specs: &[JobSpec], device: &mut B) -> Outcome {
+fn go_for_nothing<B: Backend>(specs: &[JobSpec], device: &mut B) -> RunOutcome {
     let (mut stack, options) = stack(64);
     let options = JobsOptions { cpu: CpuCost::default(), ..options };
     let mut layout = |_: TaskId, _: u32, bytes: u64| -> LayoutId {
@@ -673,7 +673,7 @@ fn go_for_nothing<B: Backend>(specs: &[JobSpec], device: &mut B) -> Outcome {
 }
 
 /// Runs jobs that find everything in the cache on a clock that goes on by itself.
-fn go_ticking(specs: &[JobSpec], interrupt_at: u64) -> Outcome {
+fn go_ticking(specs: &[JobSpec], interrupt_at: u64) -> RunOutcome {
     go_for_nothing(specs, &mut Ticking { now: 0, interrupt_at, completions: std::collections::VecDeque::new() })
 }
 

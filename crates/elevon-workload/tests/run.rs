@@ -12,7 +12,7 @@ use elevon_core::units::{Bytes, Instant, LayoutId, Nanos, Sectors, TaskId};
 use elevon_formats::fio::spec::{Amount, ExitWhat, JobSpec, Rw, VerifyMethod};
 use elevon_workload::cpu::{CpuCost, SchedulerCost};
 use elevon_workload::jobs::{Jobs, JobsOptions};
-use elevon_workload::run::{EndedEarly, NoObserver, Observer, Outcome, Progress, run};
+use elevon_workload::run::{EndedEarly, NoObserver, Observer, Progress, RunOutcome, run};
 
 use fixed::Fixed;
 
@@ -43,15 +43,15 @@ fn build(stack: &mut Stack, specs: &[JobSpec], cpu: CpuCost) -> Jobs {
     };
     Jobs::new(specs, &options, &mut layout).expect("jobs that fit")
 }
-fn go_with(specs: &[JobSpec], device: &mut Fixed, depth: u32, observer: &mut dyn Observer) -> Outcome {
+fn go_with(specs: &[JobSpec], device: &mut Fixed, depth: u32, observer: &mut dyn Observer) -> RunOutcome {
     let mut stack = stack(depth);
     let mut jobs = build(&mut stack, specs, CpuCost::default());
     run(&mut stack, &mut jobs, device, observer)
 }
-fn go(specs: &[JobSpec]) -> Outcome {
+fn go(specs: &[JobSpec]) -> RunOutcome {
     go_with(specs, &mut Fixed::new(100 * US), 64, &mut NoObserver)
 }
-fn span(outcome: &Outcome, job: usize) -> (u64, u64) {
+fn span(outcome: &RunOutcome, job: usize) -> (u64, u64) {
     let job = &outcome.jobs[job];
     (job.start.expect("started").get(), job.end.expect("over").get())
 }

@@ -12,7 +12,7 @@ use elevon_workload::run::NoObserver;
 use crate::args::{CalibrateArgs, OutputFormat, StackArgs};
 use crate::console::Console;
 use crate::execute::execute;
-use crate::failure::{Failure, Outcome, emit};
+use crate::failure::{Ending, Failure, emit};
 use crate::plan::{Plan, Target};
 use crate::run::warn;
 
@@ -97,7 +97,7 @@ impl Measured {
     }
 }
 
-pub(crate) fn calibrate(args: &CalibrateArgs) -> Result<Outcome, Failure> {
+pub(crate) fn calibrate(args: &CalibrateArgs) -> Result<Ending, Failure> {
     if !(0.01..=3600.0).contains(&args.seconds) {
         return Err(Failure::input(format!("--seconds {}: expected seconds from 0.01 to 3600", args.seconds)));
     }
@@ -119,7 +119,7 @@ pub(crate) fn calibrate(args: &CalibrateArgs) -> Result<Outcome, Failure> {
         let (result, outcome) = execute(plan, &mut console, &interrupt)?;
         console.finish()?;
         warn(&result.warnings);
-        if outcome != Outcome::Done {
+        if outcome != Ending::Done {
             return Ok(outcome);
         }
         measured.push(Measured::of(probe, &result));
@@ -128,7 +128,7 @@ pub(crate) fn calibrate(args: &CalibrateArgs) -> Result<Outcome, Failure> {
         OutputFormat::Normal => text(args, &measured),
         OutputFormat::Json | OutputFormat::JsonPlus => json(args, &measured),
     })?;
-    Ok(Outcome::Done)
+    Ok(Ending::Done)
 }
 
 /// The stack that the device is measured through: nothing in the way. Merging would make a few large I/Os of many small ones;

@@ -10,17 +10,17 @@ use elevon_core::setting::SettingLine;
 use elevon_core::stack::config;
 use elevon_formats::device::DeviceSource;
 use elevon_report::text::{Figure, figures};
-use elevon_sim::device::fault::kinds::{self, KINDS, Kind};
+use elevon_sim::device::fault::kinds::{self, FaultKind, KINDS};
 use elevon_sim::device::{Description, Device, Model, parse_model};
 use elevon_sim::profiles::{self, Base, Basis, PROFILES, ParameterLine, Profile, Reference};
 
-use crate::failure::{Failure, Outcome, emit};
+use crate::failure::{Ending, Failure, emit};
 use crate::own_device::OwnDevice;
 
-pub(crate) fn devices(name: Option<&str>) -> Result<Outcome, Failure> {
+pub(crate) fn devices(name: Option<&str>) -> Result<Ending, Failure> {
     let Some(name) = name else {
         emit(&list_devices())?;
-        return Ok(Outcome::Done);
+        return Ok(Ending::Done);
     };
     let (base, settings) = name.split_once(':').unwrap_or((name, ""));
     let text = match (name.strip_prefix('@'), profiles::profile(base)) {
@@ -37,7 +37,7 @@ pub(crate) fn devices(name: Option<&str>) -> Result<Outcome, Failure> {
         }
     };
     emit(&text)?;
-    Ok(Outcome::Done)
+    Ok(Ending::Done)
 }
 
 const SLOTS_MEANING: &str = "\
@@ -249,7 +249,7 @@ fn predictions(profile: &Profile, settings: &str) -> Result<String, Failure> {
 }
 
 /// `elevon faults`: every kind of fault in a line, or one with its keys.
-pub(crate) fn faults(name: Option<&str>) -> Result<Outcome, Failure> {
+pub(crate) fn faults(name: Option<&str>) -> Result<Ending, Failure> {
     let text = match name {
         None => list_faults(),
         Some(name) => match kinds::kind(name) {
@@ -263,7 +263,7 @@ pub(crate) fn faults(name: Option<&str>) -> Result<Outcome, Failure> {
         },
     };
     emit(&text)?;
-    Ok(Outcome::Done)
+    Ok(Ending::Done)
 }
 
 fn list_faults() -> String {
@@ -277,7 +277,7 @@ fn list_faults() -> String {
     text
 }
 
-fn show_fault(kind: &Kind) -> String {
+fn show_fault(kind: &FaultKind) -> String {
     let mut text = format!("{}: {}\nThe report counts: {}.\n\n", kind.name, kind.effect, kind.counts);
     let width = kind.keys.iter().map(|key| key.takes.len()).max().unwrap_or(0);
     let _ = writeln!(text, "  {:<8} {:<width$}  {:>8}  meaning", "key", "takes", "default");
@@ -289,7 +289,7 @@ fn show_fault(kind: &Kind) -> String {
     text
 }
 
-pub(crate) fn schedulers(name: Option<&str>) -> Result<Outcome, Failure> {
+pub(crate) fn schedulers(name: Option<&str>) -> Result<Ending, Failure> {
     let text = match name {
         None => list_schedulers(),
         Some(name) => match SCHEDULERS.iter().find(|info| info.name == name) {
@@ -303,7 +303,7 @@ pub(crate) fn schedulers(name: Option<&str>) -> Result<Outcome, Failure> {
         },
     };
     emit(&text)?;
-    Ok(Outcome::Done)
+    Ok(Ending::Done)
 }
 
 fn show_scheduler(info: &SchedulerInfo) -> String {

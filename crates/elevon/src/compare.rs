@@ -9,7 +9,7 @@ use elevon_report::html;
 use crate::args::CompareArgs;
 use crate::console::Console;
 use crate::execute::execute;
-use crate::failure::{Failure, InputError, Outcome, all, emit_text};
+use crate::failure::{Ending, Failure, InputError, all, emit_text};
 use crate::files::Files;
 use crate::output::NewFile;
 use crate::plan::Plan;
@@ -18,7 +18,7 @@ use crate::run::warn;
 /// What the first stack is called.
 const BASELINE: &str = "baseline";
 
-pub(crate) fn compare(args: &CompareArgs) -> Result<Outcome, Failure> {
+pub(crate) fn compare(args: &CompareArgs) -> Result<Ending, Failure> {
     let job = std::slice::from_ref(&args.job);
     // Every variant is checked before the first runs.
     let mut plans = vec![(BASELINE.to_owned(), Plan::new(job, &args.stack)?)];
@@ -34,7 +34,7 @@ pub(crate) fn compare(args: &CompareArgs) -> Result<Outcome, Failure> {
     }
     let page = args.html.as_deref().map(|path| NewFile::create("--html", path)).transpose()?;
     let interrupt = Interrupt::on_signals().map_err(|e| Failure::Machine(format!("cannot watch for signals: {e}")))?;
-    let (mut results, mut said, mut worst) = (Vec::new(), BTreeSet::new(), Outcome::Done);
+    let (mut results, mut said, mut worst) = (Vec::new(), BTreeSet::new(), Ending::Done);
     for (label, plan) in &plans {
         say(label, &plan.warnings, &mut said);
         let mut console = Console::new(label, None, false, None).with_status(plan, &interrupt, true);
@@ -42,10 +42,10 @@ pub(crate) fn compare(args: &CompareArgs) -> Result<Outcome, Failure> {
         console.finish()?;
         say(label, &result.warnings[plan.warnings.len()..], &mut said);
         results.push(result);
-        if outcome != Outcome::Done {
+        if outcome != Ending::Done {
             worst = outcome;
         }
-        if let Outcome::Interrupted(_) = outcome {
+        if let Ending::Interrupted(_) = outcome {
             break;
         }
     }

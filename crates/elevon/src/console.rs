@@ -12,7 +12,7 @@ use elevon_report::text::{iostat_header, iostat_line, report};
 use elevon_sim::device::Description;
 use elevon_workload::buffered::BufferedIo;
 use elevon_workload::jobs::Jobs;
-use elevon_workload::run::{Observer, Outcome, Progress};
+use elevon_workload::run::{Observer, Progress, RunOutcome};
 
 use crate::bar::Bar;
 use crate::execute::Watch;
@@ -146,7 +146,7 @@ impl Observer for Console<'_> {
         self.status.as_ref().is_some_and(|status| status.interrupt.take_status_request())
     }
 
-    fn on_status(&mut self, so_far: Outcome, stack: &mut Stack, cached: Option<&BufferedIo>) {
+    fn on_status(&mut self, so_far: RunOutcome, stack: &mut Stack, cached: Option<&BufferedIo>) {
         let (Some(Status { plan, to_stderr, .. }), Some(device)) = (&self.status, &self.described) else { return };
         let (to_stderr, real, warnings) = (*to_stderr, plan.is_real(), plan.warnings.clone());
         stack.control_mut().settle(so_far.ended);

@@ -16,7 +16,7 @@ use elevon_workload::region::Placement;
 use elevon_workload::run::{self, EndedEarly, JobOutcome, Observer};
 use elevon_workload::settings::Settings;
 
-use crate::failure::{Failure, Outcome};
+use crate::failure::{Ending, Failure};
 use crate::in_force;
 use crate::plan::{Plan, Target};
 use crate::result::{self, Facts};
@@ -47,16 +47,16 @@ pub(crate) fn execute(
     plan: &Plan,
     watch: &mut dyn Watch,
     interrupt: &Interrupt,
-) -> Result<(RunResult, Outcome), Failure> {
+) -> Result<(RunResult, Ending), Failure> {
     let (result, outcome) = execute_until(plan, watch, interrupt)?;
     let outcome = match outcome {
-        Outcome::Interrupted(signal) => Outcome::Interrupted(interrupt.signal().unwrap_or(signal)),
-        Outcome::Done | Outcome::Failed => outcome,
+        Ending::Interrupted(signal) => Ending::Interrupted(interrupt.signal().unwrap_or(signal)),
+        Ending::Done | Ending::Failed => outcome,
     };
     Ok((result, outcome))
 }
 
-fn execute_until(plan: &Plan, watch: &mut dyn Watch, interrupt: &Interrupt) -> Result<(RunResult, Outcome), Failure> {
+fn execute_until(plan: &Plan, watch: &mut dyn Watch, interrupt: &Interrupt) -> Result<(RunResult, Ending), Failure> {
     match &plan.target {
         Target::Simulated(_) => {
             let device = plan.device()?;
@@ -106,7 +106,7 @@ fn execute_until(plan: &Plan, watch: &mut dyn Watch, interrupt: &Interrupt) -> R
             let (mut result, outcome) =
                 run_on(plan, &description, &mut host, CpuCost::default(), &MemoryModel::Contiguous, watch, warnings)?;
             let failure = host.failure();
-            let outcome = if failure.is_some() { Outcome::Failed } else { outcome };
+            let outcome = if failure.is_some() { Ending::Failed } else { outcome };
             result.warnings.extend(failure);
             Ok((result, outcome))
         }
@@ -156,7 +156,7 @@ fn run_on<B: Backend>(
     memory: &MemoryModel,
     watch: &mut dyn Watch,
     of_backend: Vec<String>,
-) -> Result<(RunResult, Outcome), Failure> {
+) -> Result<(RunResult, Ending), Failure> {
     let config = plan.stack_config(device)?;
     // What goes through the page cache comes in bytes; the device sees whole pages.
     let cached = plan.cache.is_some();
@@ -207,7 +207,7 @@ fn run_on<B: Backend>(
         // The report is not lost with them.
         Err(error) => {
             result.warnings.push(error.to_string());
-            Ok((result, if ended == Outcome::Done { Outcome::Failed } else { ended }))
+            Ok((result, if ended == Ending::Done { Ending::Failed } else { ended }))
         }
     }
 }
@@ -233,24 +233,24 @@ fn build_jobs(plan: &Plan, options: &JobsOptions, memory: &MemoryModel, stack: &
 }
 
 /// What the end of a run is to the caller, with a warning where it ended early. `is_lost`: dirty data was not written.
-fn how_it_ended(outcome: &run::Outcome, is_lost: bool, warnings: &mut Vec<String>) -> Result<Outcome, Failure> {
+fn how_it_ended(outcome: &run::RunOutcome, is_lost: bool, warnings: &mut Vec<String>) -> Result<Ending, Failure> {
     match outcome.ended_early {
         Some(EndedEarly::Interrupted) => {
             warnings.push("interrupted: the figures cover what ran until then".to_owned());
-            Ok(Outcome::Interrupted(SIGINT))
+            Ok(Ending::Interrupted(SIGINT))
         }
         Some(EndedEarly::Stuck) => {
             warnings.push("the device stopped answering: I/Os in flight were given up".to_owned());
-            Ok(Outcome::Failed)
+            Ok(Ending::Failed)
         }
         Some(EndedEarly::NoProgress) => {
             let advice = "give the device a latency, or the process a --cpu-cost";
             Err(Failure::input(format!("time does not pass: I/O costs nothing and a job ends by time only; {advice}")))
         }
         None if is_lost || outcome.jobs.iter().any(|job| job.stats.error != 0 || job.stats.verify_errors > 0) => {
-            Ok(Outcome::Failed)
+            Ok(Ending::Failed)
         }
-        None => Ok(Outcome::Done),
+        None => Ok(Ending::Done),
     }
 }
 
@@ -262,7 +262,7 @@ fn run_jobs<B: Backend>(
     jobs: &mut Jobs,
     backend: &mut B,
     cpu: CpuCost,
-) -> (run::Outcome, Option<BufferedIo>) {
+) -> (run::RunOutcome, Option<BufferedIo>) {
     let Some(cache) = &plan.cache else { return (run::run(stack, jobs, backend, observer), None) };
     let mut cached = BufferedIo::new(cache.config(stack.config()), cache.cost, cpu, jobs, stack);
     if let Some(control) = cache.control(plan.seed) {
@@ -272,7 +272,7 @@ fn run_jobs<B: Backend>(
 }
 
 /// All jobs of a real run are one process: its CPU time is shared out by the I/Os that each did.
-fn share_cpu(outcome: &mut run::Outcome, before: (u64, u64), after: (u64, u64)) {
+fn share_cpu(outcome: &mut run::RunOutcome, before: (u64, u64), after: (u64, u64)) {
     let ios = |job: &run::JobOutcome| job.stats.directions.iter().map(|d| d.ios).sum::<u64>();
     let all = outcome.jobs.iter().map(ios).sum::<u64>().max(1);
     for job in &mut outcome.jobs {
@@ -301,7 +301,7 @@ fn lost(cached: &BufferedIo) -> Option<String> {
 }
 
 /// A line for each job that an I/O error ended, or whose data were not what was written.
-fn failures(outcome: &run::Outcome) -> Vec<String> {
+fn failures(outcome: &run::RunOutcome) -> Vec<String> {
     let mut lines = Vec::new();
     for job in &outcome.jobs {
         let JobOutcome { name, number, stats, .. } = job;

@@ -14,7 +14,7 @@ use crate::args::VsError;
 
 /// How a run that could be made ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Outcome {
+pub(crate) enum Ending {
     /// Done; exit status 0.
     Done,
     /// I/O errors beyond what the job ignores, or a device that stopped answering; exit status 1.
@@ -24,7 +24,7 @@ pub(crate) enum Outcome {
     Interrupted(i32),
 }
 
-impl Outcome {
+impl Ending {
     pub(crate) fn code(self) -> u8 {
         match self {
             Self::Done => 0,

@@ -9,13 +9,13 @@ use elevon_trace::{Device, OpenError, Reader};
 
 use crate::args::{InspectArgs, InspectFormat};
 use crate::bar::Bar;
-use crate::failure::{Failure, Outcome, all, emit, emit_text, tell};
+use crate::failure::{Failure, Ending, all, emit, emit_text, tell};
 use crate::output::NewFile;
 
 /// The name of the standard input.
 const STDIN: &str = "-";
 
-pub(crate) fn inspect(args: &InspectArgs) -> Result<Outcome, Failure> {
+pub(crate) fn inspect(args: &InspectArgs) -> Result<Ending, Failure> {
     let name = args.trace.display().to_string();
     let device = args.dev.as_deref().map(str::parse::<Device>).transpose();
     let device = device.map_err(|error| Failure::input(format!("--dev: {error}")))?;
@@ -47,7 +47,7 @@ pub(crate) fn inspect(args: &InspectArgs) -> Result<Outcome, Failure> {
         InspectFormat::Json => emit(&inspect::json(&found)),
     };
     all([takers.commit(&found), report])?;
-    Ok(Outcome::Done)
+    Ok(Ending::Done)
 }
 
 /// Files that want every request.

@@ -84,7 +84,7 @@ impl LogFolder {
     }
 
     /// Writes the logs of all jobs under fio's names.
-    pub(crate) fn write(&self, outcome: &run::Outcome) -> Result<(), LogError> {
+    pub(crate) fn write(&self, outcome: &run::RunOutcome) -> Result<(), LogError> {
         for (index, job) in outcome.jobs.iter().enumerate() {
             let Some(logger) = &job.logs else { continue };
             for log in &logger.logs {

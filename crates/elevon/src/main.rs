@@ -30,7 +30,7 @@ use std::io::Write;
 use clap::Parser;
 
 use args::{Cli, Command};
-use failure::{Failure, Outcome};
+use failure::{Ending, Failure};
 
 fn main() -> std::process::ExitCode {
     match Cli::try_parse().map_or_else(|error| usage(&error), dispatch) {
@@ -45,7 +45,7 @@ fn main() -> std::process::ExitCode {
     }
 }
 
-fn dispatch(cli: Cli) -> Result<Outcome, Failure> {
+fn dispatch(cli: Cli) -> Result<Ending, Failure> {
     match cli.command {
         Command::Run(args) => run::run(&args),
         Command::Compare(args) => compare::compare(&args),
@@ -59,10 +59,10 @@ fn dispatch(cli: Cli) -> Result<Outcome, Failure> {
 }
 
 /// What clap has to say: help and version as they are, to stdout; anything wrong as one line.
-fn usage(error: &clap::Error) -> Result<Outcome, Failure> {
+fn usage(error: &clap::Error) -> Result<Ending, Failure> {
     if !error.use_stderr() {
         failure::emit(&error.to_string())?;
-        return Ok(Outcome::Done);
+        return Ok(Ending::Done);
     }
     if error.kind() == clap::error::ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
         let _ = write!(std::io::stderr(), "{error}");

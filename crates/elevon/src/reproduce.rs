@@ -15,7 +15,7 @@ mod parameters;
 use elevon_report::document::Document;
 
 use crate::args::ReproduceArgs;
-use crate::failure::{Failure, Outcome, all, emit};
+use crate::failure::{Ending, Failure, all, emit};
 use crate::output::NewFile;
 use lab::Lab;
 
@@ -53,13 +53,13 @@ const EXPERIMENTS: &[Experiment] = &[
     },
 ];
 
-pub(crate) fn reproduce(args: &ReproduceArgs) -> Result<Outcome, Failure> {
+pub(crate) fn reproduce(args: &ReproduceArgs) -> Result<Ending, Failure> {
     let Some(name) = &args.name else {
         if args.html.is_some() {
             return Err(Failure::input("reproduce --html: name the experiment that the page is of"));
         }
         emit(&list())?;
-        return Ok(Outcome::Done);
+        return Ok(Ending::Done);
     };
     let Some(experiment) = EXPERIMENTS.iter().find(|experiment| experiment.name == name) else {
         let known: Vec<&str> = EXPERIMENTS.iter().map(|experiment| experiment.name).collect();
@@ -69,13 +69,13 @@ pub(crate) fn reproduce(args: &ReproduceArgs) -> Result<Outcome, Failure> {
     let lab = Lab::on_signals(experiment.name, args.full)?;
     let document = match (experiment.run)(&lab) {
         Ok(document) => document,
-        Err(failure) => return lab.interrupted_by().map(Outcome::Interrupted).ok_or(failure),
+        Err(failure) => return lab.interrupted_by().map(Ending::Interrupted).ok_or(failure),
     };
     drop(lab);
     let printed = emit(&document.text());
     let page = page.map_or(Ok(()), |file| file.commit(document.html("simulated devices").as_bytes()));
     all([printed, page])?;
-    Ok(Outcome::Done)
+    Ok(Ending::Done)
 }
 
 fn list() -> String {

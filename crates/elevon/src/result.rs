@@ -9,7 +9,7 @@ pub(crate) use over_time::preset_is_off;
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use elevon_core::control::io_throttle::Kind;
+use elevon_core::control::io_throttle::LimitKind;
 use elevon_core::control::limits::{Limits, UNLIMITED};
 use elevon_core::control::{Control, Rule};
 use elevon_core::ioprio::{IoPrio, PrioClass};
@@ -26,7 +26,7 @@ use elevon_report::result::{
 use elevon_sim::device::Description;
 use elevon_workload::buffered::{BufferedIo, CacheCost};
 use elevon_workload::cpu::{CpuCost, SchedulerCost};
-use elevon_workload::run::{JobOutcome, Outcome};
+use elevon_workload::run::{JobOutcome, RunOutcome};
 use elevon_workload::settings::Settings;
 use elevon_workload::tenants::{Tenant, tenant_of};
 
@@ -48,7 +48,7 @@ pub(crate) struct Facts<'a> {
 }
 
 /// The result of a run.
-pub(crate) fn of(facts: &Facts<'_>, outcome: Outcome) -> RunResult {
+pub(crate) fn of(facts: &Facts<'_>, outcome: RunOutcome) -> RunResult {
     let Facts { plan, device, stack, cached, real, warnings, .. } = facts;
     let config = stack.config();
     let elapsed = outcome.ended.since(outcome.started);
@@ -131,7 +131,7 @@ fn effective(facts: &Facts<'_>) -> Vec<(String, String)> {
 }
 
 /// One entry a job; jobs of a reporting group are one.
-fn jobs(facts: &Facts<'_>, outcome: &Outcome) -> Vec<JobResult> {
+fn jobs(facts: &Facts<'_>, outcome: &RunOutcome) -> Vec<JobResult> {
     let mut results: Vec<JobResult> = Vec::new();
     let specs = &facts.plan.jobs.jobs;
     let tenants = &facts.plan.tenants.tenants;
@@ -163,11 +163,11 @@ fn jobs(facts: &Facts<'_>, outcome: &Outcome) -> Vec<JobResult> {
     results
 }
 
-fn since_start(outcome: &Outcome, at: Option<Instant>) -> Instant {
+fn since_start(outcome: &RunOutcome, at: Option<Instant>) -> Instant {
     Instant::new(at.unwrap_or(outcome.ended).since(outcome.started).get())
 }
 
-fn job_result(spec: &JobSpec, outcome: &Outcome, job: &JobOutcome) -> JobResult {
+fn job_result(spec: &JobSpec, outcome: &RunOutcome, job: &JobOutcome) -> JobResult {
     JobResult {
         name: job.name.clone(),
         group: job.group,
@@ -203,7 +203,7 @@ fn job_result(spec: &JobSpec, outcome: &Outcome, job: &JobOutcome) -> JobResult 
 }
 
 /// Tenants that were watched, by the names and weights that the jobs give them.
-fn tenants_of(facts: &Facts<'_>, outcome: &Outcome) -> Vec<TenantResult> {
+fn tenants_of(facts: &Facts<'_>, outcome: &RunOutcome) -> Vec<TenantResult> {
     let control = facts.stack.control();
     let sources = Sources {
         tree: control.tenants(),
@@ -245,8 +245,8 @@ fn limits_of(control: &Control, tenant: TenantId) -> Vec<(Rule, u64)> {
         let state = control.io_throttle().limit(Instant::ZERO, tenant, kind);
         state.map(|state| (rule, state.limit.rate))
     };
-    all.extend(throttle(Rule::Bandwidth, Kind::Bandwidth));
-    all.extend(throttle(Rule::IopsMax, Kind::Iops));
+    all.extend(throttle(Rule::Bandwidth, LimitKind::Bandwidth));
+    all.extend(throttle(Rule::IopsMax, LimitKind::Iops));
     all
 }
 
@@ -317,7 +317,7 @@ pub(crate) fn words_of(errno: i32) -> String {
     }
 }
 
-fn disk(facts: &Facts<'_>, outcome: &Outcome) -> DiskResult {
+fn disk(facts: &Facts<'_>, outcome: &RunOutcome) -> DiskResult {
     let stack = facts.stack;
     let counters = stack.counters();
     let stage = |group| StageLatency {
@@ -355,7 +355,7 @@ fn disk(facts: &Facts<'_>, outcome: &Outcome) -> DiskResult {
     }
 }
 
-fn series(outcome: &Outcome) -> Series {
+fn series(outcome: &RunOutcome) -> Series {
     let interval = outcome.series.interval();
     let begin = outcome.series.start();
     let end = outcome.ended.max(outcome.disk_end.at);

@@ -9,12 +9,12 @@ use elevon_report::{html, json, text};
 use crate::args::{OutputFormat, RunArgs};
 use crate::console::Console;
 use crate::execute::execute;
-use crate::failure::{Failure, Outcome, all, emit, emit_text, tell};
+use crate::failure::{Ending, Failure, all, emit, emit_text, tell};
 use crate::output::NewFile;
 use crate::plan::Plan;
 use crate::trace::TraceFile;
 
-pub(crate) fn run(args: &RunArgs) -> Result<Outcome, Failure> {
+pub(crate) fn run(args: &RunArgs) -> Result<Ending, Failure> {
     let plan = Plan::new(&args.jobs, &args.stack)?;
     let json = args.output_format.is_json();
     let iostat = args.iostat.map(interval).transpose()?;

@@ -26,7 +26,7 @@ use alloc::vec::Vec;
 
 use super::levels::{DIRECTIONS, Due, DueOrder, Level, Levels, PathRules};
 use super::limits::{Limits, UNLIMITED, bytes_rule, ios_rule};
-use super::{BioCost, Cause, Direction, Limiter, Rule, Verdict, WaitBreakdown};
+use super::{BioCost, Cause, Direction, Limiter, Rule, StageVerdict, WaitBreakdown};
 use crate::monotonic::Monotonic;
 use crate::tenant::Tenants;
 use crate::units::{BioId, Instant, Nanos, TenantId};
@@ -345,13 +345,13 @@ impl Exact {
 }
 
 impl Limiter for Exact {
-    fn admit(&mut self, now: Instant, tenants: &Tenants, bio: BioId, charge: &BioCost) -> Verdict {
+    fn admit(&mut self, now: Instant, tenants: &Tenants, bio: BioId, charge: &BioCost) -> StageVerdict {
         self.clock.advance(now);
         let (tenant, direction) = (charge.tenant, charge.direction());
         // Where the last rule has just gone, what it held goes first.
         let waits = self.backlog(tenant, direction).is_some_and(|backlog| !backlog.is_empty());
         if !waits && !self.nodes.is_ruled(tenants, tenant, direction, true) {
-            return Verdict::Pass;
+            return StageVerdict::Pass;
         }
         let bytes = if charge.first { charge.bytes } else { 0 };
         let blocked = match charge.must_issue || waits {
@@ -369,7 +369,7 @@ impl Limiter for Exact {
                 now
             };
             self.pay(as_of, tenants, tenant, direction, bytes);
-            return Verdict::Pass;
+            return StageVerdict::Pass;
         }
         self.held += 1;
         let due = self.line_due(tenant, direction);
@@ -380,7 +380,7 @@ impl Limiter for Exact {
         if let Some(place) = blocked {
             self.stand(tenant, direction, place);
         }
-        Verdict::Hold
+        StageVerdict::Hold
     }
 
     fn next_wakeup(&self) -> Option<Instant> {

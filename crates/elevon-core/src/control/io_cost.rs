@@ -18,7 +18,7 @@ use alloc::collections::{BinaryHeap, VecDeque};
 use alloc::vec::Vec;
 use core::cmp::Reverse;
 
-use super::{BioCost, Cause, Finished, Gate, Verdict, WaitBreakdown};
+use super::{BioCost, Cause, Finished, Gate, StageVerdict, WaitBreakdown};
 use crate::monotonic::Monotonic;
 use crate::op::Op;
 use crate::tenant::{ROOT, Tenants};
@@ -581,25 +581,25 @@ impl CostStat {
 
 impl Gate for IoCost {
     #[inline]
-    fn admit(&mut self, now: Instant, tenants: &Tenants, bio: BioId, charge: &BioCost) -> Verdict {
+    fn admit(&mut self, now: Instant, tenants: &Tenants, bio: BioId, charge: &BioCost) -> StageVerdict {
         self.now.advance(now);
         if charge.tenant == ROOT || !self.qos.enable {
-            return Verdict::Pass;
+            return StageVerdict::Pass;
         }
         let slot = self.slot(tenants, charge.tenant);
         let cost = self.price(slot, charge, false);
         if cost == 0 {
-            return Verdict::Pass;
+            return StageVerdict::Pass;
         }
         let is_leaf = self.activate(now, slot);
         if !is_leaf || self.try_commit(now, slot, cost) {
             self.groups[slot as usize].passed += 1;
-            return Verdict::Pass;
+            return StageVerdict::Pass;
         }
         if charge.must_issue {
             self.incur_debt(now, slot, cost);
             self.groups[slot as usize].passed += 1;
-            return Verdict::Pass;
+            return StageVerdict::Pass;
         }
         let group = &mut self.groups[slot as usize];
         let waiter = CostWaiter { bio, tenant: charge.tenant, cost, since: now, indebt: group.indebt(now) };
@@ -612,7 +612,7 @@ impl Gate for IoCost {
             }
             self.serve(now, slot);
         }
-        Verdict::Sleep
+        StageVerdict::Sleep
     }
 
     fn on_merge(&mut self, now: Instant, tenants: &Tenants, charge: &BioCost) {

@@ -12,7 +12,7 @@ extern crate alloc;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
-use super::{BioCost, Cause, Finished, Gate, Verdict, WaitBreakdown};
+use super::{BioCost, Cause, Finished, Gate, StageVerdict, WaitBreakdown};
 use crate::monotonic::Monotonic;
 use crate::tenant::{ROOT, Tenants};
 use crate::units::{BioId, Instant, Nanos, TenantId};
@@ -359,13 +359,17 @@ impl Level {
 }
 
 impl Gate for IoLatency {
-    fn admit(&mut self, now: Instant, tenants: &Tenants, bio: BioId, charge: &BioCost) -> Verdict {
+    fn admit(&mut self, now: Instant, tenants: &Tenants, bio: BioId, charge: &BioCost) -> StageVerdict {
         self.now.advance(now);
         if self.targets == 0 || charge.tenant == ROOT {
-            return Verdict::Pass;
+            return StageVerdict::Pass;
         }
         let waiter = LatencyWaiter { bio, tenant: charge.tenant, since: now };
-        if self.climb(now, tenants, waiter, charge.tenant, charge.must_issue) { Verdict::Pass } else { Verdict::Sleep }
+        if self.climb(now, tenants, waiter, charge.tenant, charge.must_issue) {
+            StageVerdict::Pass
+        } else {
+            StageVerdict::Sleep
+        }
     }
 
     fn on_merge(&mut self, _now: Instant, _tenants: &Tenants, _charge: &BioCost) {}

@@ -23,7 +23,7 @@ use alloc::vec::Vec;
 
 use super::levels::{DIRECTIONS, Due, DueOrder, Level, Levels, PathRules};
 use super::limits::{Limits, UNLIMITED, bytes_rule, ios_rule};
-use super::{BioCost, Cause, Direction, Limiter, Verdict, WaitBreakdown};
+use super::{BioCost, Cause, Direction, Limiter, StageVerdict, WaitBreakdown};
 use crate::jiffies::Ticks;
 use crate::kernel::Rules;
 use crate::tenant::{ROOT, Tenants};
@@ -446,21 +446,21 @@ impl IoMax {
 }
 
 impl Limiter for IoMax {
-    fn admit(&mut self, now: Instant, tenants: &Tenants, bio: BioId, charge: &BioCost) -> Verdict {
+    fn admit(&mut self, now: Instant, tenants: &Tenants, bio: BioId, charge: &BioCost) -> StageVerdict {
         let direction = charge.direction();
         if !self.nodes.is_ruled(tenants, charge.tenant, direction, !self.flat) {
-            return Verdict::Pass;
+            return StageVerdict::Pass;
         }
         let time = self.time(now);
         let bytes = if charge.first { charge.bytes } else { 0 };
         let mut held =
             HeldBio { bio, tenant: charge.tenant, bytes, paid: bytes == 0, since: now, by_bytes: Nanos::ZERO };
         match self.climb(time.tick, tenants, (charge.tenant, charge.tenant), direction, &mut held) {
-            None => Verdict::Pass,
+            None => StageVerdict::Pass,
             Some(place) => {
                 self.held += 1;
                 self.push(time, place, direction, held);
-                Verdict::Hold
+                StageVerdict::Hold
             }
         }
     }

@@ -21,7 +21,7 @@ extern crate alloc;
 use alloc::collections::{BTreeSet, VecDeque};
 use alloc::vec::Vec;
 
-use super::{BioCost, Cause, Limiter, Rule, Verdict, WaitBreakdown};
+use super::{BioCost, Cause, Limiter, Rule, StageVerdict, WaitBreakdown};
 use crate::monotonic::Monotonic;
 use crate::pool::Pool;
 use crate::tenant::{ROOT, Tenants};
@@ -58,14 +58,14 @@ impl Default for Config {
 
 /// Which of a node's two limiters: the two files of the proposal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Kind {
+pub enum LimitKind {
     /// `blockio.bandwidth-max`: bytes a second.
     Bandwidth = 0,
     /// `blockio.iops-max`: bios a second.
     Iops = 1,
 }
 
-impl Kind {
+impl LimitKind {
     const ALL: [Self; 2] = [Self::Bandwidth, Self::Iops];
 
     const fn rule(self) -> Rule {
@@ -138,7 +138,7 @@ pub enum Change {
 /// What a rule node has counted since it was inserted: `blockio.throttlecnt` and `blockio.stat`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Statistics {
-    /// Bios that had to wait for the limiter, by [`Kind`].
+    /// Bios that had to wait for the limiter, by [`LimitKind`].
     pub count: [u64; 2],
     /// How long it wanted them to wait, of which they waited the longer one only.
     pub sleep: [Nanos; 2],
@@ -173,10 +173,10 @@ pub struct Work {
 
 const NIL: u32 = u32::MAX;
 
-/// What limiters held something for, by [`Kind`].
+/// What limiters held something for, by [`LimitKind`].
 type Waits = [Nanos; 2];
 
-/// What a bio pays, by [`Kind`].
+/// What a bio pays, by [`LimitKind`].
 type Cost = [u64; 2];
 
 #[derive(Clone, Copy, Debug)]
@@ -311,7 +311,7 @@ impl IoThrottle {
         now: Instant,
         tenants: &Tenants,
         tenant: TenantId,
-        kind: Kind,
+        kind: LimitKind,
         limit: Option<Limit>,
     ) -> Result<Change, RuleError> {
         self.clock.advance(now);
@@ -341,7 +341,7 @@ impl IoThrottle {
     }
 
     /// A tenant's limit, as its file shows it.
-    pub fn limit(&self, now: Instant, tenant: TenantId, kind: Kind) -> Option<LimitState> {
+    pub fn limit(&self, now: Instant, tenant: TenantId, kind: LimitKind) -> Option<LimitState> {
         let node = &self.nodes[self.slot(tenant)?];
         node.limiters[kind as usize].as_ref().map(|bucket| bucket.state(now))
     }
@@ -399,22 +399,22 @@ impl IoThrottle {
         }
         let held = &self.held[head];
         let [bandwidth, iops] = node.eligible(now, &held.cost, self.config.quirks);
-        node.waits_for = if iops > bandwidth { Kind::Iops } else { Kind::Bandwidth } as usize;
+        node.waits_for = if iops > bandwidth { LimitKind::Iops } else { LimitKind::Bandwidth } as usize;
         node.deadline = bandwidth.max(iops).max(from).max(held.arrived);
         self.deadlines.insert((node.deadline, slot));
     }
 
     /// The path of a bio where there are rules, or no counter.
     #[inline(never)]
-    fn look_up(&mut self, now: Instant, bio: BioId, charge: &BioCost) -> Verdict {
+    fn look_up(&mut self, now: Instant, bio: BioId, charge: &BioCost) -> StageVerdict {
         self.clock.advance(now);
         self.work.lookups += 1;
         self.work.ios += 1;
         self.work.bytes += charge.bytes;
-        let Some(slot) = self.slot(charge.tenant) else { return Verdict::Pass };
+        let Some(slot) = self.slot(charge.tenant) else { return StageVerdict::Pass };
         // Only what has data is hooked: an empty flush has nothing to pay.
         if charge.bytes == 0 {
-            return Verdict::Pass;
+            return StageVerdict::Pass;
         }
         let cost = [if charge.first { charge.bytes } else { 0 }, 1];
         let class = if self.config.class_aware { charge.ioprio.class().rank() } else { 0 };
@@ -428,10 +428,10 @@ impl IoThrottle {
                 node.settle(now);
                 self.reschedule(slot, now, now);
             }
-            return Verdict::Pass;
+            return StageVerdict::Pass;
         }
         self.hold(now, slot, class, ThrottledBio::new(bio, charge.tenant, cost, now));
-        if charge.may_sleep { Verdict::Sleep } else { Verdict::Hold }
+        if charge.may_sleep { StageVerdict::Sleep } else { StageVerdict::Hold }
     }
 
     fn hold(&mut self, now: Instant, slot: u32, class: usize, held: ThrottledBio) {
@@ -463,7 +463,7 @@ impl IoThrottle {
             queue.tail = NIL;
         }
         let eligible = node.eligible(now, &held.cost, self.config.quirks);
-        for kind in Kind::ALL {
+        for kind in LimitKind::ALL {
             let wanted = eligible[kind as usize].since(held.arrived);
             node.statistics.count[kind as usize] += u64::from(!wanted.is_zero());
             node.statistics.sleep[kind as usize] += wanted;
@@ -480,7 +480,7 @@ impl IoThrottle {
         let [bandwidth, iops] = held.waits;
         let late = now.since(held.arrived) - bandwidth - iops;
         let waits = if iops > bandwidth { [bandwidth, iops + late] } else { [bandwidth + late, iops] };
-        for (kind, wait) in Kind::ALL.into_iter().zip(waits) {
+        for (kind, wait) in LimitKind::ALL.into_iter().zip(waits) {
             breakdown.add(held.tenant, Cause::Limit { level: held.tenant, rule: kind.rule() }, wait);
         }
         out.push(held.bio);
@@ -502,8 +502,8 @@ impl ThrottledBio {
 
 impl Limiter for IoThrottle {
     #[inline]
-    fn admit(&mut self, now: Instant, _tenants: &Tenants, bio: BioId, charge: &BioCost) -> Verdict {
-        if self.must_be_asked() { self.look_up(now, bio, charge) } else { Verdict::Pass }
+    fn admit(&mut self, now: Instant, _tenants: &Tenants, bio: BioId, charge: &BioCost) -> StageVerdict {
+        if self.must_be_asked() { self.look_up(now, bio, charge) } else { StageVerdict::Pass }
     }
 
     #[inline]

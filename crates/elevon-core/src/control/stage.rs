@@ -60,7 +60,7 @@ impl BioCost {
 
 /// What became of a bio.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub enum StageVerdict {
     /// It goes on, and was charged.
     Pass,
     /// It is kept; its submitter goes on (the kernel's io.max: the bio waits, the task only where it waits for the bio).
@@ -73,7 +73,7 @@ pub enum Verdict {
 /// A stage before the split. Calls come with `now` never going back.
 pub trait Limiter {
     /// Passes a bio and charges it, or keeps it.
-    fn admit(&mut self, now: Instant, tenants: &Tenants, bio: BioId, charge: &BioCost) -> Verdict;
+    fn admit(&mut self, now: Instant, tenants: &Tenants, bio: BioId, charge: &BioCost) -> StageVerdict;
     /// When [`Self::release`] wants to be called; a time that has passed where something is due already.
     fn next_wakeup(&self) -> Option<Instant>;
     /// Puts what may go on now into `out`, in the order in which it goes, and charges every nanosecond between `admit` and now to
@@ -114,8 +114,8 @@ pub struct Finished {
 
 /// A stage before a request is allocated.
 pub trait Gate {
-    /// Passes a fragment and charges it, or keeps it: [`Verdict::Sleep`].
-    fn admit(&mut self, now: Instant, tenants: &Tenants, bio: BioId, charge: &BioCost) -> Verdict;
+    /// Passes a fragment and charges it, or keeps it: [`StageVerdict::Sleep`].
+    fn admit(&mut self, now: Instant, tenants: &Tenants, bio: BioId, charge: &BioCost) -> StageVerdict;
     /// A fragment joined a request that had passed: charged, never held.
     fn on_merge(&mut self, now: Instant, tenants: &Tenants, charge: &BioCost);
     /// A fragment that passed (not one that merged) is over.

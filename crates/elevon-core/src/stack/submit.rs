@@ -3,7 +3,7 @@
 use super::{Call, Io, Stack, Submitted, TagWaiter};
 use crate::bio::{BIO_MAX_VECS, Bio, DataRange};
 use crate::build::{self, Source};
-use crate::control::{Cause, Verdict};
+use crate::control::{Cause, StageVerdict};
 use crate::driver::Driver;
 use crate::event::EventKind;
 use crate::flush::Sequence;
@@ -161,9 +161,9 @@ impl Stack {
                     let Some(rest) = self.next_uncut(now, io, &mut submission) else { break };
                     if self.control.has_limits() {
                         match self.admit_bio(now, io, &submission, rest.bio, rest.is_cut) {
-                            Verdict::Pass => {}
-                            Verdict::Hold => continue,
-                            Verdict::Sleep => return self.sleep_in_control(now, io, submission, rest.bio, driver),
+                            StageVerdict::Pass => {}
+                            StageVerdict::Hold => continue,
+                            StageVerdict::Sleep => return self.sleep_in_control(now, io, submission, rest.bio, driver),
                         }
                     }
                     may_merge = true;
@@ -178,7 +178,7 @@ impl Stack {
                     }
                     continue;
                 }
-                if self.control.has_gates() && self.gate_bio(now, io, id) != Verdict::Pass {
+                if self.control.has_gates() && self.gate_bio(now, io, id) != StageVerdict::Pass {
                     return self.sleep_in_control(now, io, submission, id, driver);
                 }
             }

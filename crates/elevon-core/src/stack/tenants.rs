@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 
 use super::submit::Submission;
 use super::{Io, Stack, Submitted};
-use crate::control::{BioCost, Cause, Control, DISCARD_BYTES, Finished, Stage, Verdict};
+use crate::control::{BioCost, Cause, Control, DISCARD_BYTES, Finished, Stage, StageVerdict};
 use crate::driver::Driver;
 use crate::op::{Flags, Op};
 use crate::request::Request;
@@ -73,9 +73,9 @@ impl Stack {
         submission: &Submission,
         id: BioId,
         is_cut: bool,
-    ) -> Verdict {
+    ) -> StageVerdict {
         if self.admitted.take() == Some(id) {
-            return Verdict::Pass;
+            return StageVerdict::Pass;
         }
         let bio = &mut self.bios[id.0];
         bio.tenant = self.control.tenants().charged(bio.tenant);
@@ -85,17 +85,17 @@ impl Stack {
         }
         let charge = self.charge_of(io, id, !is_cut);
         match self.control.admit(now, Stage::FIRST, id, &charge) {
-            (_, Verdict::Pass) => {
+            (_, StageVerdict::Pass) => {
                 self.issue_bio(now, id, &charge);
-                Verdict::Pass
+                StageVerdict::Pass
             }
-            (stage, Verdict::Hold) => {
+            (stage, StageVerdict::Hold) => {
                 self.keep_alone(io, *submission, stage, id, is_cut);
-                Verdict::Hold
+                StageVerdict::Hold
             }
-            (stage, Verdict::Sleep) => {
+            (stage, StageVerdict::Sleep) => {
                 self.control.asleep = Some((stage, is_cut));
-                Verdict::Sleep
+                StageVerdict::Sleep
             }
         }
     }
@@ -126,13 +126,13 @@ impl Stack {
 
     /// A fragment that could not merge meets the gates.
     #[inline(never)]
-    pub(super) fn gate_bio(&mut self, now: Instant, io: &Io, id: BioId) -> Verdict {
+    pub(super) fn gate_bio(&mut self, now: Instant, io: &Io, id: BioId) -> StageVerdict {
         let charge = self.charge_of(io, id, true);
         // Who pays here is whom the gates are told of at the end, whatever becomes of the tenant.
         let before = core::mem::replace(&mut self.bios[id.0].tenant, charge.tenant);
         self.control.on_move(before, charge.tenant);
         let (stage, verdict) = self.control.admit(now, Stage::FIRST_GATE, id, &charge);
-        if verdict == Verdict::Pass {
+        if verdict == StageVerdict::Pass {
             self.bios[id.0].gated = true;
         } else {
             self.control.asleep = Some((stage, false));
@@ -187,10 +187,10 @@ impl Stack {
         let charge = self.charge_of(&io, id, !is_cut);
         let (stage, verdict) = match held.stage.next() {
             Some(next) => self.control.admit(now, next, id, &charge),
-            None => (held.stage, Verdict::Pass),
+            None => (held.stage, StageVerdict::Pass),
         };
         match verdict {
-            Verdict::Pass => {
+            StageVerdict::Pass => {
                 self.issue_bio(now, id, &charge);
                 // What goes on begins with this bio, which is not to be asked again; what a split leaves of it is.
                 self.admitted = Some(id);
@@ -201,11 +201,11 @@ impl Stack {
                 }
                 self.admitted = None;
             }
-            Verdict::Hold if asleep => {
+            StageVerdict::Hold if asleep => {
                 self.keep_alone(&io, submission, stage, id, is_cut);
                 self.wake_submission(now, &io, submission, None, driver);
             }
-            Verdict::Hold | Verdict::Sleep => self.keep(id, GatedBio { stage, ..held }),
+            StageVerdict::Hold | StageVerdict::Sleep => self.keep(id, GatedBio { stage, ..held }),
         }
     }
 
@@ -216,9 +216,9 @@ impl Stack {
         let next = held.stage.next().filter(|_| charge.tenant == self.bios[id.0].tenant);
         let (stage, verdict) = match next {
             Some(next) => self.control.admit(now, next, id, &charge),
-            None => (held.stage, Verdict::Pass),
+            None => (held.stage, StageVerdict::Pass),
         };
-        if verdict == Verdict::Pass {
+        if verdict == StageVerdict::Pass {
             self.bios[id.0].gated = true;
             self.wake_submission(now, &held.io, held.submission, Some(id), driver);
         } else {

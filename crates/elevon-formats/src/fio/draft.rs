@@ -1,7 +1,7 @@
 //! A job while its options arrive: the spec, and what is settled only when the section is over.
 
 use super::number::PerDirection;
-use super::options::Row;
+use super::options::OptionRow;
 use super::spec::{Amount, BlockSizes, JobSpec};
 use crate::diagnostic::Span;
 use elevon_core::ioprio::{IoPrio, PrioClass};
@@ -10,7 +10,7 @@ use elevon_core::units::Nanos;
 /// An option with its place, kept for complaints about options that do not fit together.
 #[derive(Clone, Debug)]
 pub(crate) struct Given {
-    pub(crate) row: &'static Row,
+    pub(crate) row: &'static OptionRow,
     pub(crate) at: Span,
 }
 

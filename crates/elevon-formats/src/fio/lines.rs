@@ -13,7 +13,7 @@ const INCLUDE_DEPTH: u32 = 16;
 
 /// One `key=value` or bare `key`.
 #[derive(Clone, Debug)]
-pub(crate) struct Entry {
+pub(crate) struct KeyValue {
     /// Where the key stands.
     pub(crate) at: Span,
     /// Column of the value, from 1.
@@ -30,7 +30,7 @@ pub(crate) struct Entry {
 pub(crate) struct Section {
     pub(crate) name: String,
     pub(crate) at: Span,
-    pub(crate) entries: Vec<Entry>,
+    pub(crate) entries: Vec<KeyValue>,
 }
 
 impl Section {
@@ -146,7 +146,7 @@ impl Reader<'_> {
         }
         let mut unset = Vec::new();
         let value = value.map(|text| expand(text, self.source, &mut unset));
-        section.entries.push(Entry { at, value_column, key: key.to_owned(), value, unset });
+        section.entries.push(KeyValue { at, value_column, key: key.to_owned(), value, unset });
     }
 
     fn include(&mut self, at: &Span, name: &str, sections: &mut Vec<Section>, depth: u32) {

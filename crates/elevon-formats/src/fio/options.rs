@@ -60,7 +60,7 @@ pub enum Status {
 
 /// What an option takes, with what to do with it.
 #[derive(Clone, Copy, Debug)]
-pub enum Kind {
+pub enum OptionKind {
     /// A bare key, or a number that is true when not 0.
     Flag(fn(&mut Draft, bool)),
     /// 0 or 1.
@@ -83,13 +83,13 @@ pub enum Kind {
 
 /// One option.
 #[derive(Clone, Copy, Debug)]
-pub struct Row {
+pub struct OptionRow {
     /// Its name.
     pub name: &'static str,
     /// Other names fio takes for it.
     pub aliases: &'static [&'static str],
     /// What it takes.
-    pub kind: Kind,
+    pub kind: OptionKind,
     /// Unit of a bare number; empty where it has none.
     pub unit: &'static str,
     /// Its default as one would write it; empty where it has none.
@@ -102,7 +102,7 @@ pub struct Row {
     pub engines: &'static [&'static str],
 }
 
-impl Row {
+impl OptionRow {
     const fn alias(mut self, aliases: &'static [&'static str]) -> Self {
         self.aliases = aliases;
         self
@@ -122,15 +122,15 @@ impl Row {
     /// The values it takes, for a manual: `1..=7`, `0|1`, `read|write|...`.
     pub fn values(&self) -> String {
         match self.kind {
-            Kind::Flag(_) => "bare or 0|1".to_owned(),
-            Kind::Bool(_) => "0|1".to_owned(),
-            Kind::Int(low, high, _) => bounds(low, high),
-            Kind::Directions(low, high, _) => format!("{}, up to three with commas", bounds(low as i64, high)),
-            Kind::Amount(_) => "bytes or 0%..=100%".to_owned(),
-            Kind::Time(..) => "a time".to_owned(),
-            Kind::Choice(words, _) => words.join("|"),
-            Kind::Text(_) => "text".to_owned(),
-            Kind::OptionalText(_) => "bare or text".to_owned(),
+            OptionKind::Flag(_) => "bare or 0|1".to_owned(),
+            OptionKind::Bool(_) => "0|1".to_owned(),
+            OptionKind::Int(low, high, _) => bounds(low, high),
+            OptionKind::Directions(low, high, _) => format!("{}, up to three with commas", bounds(low as i64, high)),
+            OptionKind::Amount(_) => "bytes or 0%..=100%".to_owned(),
+            OptionKind::Time(..) => "a time".to_owned(),
+            OptionKind::Choice(words, _) => words.join("|"),
+            OptionKind::Text(_) => "text".to_owned(),
+            OptionKind::OptionalText(_) => "bare or text".to_owned(),
         }
     }
 }
@@ -149,19 +149,25 @@ const SECONDS: u64 = 1_000_000;
 const MICROS: u64 = 1;
 
 // Kinds of options that are checked and then dropped.
-const FLAG: Kind = Kind::Flag(|_, _| ());
-const BOOL: Kind = Kind::Bool(|_, _| ());
-const COUNT: Kind = Kind::Int(0, ANY, |_, _| ());
-const TEXT: Kind = Kind::Text(|_, _, _| Ok(()));
-const TIME: Kind = Kind::Time(SECONDS, |_, _| ());
+const FLAG: OptionKind = OptionKind::Flag(|_, _| ());
+const BOOL: OptionKind = OptionKind::Bool(|_, _| ());
+const COUNT: OptionKind = OptionKind::Int(0, ANY, |_, _| ());
+const TEXT: OptionKind = OptionKind::Text(|_, _, _| Ok(()));
+const TIME: OptionKind = OptionKind::Time(SECONDS, |_, _| ());
 
 /// An honoured option.
-const fn row(name: &'static str, kind: Kind, unit: &'static str, default: &'static str, help: &'static str) -> Row {
-    Row { name, aliases: &[], kind, unit, default, help, status: Status::Honoured, engines: &[] }
+const fn row(
+    name: &'static str,
+    kind: OptionKind,
+    unit: &'static str,
+    default: &'static str,
+    help: &'static str,
+) -> OptionRow {
+    OptionRow { name, aliases: &[], kind, unit, default, help, status: Status::Honoured, engines: &[] }
 }
 
 /// The whole table, group by group.
-pub const TABLE: &[(Group, &[Row])] = &[
+pub const TABLE: &[(Group, &[OptionRow])] = &[
     (Group::Pattern, pattern::ROWS),
     (Group::Size, size::ROWS),
     (Group::Target, target::ROWS),
@@ -180,12 +186,12 @@ pub const TABLE: &[(Group, &[Row])] = &[
 ];
 
 /// Every row.
-pub fn rows() -> impl Iterator<Item = &'static Row> {
+pub fn rows() -> impl Iterator<Item = &'static OptionRow> {
     TABLE.iter().flat_map(|(_, rows)| rows.iter())
 }
 
 /// The row of a name or alias.
-pub fn find(name: &str) -> Option<&'static Row> {
+pub fn find(name: &str) -> Option<&'static OptionRow> {
     rows().find(|row| row.name == name || row.aliases.contains(&name))
 }
 

@@ -5,9 +5,9 @@
 use super::draft::{Draft, Given};
 use super::engine::WITHOUT_CACHE;
 use super::grammar;
-use super::lines::{Entry, Reader, Section};
+use super::lines::{KeyValue, Reader, Section};
 use super::number::{Scan, Unit, by_direction};
-use super::options::{Kind, Row, Status, find, nearest};
+use super::options::{OptionKind, OptionRow, Status, find, nearest};
 use super::source::JobSource;
 use super::spec::{Amount, JobSpec};
 use crate::diagnostic::{Complaint, Diagnostic, Problem, Span};
@@ -151,12 +151,12 @@ impl Parser {
 
     fn options(&mut self, draft: &mut Draft, section: &Section) {
         // As in fio, kb_base governs its whole section, and the engine comes before its options.
-        let rank = |entry: &&Entry| match entry.key.as_str() {
+        let rank = |entry: &&KeyValue| match entry.key.as_str() {
             "kb_base" => 0,
             "ioengine" => 1,
             _ => 2,
         };
-        let mut entries: Vec<&Entry> = section.entries.iter().collect();
+        let mut entries: Vec<&KeyValue> = section.entries.iter().collect();
         entries.sort_by_key(rank);
         let (errors, warnings) = (self.errors.len(), self.warnings.len());
         for entry in entries {
@@ -169,7 +169,7 @@ impl Parser {
         self.warnings[warnings..].sort_by_key(|warning| (warning.file != section.at.file, warning.line));
     }
 
-    fn option(&mut self, draft: &mut Draft, entry: &Entry) {
+    fn option(&mut self, draft: &mut Draft, entry: &KeyValue) {
         let Some(row) = find(&entry.key) else {
             let hint = nearest(&entry.key).map(|name| format!("did you mean `{name}`?"));
             let right = hint.unwrap_or_else(|| "must be an option of fio's".to_owned());
@@ -287,7 +287,7 @@ impl Parser {
 }
 
 /// What is to be said of variables in a value that are not set; empty if all are.
-fn unset(entry: &Entry) -> String {
+fn unset(entry: &KeyValue) -> String {
     let names: Vec<String> = entry.unset.iter().map(|name| format!("${{{name}}}")).collect();
     match names.as_slice() {
         [] => String::new(),
@@ -297,21 +297,21 @@ fn unset(entry: &Entry) -> String {
 }
 
 /// Checks a value and hands it to its setter.
-fn apply(row: &Row, draft: &mut Draft, scan: &mut Scan, value: Option<&str>) -> Result<(), Complaint> {
+fn apply(row: &OptionRow, draft: &mut Draft, scan: &mut Scan, value: Option<&str>) -> Result<(), Complaint> {
     match (row.kind, value) {
-        (Kind::Flag(set), None) => set(draft, true),
-        (Kind::OptionalText(set), None) => set(draft, scan, "")?,
+        (OptionKind::Flag(set), None) => set(draft, true),
+        (OptionKind::OptionalText(set), None) => set(draft, scan, "")?,
         (_, None) => {
             let example =
                 if row.default.is_empty() { String::new() } else { format!(", such as {}={}", row.name, row.default) };
             return Err(Problem::Missing.because(format!("needs a value{example}")));
         }
-        (Kind::Flag(set), Some(text)) => set(draft, scan.unsigned(text, Unit::Plain)? != 0),
-        (Kind::Bool(set), Some(text)) => match scan.unsigned(text, Unit::Plain) {
+        (OptionKind::Flag(set), Some(text)) => set(draft, scan.unsigned(text, Unit::Plain)? != 0),
+        (OptionKind::Bool(set), Some(text)) => match scan.unsigned(text, Unit::Plain) {
             Ok(value @ 0..=1) => set(draft, value == 1),
             _ => return Err(Problem::NoChoice.because(format!("`{text}` is no switch; must be 0 or 1"))),
         },
-        (Kind::Int(low, high, set), Some(text)) => {
+        (OptionKind::Int(low, high, set), Some(text)) => {
             let value = scan.signed(text, Unit::Plain).map_err(|why| match why.problem {
                 // A small range says more than an example of a size.
                 Problem::NotANumber if high < 100_000 => {
@@ -326,7 +326,7 @@ fn apply(row: &Row, draft: &mut Draft, scan: &mut Scan, value: Option<&str>) -> 
             // Options with negative values are not honoured, so their setter takes no notice of it.
             set(draft, u64::try_from(value).unwrap_or(0));
         }
-        (Kind::Directions(low, high, set), Some(text)) => {
+        (OptionKind::Directions(low, high, set), Some(text)) => {
             let list = by_direction(text, |part| match scan.unsigned(part, Unit::Plain)? {
                 value if (low..=high).contains(&value) => Ok(value),
                 _ => Err(Problem::OutOfRange
@@ -334,9 +334,11 @@ fn apply(row: &Row, draft: &mut Draft, scan: &mut Scan, value: Option<&str>) -> 
             });
             set(draft, list.map_err(|why| with_unit(row, why))?);
         }
-        (Kind::Amount(set), Some(text)) => set(draft, scan.amount(text)?),
-        (Kind::Time(bare, set), Some(text)) => set(draft, grammar::nanos(scan.unsigned(text, Unit::Time(bare))?)?),
-        (Kind::Choice(words, set), Some(text)) => match words.iter().find(|word| **word == text) {
+        (OptionKind::Amount(set), Some(text)) => set(draft, scan.amount(text)?),
+        (OptionKind::Time(bare, set), Some(text)) => {
+            set(draft, grammar::nanos(scan.unsigned(text, Unit::Time(bare))?)?)
+        }
+        (OptionKind::Choice(words, set), Some(text)) => match words.iter().find(|word| **word == text) {
             Some(word) => set(draft, word),
             None => {
                 return Err(
@@ -344,17 +346,17 @@ fn apply(row: &Row, draft: &mut Draft, scan: &mut Scan, value: Option<&str>) -> 
                 );
             }
         },
-        (Kind::Text(set) | Kind::OptionalText(set), Some(text)) => set(draft, scan, text)?,
+        (OptionKind::Text(set) | OptionKind::OptionalText(set), Some(text)) => set(draft, scan, text)?,
     }
     Ok(())
 }
 
-fn unit(row: &Row) -> String {
+fn unit(row: &OptionRow) -> String {
     if row.unit.is_empty() { String::new() } else { format!(" ({})", row.unit) }
 }
 
 /// Counts of milliseconds take no time suffix (fio drops it and reads `5s` as 5 ms).
-fn with_unit(row: &Row, why: Complaint) -> Complaint {
+fn with_unit(row: &OptionRow, why: Complaint) -> Complaint {
     if row.unit == "ms" && why.problem == Problem::UnknownUnit {
         return why.reworded(|_| "is a bare number of milliseconds; must have no unit".to_owned());
     }
@@ -362,6 +364,8 @@ fn with_unit(row: &Row, why: Complaint) -> Complaint {
 }
 
 /// Whether a refused option only repeats its default.
-fn is_neutral(row: &Row, value: Option<&str>) -> bool {
-    value.is_some_and(|value| value == row.default || matches!(row.kind, Kind::Bool(_) | Kind::Int(..)) && value == "0")
+fn is_neutral(row: &OptionRow, value: Option<&str>) -> bool {
+    value.is_some_and(|value| {
+        value == row.default || matches!(row.kind, OptionKind::Bool(_) | OptionKind::Int(..)) && value == "0"
+    })
 }

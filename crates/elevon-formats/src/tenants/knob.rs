@@ -5,8 +5,8 @@ use elevon_core::nearest::did_you_mean;
 use elevon_core::units::{Bytes, Nanos};
 use toml::de::DeInteger;
 
-use super::reader::{Entry, Reader, Value, entries, quoted};
-use crate::cgroup::{self, Cap, FILES, File, Limit, Place, Setting, parse_class};
+use super::reader::{Reader, TomlEntry, Value, entries, quoted};
+use crate::cgroup::{self, Cap, ControlFile, FILES, FileOwner, Limit, Setting, parse_class};
 use crate::diagnostic::Problem;
 use crate::quantity::{self, Short};
 
@@ -105,8 +105,8 @@ pub(super) fn take(
     reader: &mut Reader<'_>,
     rules: &Rules,
     scope: &str,
-    whose: Option<Place>,
-    entry: &Entry<'_>,
+    whose: Option<FileOwner>,
+    entry: &TomlEntry<'_>,
     found: &mut Vec<Setting>,
 ) {
     let name = entry.full_name();
@@ -115,10 +115,10 @@ pub(super) fn take(
         match whose {
             Some(place) if place != file.place => {
                 let message = match file.place {
-                    Place::Device => {
+                    FileOwner::Device => {
                         "holds for the device, not for a tenant; write it under [device], or in a change without a tenant"
                     }
-                    Place::Tenant => {
+                    FileOwner::Tenant => {
                         "the root has no such file; write it under [tenant.\"NAME\"], or in a change with a tenant"
                     }
                 };
@@ -140,7 +140,7 @@ pub(super) fn take(
         ("latency" | "target", value) => latency(value).map(Setting::Latency),
         ("limit", Value::Table(table)) => {
             if let Some(limit) = limit(reader, &key, entries(table)) {
-                if whose == Some(Place::Device) {
+                if whose == Some(FileOwner::Device) {
                     reader.complain(entry.key.start, &key, ROOT);
                 }
                 found.push(Setting::Limit(limit));
@@ -152,7 +152,7 @@ pub(super) fn take(
         _ => return reader.complain(entry.key.start, &key, Problem::Unknown.because(unknown(entry, whose))),
     };
     match knob {
-        Ok(_) if whose == Some(Place::Device) => reader.complain(entry.key.start, &key, ROOT),
+        Ok(_) if whose == Some(FileOwner::Device) => reader.complain(entry.key.start, &key, ROOT),
         Ok(setting) => found.push(setting),
         Err(message) => reader.complain(entry.at.start, &key, message),
     }
@@ -165,13 +165,14 @@ const NO_LIMIT: Limit = {
     Limit { rbps: MAX, wbps: MAX, bps: MAX, riops: MAX, wiops: MAX, iops: MAX, burst: None, burst_ios: None }
 };
 
-fn unknown(entry: &Entry<'_>, whose: Option<Place>) -> String {
+fn unknown(entry: &TomlEntry<'_>, whose: Option<FileOwner>) -> String {
     let name = entry.full_name();
     if let Some((_, why)) = LATER.iter().find(|(later, _)| *later == name) {
         return (*why).to_owned();
     }
     let files = FILES.iter().filter(|file| whose.is_none_or(|place| place == file.place)).map(|file| file.name);
-    let knobs = KNOBS.iter().map(|knob| knob.name).filter(|knob| !knob.contains('.') && whose != Some(Place::Device));
+    let knobs =
+        KNOBS.iter().map(|knob| knob.name).filter(|knob| !knob.contains('.') && whose != Some(FileOwner::Device));
     let meant = did_you_mean(name, files.chain(knobs));
     match entry.value {
         Value::Table(_) if meant.is_empty() => {
@@ -184,7 +185,14 @@ fn unknown(entry: &Entry<'_>, whose: Option<Place>) -> String {
 }
 
 /// The lines of a control file: a string, several in an array, or a bare number where the file takes one.
-fn lines(reader: &mut Reader<'_>, rules: &Rules, key: &str, file: &File, entry: &Entry<'_>, found: &mut Vec<Setting>) {
+fn lines(
+    reader: &mut Reader<'_>,
+    rules: &Rules,
+    key: &str,
+    file: &ControlFile,
+    entry: &TomlEntry<'_>,
+    found: &mut Vec<Setting>,
+) {
     let mut line = |value: &Value<'_>, at: std::ops::Range<usize>| {
         let number;
         let text: &str = match value {
@@ -266,7 +274,7 @@ fn latency(value: &Value<'_>) -> Result<Option<Nanos>, String> {
 }
 
 /// The table of `limit`; complaints are at the key or value at fault.
-fn limit(reader: &mut Reader<'_>, scope: &str, entries: Vec<Entry<'_>>) -> Option<Limit> {
+fn limit(reader: &mut Reader<'_>, scope: &str, entries: Vec<TomlEntry<'_>>) -> Option<Limit> {
     let mut limit = Limit::default();
     let before = reader.complaints.len();
     for entry in &entries {

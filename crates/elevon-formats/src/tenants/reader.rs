@@ -70,7 +70,7 @@ impl<'a> Reader<'a> {
 
 /// A key with its value.
 #[derive(Clone, Debug)]
-pub(super) struct Entry<'t> {
+pub(super) struct TomlEntry<'t> {
     pub(super) name: &'t str,
     /// A name made of several, where a dotted key was not quoted.
     pub(super) dotted: Option<String>,
@@ -79,7 +79,7 @@ pub(super) struct Entry<'t> {
     pub(super) at: Range<usize>,
 }
 
-impl Entry<'_> {
+impl TomlEntry<'_> {
     /// The key, dotted where it was written so.
     pub(super) fn full_name(&self) -> &str {
         self.dotted.as_deref().unwrap_or(self.name)
@@ -87,10 +87,10 @@ impl Entry<'_> {
 }
 
 /// The entries of a table, in the file's order.
-pub(super) fn entries<'t>(table: &'t DeTable<'t>) -> Vec<Entry<'t>> {
-    let mut all: Vec<Entry<'t>> = table
+pub(super) fn entries<'t>(table: &'t DeTable<'t>) -> Vec<TomlEntry<'t>> {
+    let mut all: Vec<TomlEntry<'t>> = table
         .iter()
-        .map(|(key, value): (&Spanned<_>, &Spanned<_>)| Entry {
+        .map(|(key, value): (&Spanned<_>, &Spanned<_>)| TomlEntry {
             name: key.get_ref(),
             dotted: None,
             key: key.span(),
@@ -103,7 +103,7 @@ pub(super) fn entries<'t>(table: &'t DeTable<'t>) -> Vec<Entry<'t>> {
 }
 
 /// The entries with unquoted control files put together: `io.max = ...` is a table `io` to TOML.
-pub(super) fn flattened(entries: Vec<Entry<'_>>) -> Vec<Entry<'_>> {
+pub(super) fn flattened(entries: Vec<TomlEntry<'_>>) -> Vec<TomlEntry<'_>> {
     let mut all = Vec::new();
     let mut open = entries;
     open.reverse();
@@ -112,7 +112,7 @@ pub(super) fn flattened(entries: Vec<Entry<'_>>) -> Vec<Entry<'_>> {
         match entry.value {
             DeValue::Table(table) if FILES.iter().any(|file| file.name.starts_with(&prefix)) => {
                 let below = self::entries(table).into_iter().rev();
-                open.extend(below.map(|inner| Entry { dotted: Some(format!("{prefix}{}", inner.name)), ..inner }));
+                open.extend(below.map(|inner| TomlEntry { dotted: Some(format!("{prefix}{}", inner.name)), ..inner }));
             }
             _ => all.push(entry),
         }

@@ -15,7 +15,7 @@ use elevon_workload::backend::Backend;
 use elevon_workload::buffered::{BufferedIo, CacheCost};
 use elevon_workload::jobs::{Jobs, JobsOptions};
 use elevon_workload::process::CpuCost;
-use elevon_workload::run::{Observer, Outcome, run_cached};
+use elevon_workload::run::{Observer, RunOutcome, run_cached};
 
 pub(crate) const MIB: u64 = 1 << 20;
 pub(crate) const SIZE: u64 = 8 * MIB;
@@ -37,7 +37,7 @@ pub(crate) fn run_job<B: Backend>(
     config: CacheConfig,
     backend: &mut B,
     observer: &mut dyn Observer,
-) -> (Outcome, BufferedIo) {
+) -> (RunOutcome, BufferedIo) {
     let mut parsed = parse(&mut MemorySource::one("job.fio", text), "job.fio").expect("a job of this file");
     assert!(parsed.with_cache(), "a job is buffered");
     let mut stack = Stack::new(StackConfig::new(limits.clone(), size, 1, 64)).expect("valid limits");

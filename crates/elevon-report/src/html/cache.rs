@@ -1,7 +1,7 @@
 //! A run's page cache: it over time, who waited for it and for what, and what the device was asked for.
 
 use elevon_cache::page_cache::{Cause, Reading};
-use elevon_cache::stats::{CallStats, SchedulerWaits, Window};
+use elevon_cache::stats::{CallStats, ClassWaits, Window};
 use elevon_core::units::{Nanos, PAGE_SIZE};
 use maud::{Markup, html};
 
@@ -306,7 +306,7 @@ fn served(run: &RunResult) -> Markup {
     let mut rows = Vec::new();
     for (kind, stats) in all.kinds() {
         for (class, served) in CLASS_NAMES.iter().zip(&stats.served).filter(|(_, served)| served.calls > 0) {
-            let &SchedulerWaits { calls, iowait_ns, device_ns } = served;
+            let &ClassWaits { calls, iowait_ns, device_ns } = served;
             let a_call = |ns: u64| span(ratio(ns as f64, calls as f64));
             let queued = iowait_ns.saturating_sub(device_ns);
             rows.push(vec![
@@ -369,7 +369,7 @@ fn by_window(run: &RunResult, cache: &CacheResult) -> Markup {
 }
 
 fn window_row((start, window): (Nanos, &Window)) -> Vec<String> {
-    let SchedulerWaits { calls, iowait_ns, device_ns } = window.iowait();
+    let ClassWaits { calls, iowait_ns, device_ns } = window.iowait();
     let time = |ns: f64| if calls > 0 { span(ns) } else { "–".to_owned() };
     let at = |millionths| time(window_percentile(window, millionths) as f64);
     let queued = 100.0 * ratio(iowait_ns.saturating_sub(device_ns) as f64, iowait_ns as f64);

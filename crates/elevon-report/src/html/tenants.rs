@@ -5,7 +5,7 @@ use maud::{Markup, html};
 use super::text;
 use crate::number::{grouped, permille, span};
 use crate::result::{RunResult, TenantResult};
-use crate::tenants::{Explained, Kind, WHOLE, explain, parts, shown, total};
+use crate::tenants::{CauseKind, Explained, WHOLE, explain, parts, shown, total};
 
 /// Tenants on the page; JSON has all.
 const MOST_TENANTS: usize = 40;
@@ -22,7 +22,7 @@ pub(super) fn section(letter: char, run: &RunResult) -> Markup {
     if tenants.is_empty() {
         return Markup::default();
     }
-    let met = |kind: &Kind| tenants.iter().any(|(_, all)| all.iter().any(|at| at.kind == *kind && at.share > 0));
+    let met = |kind: &CauseKind| tenants.iter().any(|(_, all)| all.iter().any(|at| at.kind == *kind && at.share > 0));
     let hidden = run.tenants.len() - tenants.len();
     html! {
         section {
@@ -32,7 +32,7 @@ pub(super) fn section(letter: char, run: &RunResult) -> Markup {
                     "All time that a tenant's I/O took, by what it waited for. A tenant includes those below it."
                 }
                 ul class="legend" {
-                    @for kind in Kind::ALL.into_iter().filter(met) {
+                    @for kind in CauseKind::ALL.into_iter().filter(met) {
                         li { i class={ "swatch k" (kind as u8) } {} span { (kind.name()) } }
                     }
                 }

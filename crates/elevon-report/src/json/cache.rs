@@ -2,7 +2,7 @@
 //! what each key is.
 
 use elevon_cache::page_cache::Cause;
-use elevon_cache::stats::{CLASSES, CacheUse, CallStats, SchedulerWaits, Window};
+use elevon_cache::stats::{CLASSES, CacheUse, CallStats, ClassWaits, Window};
 use elevon_core::stats::LatencyStat;
 use elevon_core::units::Nanos;
 use serde_json::{Map, Value, json};
@@ -98,8 +98,8 @@ fn call(stats: &CallStats, shape: Shape) -> Value {
     })
 }
 
-fn by_class(served: &[SchedulerWaits; CLASSES.len()]) -> Value {
-    let of = |&SchedulerWaits { calls, iowait_ns, device_ns }: &SchedulerWaits| {
+fn by_class(served: &[ClassWaits; CLASSES.len()]) -> Value {
+    let of = |&ClassWaits { calls, iowait_ns, device_ns }: &ClassWaits| {
         json!({
             "calls": calls,
             "iowait_ns": iowait_ns,
@@ -111,7 +111,7 @@ fn by_class(served: &[SchedulerWaits; CLASSES.len()]) -> Value {
 }
 
 fn one_window(start: Nanos, window: &Window) -> Value {
-    let SchedulerWaits { calls, iowait_ns, device_ns } = window.iowait();
+    let ClassWaits { calls, iowait_ns, device_ns } = window.iowait();
     let percentiles = PERCENTILES[..4].iter().filter(|_| calls > 0);
     let percentiles = percentiles.map(|&p| (format!("{:.6}", f64::from(p) / 1e4), json!(window_percentile(window, p))));
     json!({

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use elevon_cache::stats::{CacheUse, CallStats, SchedulerWaits, Sleeps};
+use elevon_cache::stats::{CacheUse, CallStats, ClassWaits, Sleeps};
 use elevon_core::stats::LatencyStat;
 
 use super::{align_right, plain_table, push_table};
@@ -139,7 +139,7 @@ fn served(out: &mut String, all: &CacheUse) {
     let mut rows = 0;
     for (kind, stats) in all.kinds() {
         for (class, served) in CLASS_NAMES.iter().zip(&stats.served).filter(|(_, served)| served.calls > 0) {
-            let &SchedulerWaits { calls, iowait_ns, device_ns } = served;
+            let &ClassWaits { calls, iowait_ns, device_ns } = served;
             let a_call = |ns: u64| span(ratio(ns as f64, calls as f64));
             let queued = iowait_ns.saturating_sub(device_ns);
             table.add_row([

@@ -29,15 +29,15 @@ fn near(what: &str, got: f64, expected: f64, tolerance: f64) {
 }
 
 /// One request of a run: when it was submitted and completed, and its bytes.
-struct SchedulerWaits {
+struct Served {
     submitted: u64,
     completed: u64,
     bytes: u64,
 }
 
 /// Keeps `depth` requests of the list in flight. The host needs `host` nanoseconds for each submission, one after another.
-fn drive(device: &mut AnyDevice, depth: usize, host: u64, list: &[(Op, u64, u64)]) -> Vec<SchedulerWaits> {
-    let mut served: Vec<SchedulerWaits> = Vec::with_capacity(list.len());
+fn drive(device: &mut AnyDevice, depth: usize, host: u64, list: &[(Op, u64, u64)]) -> Vec<Served> {
+    let mut served: Vec<Served> = Vec::with_capacity(list.len());
     let mut ready: VecDeque<u64> = (1..=depth as u64).map(|i| i * host).collect();
     let mut host_free = depth as u64 * host;
     loop {
@@ -57,12 +57,12 @@ fn drive(device: &mut AnyDevice, depth: usize, host: u64, list: &[(Op, u64, u64)
             let (op, offset, bytes) = list[served.len()];
             let command = command(served.len() as u32, op, offset / 512, bytes);
             assert_eq!(device.submit(Instant::new(now), &command), Accept::Ok);
-            served.push(SchedulerWaits { submitted: now, completed: 0, bytes });
+            served.push(Served { submitted: now, completed: 0, bytes });
         }
     }
 }
 
-fn megabytes_per_second(served: &[SchedulerWaits]) -> f64 {
+fn megabytes_per_second(served: &[Served]) -> f64 {
     let end = served.iter().map(|s| s.completed).max().unwrap();
     served.iter().map(|s| s.bytes).sum::<u64>() as f64 * 1e3 / end as f64
 }

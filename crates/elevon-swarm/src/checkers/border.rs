@@ -9,7 +9,7 @@ use elevon_core::split::max_sectors_at;
 use elevon_core::units::{Bytes, SECTOR_SIZE};
 use elevon_formats::fio::spec::SyncMode;
 
-use super::{Checker, Finding, Issued, Verdict, World, ensure};
+use super::{CheckResult, Checker, Finding, Issued, World, ensure};
 
 /// Every command is answered exactly once, by a completion or an abort.
 #[derive(Default)]
@@ -18,13 +18,13 @@ pub(super) struct Once {
 }
 
 impl Checker for Once {
-    fn on_command(&mut self, _: &World, issued: &Issued) -> Verdict {
+    fn on_command(&mut self, _: &World, issued: &Issued) -> CheckResult {
         let command = issued.command;
         let before = self.in_flight.insert(command.request.0, command);
         ensure(before.is_none(), || format!("{command:?} is sent while {before:?} is in flight"))
     }
 
-    fn on_completion(&mut self, _: &World, completion: &Completion) -> Verdict {
+    fn on_completion(&mut self, _: &World, completion: &Completion) -> CheckResult {
         let Some(command) = self.in_flight.get_mut(&completion.request.0) else {
             return Err(Finding(format!("{completion:?} answers no command in flight")));
         };
@@ -37,12 +37,12 @@ impl Checker for Once {
         Ok(())
     }
 
-    fn on_abort(&mut self, _: &World, command: &Command) -> Verdict {
+    fn on_abort(&mut self, _: &World, command: &Command) -> CheckResult {
         let known = self.in_flight.remove(&command.request.0);
         ensure(known.is_some_and(|k| k.sequence == command.sequence), || format!("{command:?} aborted for {known:?}"))
     }
 
-    fn on_idle(&mut self, _: &World) -> Verdict {
+    fn on_idle(&mut self, _: &World) -> CheckResult {
         ensure(self.in_flight.is_empty(), || format!("never answered: {:?}", self.in_flight))
     }
 }
@@ -64,7 +64,7 @@ impl Tags {
 }
 
 impl Checker for Tags {
-    fn on_command(&mut self, world: &World, issued: &Issued) -> Verdict {
+    fn on_command(&mut self, world: &World, issued: &Issued) -> CheckResult {
         let command = &issued.command;
         let tag = (command.queue.0, command.tag.0);
         let other = self.holders.insert(tag, command.request.0);
@@ -74,16 +74,16 @@ impl Checker for Tags {
         let expected = std::mem::replace(&mut self.next, command.sequence + 1);
         ensure(command.sequence == expected, || format!("{command:?}: expected sequence {expected}"))
     }
-    fn on_completion(&mut self, _: &World, completion: &Completion) -> Verdict {
+    fn on_completion(&mut self, _: &World, completion: &Completion) -> CheckResult {
         // A partial completion leaves the tag; no device of the swarm makes one.
         self.free(completion.request.0);
         Ok(())
     }
-    fn on_abort(&mut self, _: &World, command: &Command) -> Verdict {
+    fn on_abort(&mut self, _: &World, command: &Command) -> CheckResult {
         self.free(command.request.0);
         Ok(())
     }
-    fn on_idle(&mut self, _: &World) -> Verdict {
+    fn on_idle(&mut self, _: &World) -> CheckResult {
         ensure(self.holders.is_empty(), || format!("tags still held: {:?}", self.holders))
     }
 }
@@ -111,7 +111,7 @@ impl Pieces {
 }
 
 impl Checker for Pieces {
-    fn on_command(&mut self, world: &World, issued: &Issued) -> Verdict {
+    fn on_command(&mut self, world: &World, issued: &Issued) -> CheckResult {
         let command = &issued.command;
         if command.op == Op::Flush {
             return ensure(issued.pieces.is_empty() && command.bytes.is_zero(), || format!("{issued:?} moves data"));
@@ -139,11 +139,11 @@ impl Checker for Pieces {
         }
         Ok(())
     }
-    fn on_completion(&mut self, _: &World, completion: &Completion) -> Verdict {
+    fn on_completion(&mut self, _: &World, completion: &Completion) -> CheckResult {
         self.over(completion.request.0);
         Ok(())
     }
-    fn on_abort(&mut self, _: &World, command: &Command) -> Verdict {
+    fn on_abort(&mut self, _: &World, command: &Command) -> CheckResult {
         self.over(command.request.0);
         Ok(())
     }
@@ -153,7 +153,7 @@ impl Checker for Pieces {
 pub(super) struct Limits;
 
 impl Checker for Limits {
-    fn on_command(&mut self, world: &World, issued: &Issued) -> Verdict {
+    fn on_command(&mut self, world: &World, issued: &Issued) -> CheckResult {
         let (command, limits) = (&issued.command, &world.limits);
         let wrong = |what: &str| format!("{command:?}: {what}; {limits:?}");
         if command.op == Op::Flush {
@@ -223,7 +223,7 @@ fn segments_of(world: &World, issued: &Issued, piece: &Piece) -> Result<u64, Fin
 pub(super) struct Merges;
 
 impl Checker for Merges {
-    fn on_command(&mut self, world: &World, issued: &Issued) -> Verdict {
+    fn on_command(&mut self, world: &World, issued: &Issued) -> CheckResult {
         let command = &issued.command;
         let Some(first) = issued.pieces.first() else { return Ok(()) };
         let shared = issued.pieces.iter().any(|p| (p.task, p.token) != (first.task, first.token));

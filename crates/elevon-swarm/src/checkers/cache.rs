@@ -12,7 +12,7 @@ use elevon_core::units::{Instant, PAGE_SECTORS, PAGE_SIZE};
 use elevon_workload::buffered::CacheIoStats;
 use elevon_workload::token::Token;
 
-use super::{Checker, Verdict, World, ensure};
+use super::{CheckResult, Checker, World, ensure};
 use crate::cache::{SeenCache, is_less_urgent, own_priority};
 
 /// Never more pages than memory, and where others have taken some of it, never more than before.
@@ -22,7 +22,7 @@ pub(super) struct Memory {
 }
 
 impl Checker for Memory {
-    fn on_cache(&mut self, _: &World, seen: &SeenCache) -> Verdict {
+    fn on_cache(&mut self, _: &World, seen: &SeenCache) -> CheckResult {
         ensure(seen.used <= seen.capacity, || format!("{} pages in memory of {}", seen.used, seen.capacity))?;
         let deficit = |seen: &SeenCache| (seen.used + seen.reserved).saturating_sub(seen.capacity);
         let (before, now) = (deficit(&self.last), deficit(seen));
@@ -41,7 +41,7 @@ pub(super) struct Dirty {
 }
 
 impl Checker for Dirty {
-    fn on_cache(&mut self, world: &World, seen: &SeenCache) -> Verdict {
+    fn on_cache(&mut self, world: &World, seen: &SeenCache) -> CheckResult {
         // Limits follow memory; pages dirtied under a larger one may still be there.
         self.limit = self.limit.max(seen.limit);
         self.allowance = self.allowance.max(seen.allowance);
@@ -49,7 +49,7 @@ impl Checker for Dirty {
         let dirty = seen.dirty + seen.writeback;
         ensure(dirty <= most, || format!("{dirty} pages are dirty: {} and {} a writer", self.limit, self.allowance))
     }
-    fn on_idle(&mut self, _: &World) -> Verdict {
+    fn on_idle(&mut self, _: &World) -> CheckResult {
         *self = Self::default();
         Ok(())
     }
@@ -63,7 +63,7 @@ pub(super) struct Counted {
 }
 
 impl Checker for Counted {
-    fn on_io(&mut self, _: &World, io: &Io, _: &[FrameId]) -> Verdict {
+    fn on_io(&mut self, _: &World, io: &Io, _: &[FrameId]) -> CheckResult {
         if Token::is_of_cache(io.token) {
             let traffic = &mut self.traffic;
             traffic.bios += 1;
@@ -77,14 +77,14 @@ impl Checker for Counted {
         }
         Ok(())
     }
-    fn on_cache(&mut self, _: &World, seen: &SeenCache) -> Verdict {
+    fn on_cache(&mut self, _: &World, seen: &SeenCache) -> CheckResult {
         let (own, counted) = (self.traffic, seen.traffic);
         self.seen = Some(seen.clone());
         let by_source: u64 = counted.sources.iter().map(|source| source.bios).sum();
         let is_same = CacheIoStats { sources: own.sources, ..counted } == own && by_source == own.bios;
         ensure(is_same, || format!("{counted:?} counted, {own:?} submitted"))
     }
-    fn on_idle(&mut self, world: &World) -> Verdict {
+    fn on_idle(&mut self, world: &World) -> CheckResult {
         let Some(seen) = self.seen.take() else { return Ok(()) };
         let SeenCache { traffic, dirtied, dirty, is_idle, .. } = seen;
         let written = traffic.sync_pages + traffic.writeback_pages;
@@ -107,7 +107,7 @@ pub(super) struct Content {
 }
 
 impl Checker for Content {
-    fn on_io(&mut self, world: &World, io: &Io, _: &[FrameId]) -> Verdict {
+    fn on_io(&mut self, world: &World, io: &Io, _: &[FrameId]) -> CheckResult {
         if !Token::is_of_cache(io.token) || !io.op.has_data() {
             return Ok(());
         }
@@ -128,7 +128,7 @@ impl Checker for Content {
         let is_exact = world.activity == Activity::PageExact;
         ensure(!is_exact || !is_lowered, || format!("{io:?} is worse off than its task, {own:?}"))
     }
-    fn on_cache(&mut self, _: &World, seen: &SeenCache) -> Verdict {
+    fn on_cache(&mut self, _: &World, seen: &SeenCache) -> CheckResult {
         let BudgetLimit { percent, burst } = BudgetLimit::default();
         let more = |now: u64, before: &mut u64| i128::from(now - std::mem::replace(before, now));
         let judged = more(seen.judged_bytes, &mut self.judged);
@@ -137,7 +137,7 @@ impl Checker for Content {
         let (level, most) = (self.level, i128::from(burst.get()) * 100);
         ensure(level <= most, || format!("{level} hundredths of bytes promoted beyond the share, {most} are allowed"))
     }
-    fn on_idle(&mut self, _: &World) -> Verdict {
+    fn on_idle(&mut self, _: &World) -> CheckResult {
         *self = Self::default();
         Ok(())
     }
@@ -154,7 +154,7 @@ pub(super) struct Ends {
 }
 
 impl Checker for Ends {
-    fn on_step(&mut self, world: &World, seen: &crate::tenants::Seen) -> Verdict {
+    fn on_step(&mut self, world: &World, seen: &crate::tenants::Seen) -> CheckResult {
         self.steps = if seen.now > self.at { 0 } else { self.steps + 1 };
         self.at = seen.now;
         let most = if world.is_impatient { 3 } else { STEPS_AT_ONCE };

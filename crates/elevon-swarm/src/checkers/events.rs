@@ -6,13 +6,13 @@ use elevon_core::event::{Event, EventKind};
 use elevon_core::op::{Flags, Op, StatGroup};
 use elevon_core::units::{Instant, Sector};
 
-use super::{Checker, End, Finding, Issued, Verdict, World, ensure};
+use super::{CheckResult, Checker, End, Finding, Issued, World, ensure};
 
 /// The events say what the border saw: an Issue for every command taken, with the same fields.
 pub(super) struct Agreement;
 
 impl Checker for Agreement {
-    fn on_event(&mut self, _: &World, event: &Event, issued: Option<&Issued>) -> Verdict {
+    fn on_event(&mut self, _: &World, event: &Event, issued: Option<&Issued>) -> CheckResult {
         if event.kind != EventKind::Issue {
             return Ok(());
         }
@@ -43,7 +43,7 @@ impl Coverage {
 }
 
 impl Checker for Coverage {
-    fn on_event(&mut self, _: &World, event: &Event, _: Option<&Issued>) -> Verdict {
+    fn on_event(&mut self, _: &World, event: &Event, _: Option<&Issued>) -> CheckResult {
         let by = match event.kind {
             EventKind::BioQueue => 1,
             EventKind::Complete { .. } => -1,
@@ -56,7 +56,7 @@ impl Checker for Coverage {
         }
         Ok(())
     }
-    fn on_idle(&mut self, _: &World) -> Verdict {
+    fn on_idle(&mut self, _: &World) -> CheckResult {
         let first: Vec<_> = self.edges.iter().take(4).collect();
         ensure(first.is_empty(), || format!("queued and completed sectors differ from {first:?} on"))
     }
@@ -71,7 +71,7 @@ pub(super) struct Order {
 }
 
 impl Checker for Order {
-    fn on_event(&mut self, _: &World, event: &Event, _: Option<&Issued>) -> Verdict {
+    fn on_event(&mut self, _: &World, event: &Event, _: Option<&Issued>) -> CheckResult {
         ensure(event.time >= self.last, || format!("{event:?} after one at {:?}", self.last))?;
         self.last = event.time;
         let Some(tag) = event.tag else {
@@ -113,7 +113,7 @@ impl Checker for Order {
             _ => Ok(()),
         }
     }
-    fn on_idle(&mut self, _: &World) -> Verdict {
+    fn on_idle(&mut self, _: &World) -> CheckResult {
         ensure(self.started.is_empty(), || format!("issued and never over: {:?}", self.started))
     }
 }
@@ -133,7 +133,7 @@ pub(super) struct Flush {
 }
 
 impl Flush {
-    fn on_complete(&mut self, event: &Event, is_ok: bool) -> Verdict {
+    fn on_complete(&mut self, event: &Event, is_ok: bool) -> CheckResult {
         let queue = event.queue.0;
         if event.op == Op::Flush {
             if let Some(issued) = self.under_way.remove(&queue).filter(|_| is_ok) {
@@ -170,7 +170,7 @@ impl Flush {
 }
 
 impl Checker for Flush {
-    fn on_event(&mut self, world: &World, event: &Event, _: Option<&Issued>) -> Verdict {
+    fn on_event(&mut self, world: &World, event: &Event, _: Option<&Issued>) -> CheckResult {
         self.index += 1;
         let queue = event.queue.0;
         match event.kind {
@@ -230,7 +230,7 @@ impl EventCounts {
 }
 
 impl Checker for EventCounts {
-    fn on_event(&mut self, _: &World, event: &Event, _: Option<&Issued>) -> Verdict {
+    fn on_event(&mut self, _: &World, event: &Event, _: Option<&Issued>) -> CheckResult {
         *self.kinds.entry(name(&event.kind)).or_default() += 1;
         let group = event.op.stat_group() as usize;
         match event.kind {
@@ -244,7 +244,7 @@ impl Checker for EventCounts {
         Ok(())
     }
 
-    fn on_end(&mut self, world: &World, end: &End) -> Verdict {
+    fn on_end(&mut self, world: &World, end: &End) -> CheckResult {
         let (disk, counters) = (&end.disk, &end.counters);
         let same = |what: &str, counted: u64, events: u64| {
             ensure(counted == events, || format!("{what}: {counted} counted, {events} by the events"))
@@ -291,7 +291,7 @@ pub(super) struct Little {
 }
 
 impl Checker for Little {
-    fn on_event(&mut self, _: &World, event: &Event, _: Option<&Issued>) -> Verdict {
+    fn on_event(&mut self, _: &World, event: &Event, _: Option<&Issued>) -> CheckResult {
         let span = event.time.since(self.last).get();
         self.integral += u128::from(span) * self.in_flight;
         self.last = event.time;
@@ -307,7 +307,7 @@ impl Checker for Little {
         Ok(())
     }
 
-    fn on_end(&mut self, world: &World, end: &End) -> Verdict {
+    fn on_end(&mut self, world: &World, end: &End) -> CheckResult {
         let counted = end.disk.in_flight_integral;
         if world.rules.io_start_events {
             let events = self.integral;

@@ -8,7 +8,7 @@ use elevon_core::driver::{Command, Completion};
 use elevon_core::event::{Event, EventKind};
 use elevon_core::units::{Instant, Nanos, SECTOR_SIZE, Sector, TaskId, TenantId};
 
-use super::{Checker, Issued, Verdict, World, ensure};
+use super::{CheckResult, Checker, Issued, World, ensure};
 use crate::tenants::{EXACT, FLAT, MAX, Seen, SeenTenant};
 
 const READ: usize = 0;
@@ -97,7 +97,7 @@ impl<const N: usize> Default for Windows<N> {
 
 impl<const N: usize> Windows<N> {
     /// `limits`: rate, allowance beside one I/O, units that went; `None` begins anew.
-    fn check(&mut self, seen: &Seen, id: usize, limits: Option<[(u64, u64, u64); N]>) -> Verdict {
+    fn check(&mut self, seen: &Seen, id: usize, limits: Option<[(u64, u64, u64); N]>) -> CheckResult {
         self.list.resize(seen.tenants.len(), [RateWindow::default(); N]);
         let Some(limits) = limits else {
             self.list[id] = [RateWindow::default(); N];
@@ -123,7 +123,7 @@ pub(super) struct Exact {
 }
 
 impl Checker for Exact {
-    fn on_step(&mut self, world: &World, seen: &Seen) -> Verdict {
+    fn on_step(&mut self, world: &World, seen: &Seen) -> CheckResult {
         let mut flows = self.flows.take(seen);
         // A parent is older than its children, so its id is smaller.
         for id in (1..flows.len()).rev() {
@@ -165,7 +165,7 @@ pub(super) struct Slices {
 }
 
 impl Checker for Slices {
-    fn on_step(&mut self, world: &World, seen: &Seen) -> Verdict {
+    fn on_step(&mut self, world: &World, seen: &Seen) -> CheckResult {
         let flows = self.flows.take(seen);
         self.is_followed[FLAT] |= is_followed(seen, &[MAX, EXACT]);
         self.is_followed[MAX] |= is_followed(seen, &[EXACT]);
@@ -201,12 +201,12 @@ pub(super) struct Throttle {
 }
 
 impl Checker for Throttle {
-    fn on_event(&mut self, _: &World, event: &Event, _: Option<&Issued>) -> Verdict {
+    fn on_event(&mut self, _: &World, event: &Event, _: Option<&Issued>) -> CheckResult {
         self.has_flushes |= event.kind == EventKind::BioQueue && event.sectors == 0;
         Ok(())
     }
 
-    fn on_step(&mut self, world: &World, seen: &Seen) -> Verdict {
+    fn on_step(&mut self, world: &World, seen: &Seen) -> CheckResult {
         let ruled = seen.tenants.iter().filter(|tenant| tenant.throttle.iter().any(Option::is_some)).count();
         ensure(ruled == seen.live_rules as usize, || format!("{} live rules, {ruled} have one", seen.live_rules))?;
         self.is_followed |= is_followed(seen, &[FLAT, MAX, EXACT]);
@@ -262,12 +262,12 @@ pub(super) struct Held {
 }
 
 impl Checker for Held {
-    fn on_event(&mut self, world: &World, event: &Event, _: Option<&Issued>) -> Verdict {
+    fn on_event(&mut self, world: &World, event: &Event, _: Option<&Issued>) -> CheckResult {
         self.queued.on_event(world, event);
         Ok(())
     }
 
-    fn on_step(&mut self, _: &World, seen: &Seen) -> Verdict {
+    fn on_step(&mut self, _: &World, seen: &Seen) -> CheckResult {
         let Some(last) = self.last.replace(seen.clone()) else { return Ok(()) };
         if seen.tenants.is_empty() || seen.now == last.now {
             return Ok(());
@@ -294,17 +294,17 @@ pub(super) struct IoStat {
 }
 
 impl Checker for IoStat {
-    fn on_event(&mut self, world: &World, event: &Event, _: Option<&Issued>) -> Verdict {
+    fn on_event(&mut self, world: &World, event: &Event, _: Option<&Issued>) -> CheckResult {
         self.queued.on_event(world, event);
         Ok(())
     }
 
-    fn on_step(&mut self, _: &World, seen: &Seen) -> Verdict {
+    fn on_step(&mut self, _: &World, seen: &Seen) -> CheckResult {
         self.last = Some(seen.clone());
         Ok(())
     }
 
-    fn on_idle(&mut self, _: &World) -> Verdict {
+    fn on_idle(&mut self, _: &World) -> CheckResult {
         let Some(seen) = &self.last else { return Ok(()) };
         ensure(seen.held == 0, || format!("{} bios are held for ever", seen.held))?;
         for (id, tenant) in seen.tenants.iter().enumerate() {
@@ -328,7 +328,7 @@ pub(super) struct WaitBreakdown {
 }
 
 impl Checker for WaitBreakdown {
-    fn on_event(&mut self, world: &World, event: &Event, _: Option<&Issued>) -> Verdict {
+    fn on_event(&mut self, world: &World, event: &Event, _: Option<&Issued>) -> CheckResult {
         if event.kind == EventKind::BioQueue {
             let id = world.payer_of(event).index();
             if id >= self.bios.len() {
@@ -339,7 +339,7 @@ impl Checker for WaitBreakdown {
         Ok(())
     }
 
-    fn on_step(&mut self, _: &World, seen: &Seen) -> Verdict {
+    fn on_step(&mut self, _: &World, seen: &Seen) -> CheckResult {
         let span = self.last.as_ref().map_or(Nanos::ZERO, |last| seen.now.since(last.now));
         let count = seen.tenants.len().max(self.bios.len());
         self.took.resize(count, 0);
@@ -358,7 +358,7 @@ impl Checker for WaitBreakdown {
         Ok(())
     }
 
-    fn on_idle(&mut self, _: &World) -> Verdict {
+    fn on_idle(&mut self, _: &World) -> CheckResult {
         let Some(seen) = self.last.as_ref().filter(|seen| seen.splits == 0) else { return Ok(()) };
         let waited = || seen.tenants.iter().map(|tenant| i128::from(tenant.waited.get()));
         if seen.tenants.iter().any(|tenant| !tenant.is_alive) {
@@ -395,22 +395,22 @@ pub(super) struct Conservation {
 const RERUN_DELAY: Nanos = Nanos::from_millis(3);
 
 impl Checker for Conservation {
-    fn on_command(&mut self, _: &World, _: &Issued) -> Verdict {
+    fn on_command(&mut self, _: &World, _: &Issued) -> CheckResult {
         self.in_device += 1;
         Ok(())
     }
 
-    fn on_completion(&mut self, _: &World, _: &Completion) -> Verdict {
+    fn on_completion(&mut self, _: &World, _: &Completion) -> CheckResult {
         self.in_device = self.in_device.saturating_sub(1);
         Ok(())
     }
 
-    fn on_abort(&mut self, _: &World, _: &Command) -> Verdict {
+    fn on_abort(&mut self, _: &World, _: &Command) -> CheckResult {
         self.in_device = self.in_device.saturating_sub(1);
         Ok(())
     }
 
-    fn on_event(&mut self, world: &World, event: &Event, _: Option<&Issued>) -> Verdict {
+    fn on_event(&mut self, world: &World, event: &Event, _: Option<&Issued>) -> CheckResult {
         let rank = event.ioprio.class().rank();
         match event.kind {
             EventKind::Plug => {
@@ -432,7 +432,7 @@ impl Checker for Conservation {
         Ok(())
     }
 
-    fn on_step(&mut self, world: &World, seen: &Seen) -> Verdict {
+    fn on_step(&mut self, world: &World, seen: &Seen) -> CheckResult {
         if !world.conserves {
             return Ok(());
         }
@@ -449,7 +449,7 @@ impl Checker for Conservation {
         Ok(())
     }
 
-    fn on_idle(&mut self, _: &World) -> Verdict {
+    fn on_idle(&mut self, _: &World) -> CheckResult {
         self.last = None;
         self.plugs.clear();
         Ok(())

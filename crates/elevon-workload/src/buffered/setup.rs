@@ -12,7 +12,7 @@ use elevon_formats::fio::spec::{Fadvise, JobSpec, SyncFileRange, SyncMode};
 use super::{BufferedIo, Event, Prologue, User};
 use crate::jobs::{Jobs, Member};
 use crate::process::{CpuCost, Process};
-use crate::region::{File, Region, largest_block};
+use crate::region::{JobFile, Region, largest_block};
 
 impl BufferedIo {
     /// The files of all jobs, and each process with what it has open of them.
@@ -36,13 +36,13 @@ impl BufferedIo {
     }
 
     /// Every file that goes through the cache, once, as long as its longest user knows it; with bytes, the device.
-    fn add_files(&mut self, jobs: &Jobs) -> Vec<File> {
+    fn add_files(&mut self, jobs: &Jobs) -> Vec<JobFile> {
         let place = Region { start: 0, len: self.stack_side.device_end().byte_offset() };
         let has_bytes = self.has_bytes();
         let cache = self.files.cache_mut();
-        let mut files: Vec<File> = Vec::new();
+        let mut files: Vec<JobFile> = Vec::new();
         if has_bytes {
-            files.push(File { place, is_device: true });
+            files.push(JobFile { place, is_device: true });
             let file = cache.add_file(Sector::ZERO, place.len, place.len);
             cache.open(file);
             return files;
@@ -56,7 +56,7 @@ impl BufferedIo {
             }
         }
         for known in &files {
-            let File { place, .. } = *known;
+            let JobFile { place, .. } = *known;
             let file = cache.add_file(Sector::new(place.start / 512), place.len, place.len);
             if is_unwritten(jobs, known) {
                 cache.set_unwritten(file);
@@ -67,7 +67,7 @@ impl BufferedIo {
 
     /// What a process has open. Nothing if it does direct I/O of files of which some are cached and some are not: none
     /// are looked after then.
-    fn open_parts(&mut self, files: &[File], member: &Member) -> Vec<OpenPart> {
+    fn open_parts(&mut self, files: &[JobFile], member: &Member) -> Vec<OpenPart> {
         let extent = &member.extent;
         let mut parts = Vec::new();
         for (file, region) in extent.files.iter().zip(&extent.regions) {
@@ -214,7 +214,7 @@ fn user(spec: &JobSpec, process: &Process) -> User {
 
 /// Whether nothing is in a file when the jobs begin: fio allocates a file that is only written, and lays out any other. What goes
 /// past the cache would not be seen to be written.
-fn is_unwritten(jobs: &Jobs, file: &File) -> bool {
+fn is_unwritten(jobs: &Jobs, file: &JobFile) -> bool {
     let has_it = |member: &&Member| member.extent.files.iter().any(|known| is_same(known, file));
     let mut users = jobs.members.iter().filter(has_it).map(|member| &jobs.specs[member.spec]);
     let only_writes = |spec: &JobSpec| !spec.rw.read && !spec.rw.trim && !spec.overwrite && !spec.pre_read;
@@ -222,6 +222,6 @@ fn is_unwritten(jobs: &Jobs, file: &File) -> bool {
 }
 
 /// Whether two jobs mean the same file.
-const fn is_same(one: &File, other: &File) -> bool {
+const fn is_same(one: &JobFile, other: &JobFile) -> bool {
     one.is_device == other.is_device && one.place.start == other.place.start
 }

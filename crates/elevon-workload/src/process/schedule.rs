@@ -244,10 +244,10 @@ impl Process {
             return false;
         }
         let free = |token: usize| self.free.contains(&(token as u32));
-        let meets = |slot: &Slot| {
+        let meets = |slot: &IoSlot| {
             slot.offset < next.offset + next.len
                 && next.offset < slot.offset + slot.len
-                && (next.direction != Direction::Read || slot.kind != Kind::Data(Direction::Read))
+                && (next.direction != Direction::Read || slot.kind != IoKind::Data(Direction::Read))
         };
         self.slots.iter().enumerate().any(|(token, slot)| meets(slot) && !free(token))
     }
@@ -397,27 +397,27 @@ impl Process {
     }
 
     /// What is issued beside the pattern: the next block to verify, or a flush.
-    fn sync_or_block(&mut self, token: u32) -> (Kind, Access, u32) {
+    fn sync_or_block(&mut self, token: u32) -> (IoKind, Access, u32) {
         let (direction, file) = (Direction::Read, 0);
         if self.phase == Phase::Verify
             && let Some((offset, Written { len, generation })) = self.verifier.as_mut().and_then(|v| v.next_block())
         {
-            return (Kind::Check(Some(generation)), Access { direction, file, offset, len }, generation);
+            return (IoKind::Check(Some(generation)), Access { direction, file, offset, len }, generation);
         }
         self.sync_due = false;
         self.syncing = self.options.may_block.then_some(token);
         let is_of_range = std::mem::take(&mut self.sync_is_of_range) && self.phase == Phase::Run;
-        (if is_of_range { Kind::SyncRange } else { Kind::Sync }, Access { direction, file, offset: 0, len: 0 }, 0)
+        (if is_of_range { IoKind::SyncRange } else { IoKind::Sync }, Access { direction, file, offset: 0, len: 0 }, 0)
     }
 
     /// Counts an access of the run itself; returns what it becomes.
     #[inline]
-    fn on_access(&mut self, access: &Access) -> (Kind, u32) {
+    fn on_access(&mut self, access: &Access) -> (IoKind, u32) {
         self.pace.on_issue(access.direction, access.len);
         self.think.on_issue();
         let (offset, len) = (access.offset, access.len);
         match access.direction {
-            Direction::Write if self.options.verify_only => (Kind::Check(None), 0),
+            Direction::Write if self.options.verify_only => (IoKind::Check(None), 0),
             Direction::Write => {
                 self.wrote = true;
                 self.writes += 1;
@@ -425,26 +425,26 @@ impl Process {
                 if !self.sync_due && self.writes.is_multiple_of(self.options.sync_range_every) {
                     (self.sync_due, self.sync_is_of_range) = (true, true);
                 }
-                (Kind::Data(Direction::Write), self.verifier.as_mut().map_or(0, |v| v.on_write(offset, len)))
+                (IoKind::Data(Direction::Write), self.verifier.as_mut().map_or(0, |v| v.on_write(offset, len)))
             }
             Direction::Trim => {
                 self.wrote = true;
                 if let Some(verifier) = &mut self.verifier {
                     verifier.forget(offset, len);
                 }
-                (Kind::Data(Direction::Trim), 0)
+                (IoKind::Data(Direction::Trim), 0)
             }
-            Direction::Read if self.options.verify_reads => (Kind::Check(None), 0),
-            Direction::Read => (Kind::Data(Direction::Read), 0),
+            Direction::Read if self.options.verify_reads => (IoKind::Check(None), 0),
+            Direction::Read => (IoKind::Data(Direction::Read), 0),
         }
     }
 
     #[inline]
-    fn draw_priority(&mut self, kind: Kind) -> IoPrio {
+    fn draw_priority(&mut self, kind: IoKind) -> IoPrio {
         let d = match kind {
-            Kind::Data(Direction::Read) | Kind::Check(_) => 0,
-            Kind::Data(Direction::Write) => 1,
-            Kind::Data(Direction::Trim) | Kind::Sync | Kind::SyncRange => return self.options.ioprio,
+            IoKind::Data(Direction::Read) | IoKind::Check(_) => 0,
+            IoKind::Data(Direction::Write) => 1,
+            IoKind::Data(Direction::Trim) | IoKind::Sync | IoKind::SyncRange => return self.options.ioprio,
         };
         match self.options.command_prio[d] {
             Some((percent, prio)) if self.priority.percent(percent) => prio,
@@ -464,7 +464,7 @@ impl Process {
         self.measure.stats.cpu_ns += span;
         self.busy_until = now.saturating_add(Nanos::new(span));
         self.measure.on_batch(self.staged.len());
-        let is_data = |token: &&u32| !matches!(self.slots[**token as usize].kind, Kind::Sync | Kind::SyncRange);
+        let is_data = |token: &&u32| !matches!(self.slots[**token as usize].kind, IoKind::Sync | IoKind::SyncRange);
         self.measure.on_submit(self.in_use(), self.staged.iter().filter(is_data).count() as u64);
     }
 
@@ -487,9 +487,9 @@ impl Process {
     fn on_over(&mut self, end: Instant, token: u32, status: Status) {
         let slot = self.slots[token as usize];
         let direction = match slot.kind {
-            Kind::Sync | Kind::SyncRange => return self.on_sync_over(end, &slot, status),
-            Kind::Data(direction) => direction,
-            Kind::Check(_) => Direction::Read,
+            IoKind::Sync | IoKind::SyncRange => return self.on_sync_over(end, &slot, status),
+            IoKind::Data(direction) => direction,
+            IoKind::Check(_) => Direction::Read,
         };
         if !status.is_ok() {
             return self.on_error(&slot, direction, status);
@@ -508,7 +508,7 @@ impl Process {
             self.on_checked(&slot);
         }
         if direction == Direction::Trim && self.options.trim_then_write && !self.stopping {
-            let Slot { file, offset, len, .. } = slot;
+            let IoSlot { file, offset, len, .. } = slot;
             self.follow_ups.push_back(Access { direction: Direction::Write, file, offset, len });
         }
         if !self.pace.on_done(end, direction, slot.len) {
@@ -519,7 +519,7 @@ impl Process {
         }
     }
 
-    fn on_sync_over(&mut self, end: Instant, slot: &Slot, status: Status) {
+    fn on_sync_over(&mut self, end: Instant, slot: &IoSlot, status: Status) {
         self.syncing = None;
         if status.is_ok() {
             self.measure.stats.sync.add(end.since(slot.start).get());
@@ -529,7 +529,7 @@ impl Process {
     }
 
     /// An I/O failed: counted, forgiven or the end of the job.
-    fn on_error(&mut self, slot: &Slot, direction: Direction, status: Status) {
+    fn on_error(&mut self, slot: &IoSlot, direction: Direction, status: Status) {
         const EIO: i32 = Status::IoError.errno();
         let (d, errno) = (direction as usize, status.errno());
         self.measure.stats.directions[d].errors += 1;
@@ -545,7 +545,7 @@ impl Process {
         }
     }
 
-    fn on_checked(&mut self, slot: &Slot) {
+    fn on_checked(&mut self, slot: &IoSlot) {
         self.measure.stats.verified_bytes += slot.len;
         if slot.corrupt {
             self.measure.stats.verify_errors += 1;

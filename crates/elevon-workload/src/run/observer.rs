@@ -7,7 +7,7 @@ use elevon_core::stack::{Io, Stack};
 use elevon_core::status::Status;
 use elevon_core::units::{Bytes, Instant, Nanos, TaskId};
 
-use super::{Outcome, Progress};
+use super::{Progress, RunOutcome};
 use crate::buffered::BufferedIo;
 
 /// Observes a run for a report or a console.
@@ -24,7 +24,7 @@ pub trait Observer {
         false
     }
     /// The run so far, as [`super::run`] would return it if all jobs ended now.
-    fn on_status(&mut self, _so_far: Outcome, _stack: &mut Stack, _buffered: Option<&BufferedIo>) {}
+    fn on_status(&mut self, _so_far: RunOutcome, _stack: &mut Stack, _buffered: Option<&BufferedIo>) {}
     /// Events since the last call; only if the stack records them.
     fn on_events(&mut self, _events: &[Event]) {}
     /// All jobs are over, and so much that they wrote is to be written back before the run is. Only

@@ -65,7 +65,7 @@ pub struct JobOutcome {
 
 /// A run.
 #[derive(Clone, Debug)]
-pub struct Outcome {
+pub struct RunOutcome {
     /// Every process, by task.
     pub jobs: Vec<JobOutcome>,
     /// When the run began.
@@ -88,7 +88,7 @@ pub struct Outcome {
 
 impl<B: Backend, L: Layer> Runner<'_, B, L> {
     /// The run as it stands.
-    pub(super) fn snapshot(&mut self, now: Instant) -> Outcome {
+    pub(super) fn snapshot(&mut self, now: Instant) -> RunOutcome {
         let jobs = self.jobs.members.iter().zip(&self.jobs.processes).map(|(member, process)| JobOutcome {
             spec: member.spec,
             clone: member.clone,
@@ -101,7 +101,7 @@ impl<B: Backend, L: Layer> Runner<'_, B, L> {
             cache_use: process.cache_used().cloned().map(Box::new),
             logs: None,
         });
-        Outcome {
+        RunOutcome {
             jobs: jobs.collect(),
             started: self.started,
             ended: now,
@@ -115,7 +115,7 @@ impl<B: Backend, L: Layer> Runner<'_, B, L> {
     }
 
     /// The run at its end.
-    pub(super) fn outcome(mut self) -> Outcome {
+    pub(super) fn outcome(mut self) -> RunOutcome {
         self.pass_events();
         let now = self.backend.now();
         self.series.advance(now, self.stack.requests_in_flight());

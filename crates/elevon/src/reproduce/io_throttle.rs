@@ -6,7 +6,7 @@
 mod summary;
 
 use elevon_core::control::Limiter;
-use elevon_core::control::io_throttle::{Config, Kind, Limit, Policy, Work};
+use elevon_core::control::io_throttle::{Config, Limit, LimitKind, Policy, Work};
 use elevon_core::stack::Stack;
 use elevon_core::tenant::ROOT;
 use elevon_core::units::{Instant, TenantId};
@@ -83,7 +83,7 @@ impl Watch for Throttle {
             if !control.tenants().is_alive(tenant) {
                 control.add_tenant(ROOT).expect("room for a tenant");
             }
-            control.set_io_throttle(Instant::ZERO, tenant, Kind::Bandwidth, self.limit).expect("a valid rule");
+            control.set_io_throttle(Instant::ZERO, tenant, LimitKind::Bandwidth, self.limit).expect("a valid rule");
         }
     }
 

@@ -11,7 +11,7 @@ use elevon_workload::run::{NoObserver, Observer};
 use crate::args::StackArgs;
 use crate::bar::Bar;
 use crate::execute::{Watch, execute};
-use crate::failure::{Failure, Outcome};
+use crate::failure::{Ending, Failure};
 use crate::plan::Plan;
 
 /// A job file of an experiment: its path in the source tree, and its text.
@@ -143,8 +143,8 @@ impl Lab {
         let settings: String = variables.iter().map(|(name, value)| format!("{name}={value} ")).collect();
         result.command = settings + &result.command;
         match outcome {
-            Outcome::Done => Ok(result),
-            Outcome::Failed | Outcome::Interrupted(_) => {
+            Ending::Done => Ok(result),
+            Ending::Failed | Ending::Interrupted(_) => {
                 Err(Failure::Machine(format!("{}: the run did not end: {:?}", result.command, result.warnings)))
             }
         }

@@ -5,7 +5,7 @@ use elevon_formats::fio::spec::{BlockSizes, JobSpec};
 use elevon_report::result::CpuResult;
 use elevon_sim::device::Device;
 use elevon_sim::device::closed_loop::{ClosedLoop, Order, closed_loop};
-use elevon_workload::run::{JobOutcome, Outcome};
+use elevon_workload::run::{JobOutcome, RunOutcome};
 
 use crate::plan::Plan;
 
@@ -14,7 +14,7 @@ const PROBE_IOS: u64 = 20_000;
 /// The device is asked only where a process was busy for this share of its time.
 const BUSY_PERCENT: u128 = 95;
 
-pub(super) fn of(plan: &Plan, outcome: &Outcome) -> CpuResult {
+pub(super) fn of(plan: &Plan, outcome: &RunOutcome) -> CpuResult {
     let busy = |job: &JobOutcome| {
         let span = job.end.unwrap_or(outcome.ended).since(job.start.unwrap_or(outcome.ended));
         span > Nanos::ZERO && u128::from(job.stats.cpu_ns) * 100 >= u128::from(span.get()) * BUSY_PERCENT

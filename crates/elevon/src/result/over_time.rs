@@ -7,7 +7,7 @@ use elevon_formats::cgroup::Setting;
 use elevon_report::result::{Change, OwnerPoint, OwnerResult, Owners};
 use elevon_sim::device::Description;
 use elevon_workload::by_owner::Progressed;
-use elevon_workload::run::Outcome;
+use elevon_workload::run::RunOutcome;
 use elevon_workload::tenants::{is_weight, tenant_of};
 
 use super::Facts;
@@ -17,7 +17,7 @@ use crate::plan::Plan;
 const FAR_OFF: u64 = 2;
 
 /// What tenants and jobs did in each interval; those that did nothing are left out.
-pub(super) fn owners(facts: &Facts<'_>, outcome: &Outcome) -> Owners {
+pub(super) fn owners(facts: &Facts<'_>, outcome: &RunOutcome) -> Owners {
     let series = &outcome.owners;
     if series.rows() == 0 {
         return Owners::default();
@@ -82,7 +82,7 @@ pub(super) fn changes(facts: &Facts<'_>) -> Vec<Change> {
 
 /// How long the jobs of a tenant and of those below it ran, by the time that their own figures are over: from the first start to
 /// the last end. With the write-back after the jobs, where a cache of real bytes had any.
-pub(super) fn time_of(facts: &Facts<'_>, outcome: &Outcome, tenant: TenantId) -> Nanos {
+pub(super) fn time_of(facts: &Facts<'_>, outcome: &RunOutcome, tenant: TenantId) -> Nanos {
     let tree = facts.stack.control().tenants();
     let given = &facts.plan.tenants.tenants;
     let specs = &facts.plan.jobs.jobs;
@@ -101,7 +101,7 @@ pub(super) fn time_of(facts: &Facts<'_>, outcome: &Outcome, tenant: TenantId) ->
 
 /// A line where weights are divided by io.cost after Linux's preset for the kind of device, and the device was seen to be far
 /// faster than that: it is held to the preset's speed until io.cost has found out, which takes seconds.
-pub(crate) fn preset_is_off(plan: &Plan, device: &Description, stack: &Stack, outcome: &Outcome) -> Option<String> {
+pub(crate) fn preset_is_off(plan: &Plan, device: &Description, stack: &Stack, outcome: &RunOutcome) -> Option<String> {
     let changes = plan.tenants.changes.iter().map(|change| &change.setting);
     let settings: Vec<&Setting> = plan.tenants.device.iter().chain(changes.clone()).collect();
     let is_enabled =

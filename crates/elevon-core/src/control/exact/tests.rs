@@ -45,7 +45,7 @@ impl Rig {
 
     fn submit(&mut self, charge: BioCost) -> u32 {
         let id = self.went.len() as u32;
-        let passed = self.stage.admit(self.now, &self.tenants, BioId(id), &charge) == Verdict::Pass;
+        let passed = self.stage.admit(self.now, &self.tenants, BioId(id), &charge) == StageVerdict::Pass;
         self.charges.push((self.now, charge));
         self.went.push(passed.then_some(self.now));
         if passed {

@@ -72,7 +72,7 @@ impl Bed {
         }
     }
 
-    fn submit(&mut self, charge: &BioCost) -> (BioId, Verdict) {
+    fn submit(&mut self, charge: &BioCost) -> (BioId, StageVerdict) {
         self.bios += 1;
         let bio = BioId(self.bios);
         let verdict = self.cost.admit(self.now, &self.tenants, bio, charge);
@@ -80,7 +80,7 @@ impl Bed {
         (bio, verdict)
     }
 
-    fn read(&mut self, tenant: TenantId) -> (BioId, Verdict) {
+    fn read(&mut self, tenant: TenantId) -> (BioId, StageVerdict) {
         let charge = self.charge(tenant);
         self.submit(&charge)
     }
@@ -122,7 +122,7 @@ impl Bed {
                 while next[index].is_some_and(|at| at <= self.now) {
                     let (bio, verdict) = self.read(tenants[index]);
                     next[index] = None;
-                    if verdict == Verdict::Pass {
+                    if verdict == StageVerdict::Pass {
                         went[index].push(self.now.get());
                         self.finish(tenants[index], self.now);
                         next[index] = Some(self.now + Nanos::new(rest[index]));
@@ -161,7 +161,7 @@ fn shares_are_products_over_the_active_levels() {
     assert_eq!((share(&mut bed, a0), share(&mut bed, a1), share(&mut bed, b)), (125_000, 125_000, 750_000));
     assert_eq!(stretch(10 * MS, 1 << 29), 80 * MS, "a 10 ms I/O costs A0 80 ms of its time");
     // An inner tenant is not controlled while somebody is active below it.
-    assert!((0..1000).all(|_| bed.read(a).1 == Verdict::Pass));
+    assert!((0..1000).all(|_| bed.read(a).1 == StageVerdict::Pass));
     // Removal and weights count at once.
     bed.cost.set_weight(bed.now, &bed.tenants, b, 100).unwrap();
     assert_eq!((share(&mut bed, a0), share(&mut bed, b)), (250_000, 500_000));
@@ -332,10 +332,10 @@ fn the_lenders_share_is_usage_over_half_a_period_and_its_budget() {
     bed.activate(&[a, b]);
     let slot = bed.cost.slot(&bed.tenants, a) as usize;
     for _ in 0..5 {
-        assert_eq!(bed.read(a).1, Verdict::Pass);
+        assert_eq!(bed.read(a).1, StageVerdict::Pass);
         bed.finish(a, bed.now);
     }
-    assert_eq!((0..100).filter(|_| bed.read(b).1 == Verdict::Pass).count(), 12);
+    assert_eq!((0..100).filter(|_| bed.read(b).1 == StageVerdict::Pass).count(), 12);
     bed.now = at(50 * MS);
     bed.release();
     // 10 % used; its budget, 25 - 10 + 50, was cut to half a period; so is what it may use: 10 %.
@@ -353,14 +353,14 @@ fn debt_is_paid_before_anything_else() {
     let mut bed = Bed::fixed();
     let (a, b) = (bed.tenant(ROOT, 100), bed.tenant(ROOT, 300));
     bed.activate(&[a, b]);
-    while bed.read(b).1 == Verdict::Pass {}
+    while bed.read(b).1 == StageVerdict::Pass {}
     // Without debt the seventh would go at 3 ms.
-    assert!((0..6).all(|_| bed.read(a).1 == Verdict::Pass));
+    assert!((0..6).all(|_| bed.read(a).1 == StageVerdict::Pass));
     let urgent = BioCost { must_issue: true, ..bed.charge(a) };
-    assert_eq!(bed.submit(&urgent).1, Verdict::Pass);
+    assert_eq!(bed.submit(&urgent).1, StageVerdict::Pass);
     assert_eq!((bed.cost.debt_of(a), share(&mut bed, a)), (Nanos::from_millis(1), 0));
     let (bio, verdict) = bed.read(a);
-    assert_eq!(verdict, Verdict::Sleep);
+    assert_eq!(verdict, StageVerdict::Sleep);
     let mut released = Vec::new();
     while !released.contains(&bio) {
         released = bed.step(at(1_000 * MS));
@@ -401,7 +401,7 @@ fn deep_debt_delays_tasks() {
     let urgent_now = |bed: &mut Bed, times: u64| {
         for n in 0..times {
             let charge = BioCost { sector: Sector::new((n + 1) * (1 << 30)), ..urgent };
-            assert_eq!(bed.submit(&charge).1, Verdict::Pass);
+            assert_eq!(bed.submit(&charge).1, StageVerdict::Pass);
         }
     };
     // Six are paid for; 62 owed are 248 ms of the tenant's time, 4.96 periods; 63 are past 5.
@@ -518,7 +518,8 @@ fn removal_and_disabling_let_go_at_once() {
         let mut bed = Bed::fixed();
         let (a, b) = (bed.tenant(ROOT, 1), bed.tenant(ROOT, 10_000));
         bed.activate(&[a, b]);
-        let held: Vec<BioId> = (0..5).map(|_| bed.read(a)).filter(|io| io.1 == Verdict::Sleep).map(|io| io.0).collect();
+        let held: Vec<BioId> =
+            (0..5).map(|_| bed.read(a)).filter(|io| io.1 == StageVerdict::Sleep).map(|io| io.0).collect();
         assert!(!held.is_empty());
         bed.now = at(7);
         if is_removal {
@@ -540,14 +541,14 @@ fn the_root_and_what_has_no_cost_pass() {
     let mut bed = Bed::fixed();
     let (a, b) = (bed.tenant(ROOT, 1), bed.tenant(ROOT, 10_000));
     bed.activate(&[a, b]);
-    assert!((0..100).all(|_| bed.read(ROOT).1 == Verdict::Pass));
-    while bed.read(a).1 == Verdict::Pass {}
+    assert!((0..100).all(|_| bed.read(ROOT).1 == StageVerdict::Pass));
+    while bed.read(a).1 == StageVerdict::Pass {}
     for op in [Op::Discard, Op::Flush, Op::WriteZeroes] {
         let charge = BioCost { op, ..bed.charge(a) };
-        assert_eq!(bed.submit(&charge).1, Verdict::Pass);
+        assert_eq!(bed.submit(&charge).1, StageVerdict::Pass);
     }
     let flush = BioCost { op: Op::Write, bytes: 0, ..bed.charge(a) };
-    assert_eq!(bed.submit(&flush).1, Verdict::Pass);
+    assert_eq!(bed.submit(&flush).1, StageVerdict::Pass);
 }
 
 /// Random trees, I/O, merges, weights, removals and switches: nothing is lost or doubled, the order within a tenant stays, and the
@@ -591,7 +592,7 @@ fn nothing_is_lost_or_doubled() {
                     let must_issue = rng.one_in(10);
                     let charge = BioCost { bytes: 4096 << rng.below(6), must_issue, ..bed.charge(rng.pick(&living)) };
                     match bed.submit(&charge) {
-                        (_, Verdict::Pass) => flying.push((charge.tenant, bed.now)),
+                        (_, StageVerdict::Pass) => flying.push((charge.tenant, bed.now)),
                         (bio, _) => {
                             assert!(!must_issue && held.insert(bio, (charge.tenant, bed.now)).is_none());
                         }

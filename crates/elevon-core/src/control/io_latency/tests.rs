@@ -36,7 +36,7 @@ impl Bed {
         self.latency.self_check(&self.tenants);
     }
 
-    fn submit(&mut self, tenant: TenantId, must_issue: bool) -> (BioId, Verdict) {
+    fn submit(&mut self, tenant: TenantId, must_issue: bool) -> (BioId, StageVerdict) {
         self.bios += 1;
         let charge = BioCost { must_issue, ..BioCost::plain(tenant, Op::Read, 4096) };
         let verdict = self.latency.admit(self.now, &self.tenants, BioId(self.bios), &charge);
@@ -62,7 +62,7 @@ impl Bed {
     fn window(&mut self, tenant: TenantId, end: u64, total: u64, slow: u64, ms: u64) {
         self.now = Instant::new(end * MS);
         let target = self.latency.target(tenant).unwrap();
-        assert_eq!(self.submit(tenant, false).1, Verdict::Pass);
+        assert_eq!(self.submit(tenant, false).1, StageVerdict::Pass);
         let slot = self.latency.known(tenant).unwrap();
         for n in 1..total {
             let took = if n < slow { Nanos::from_millis(ms) } else { Nanos::ZERO };
@@ -88,7 +88,7 @@ impl Bed {
 
     /// An I/O of a tenant, which looks at the cookie, and its end at once.
     fn touch(&mut self, tenant: TenantId) -> LatencyStat {
-        if self.submit(tenant, false).1 == Verdict::Pass {
+        if self.submit(tenant, false).1 == StageVerdict::Pass {
             self.finish(tenant, self.now, false);
         }
         self.latency.stat(tenant)
@@ -253,11 +253,11 @@ fn what_does_not_fit_waits_in_order_at_its_level() {
     bed.target(guarded, 10);
     bed.window(guarded, 500, 1, 1, 20);
     // The parent's depth is 2, which its children share.
-    assert_eq!((bed.submit(left, false).1, bed.submit(right, false).1), (Verdict::Pass, Verdict::Pass));
+    assert_eq!((bed.submit(left, false).1, bed.submit(right, false).1), (StageVerdict::Pass, StageVerdict::Pass));
     assert_eq!(bed.latency.stat(parent).depth, Some(2));
     let held: Vec<BioId> = [left, left, right].map(|tenant| bed.submit(tenant, false)).map(|io| io.0).to_vec();
     assert_eq!(bed.latency.held(), 3);
-    assert_eq!(bed.submit(right, true).1, Verdict::Pass, "journal and metadata go at once");
+    assert_eq!(bed.submit(right, true).1, StageVerdict::Pass, "journal and metadata go at once");
     bed.now = Instant::new(510 * MS);
     bed.finish(left, Instant::new(500 * MS), false);
     assert!(bed.release().is_empty(), "three are in flight, the one that had to go among them");
@@ -278,10 +278,10 @@ fn without_a_target_nothing_is_held() {
     let (mut bed, guarded, other) = pair(4);
     bed.window(guarded, 500, 1, 1, 20);
     bed.window(guarded, 1_000, 1, 1, 20);
-    assert_eq!(bed.submit(other, false).1, Verdict::Pass);
+    assert_eq!(bed.submit(other, false).1, StageVerdict::Pass);
     bed.submit(other, false);
     let (bio, verdict) = bed.submit(other, false);
-    assert_eq!(verdict, Verdict::Sleep);
+    assert_eq!(verdict, StageVerdict::Sleep);
     bed.now = Instant::new(1_005 * MS);
     bed.latency.set(bed.now, &bed.tenants, guarded, None);
     assert!(bed.latency.is_enabled() && bed.latency.next_wakeup().is_some());
@@ -292,7 +292,7 @@ fn without_a_target_nothing_is_held() {
     bed.now = Instant::new(1_006 * MS);
     bed.target(guarded, 10);
     bed.finish(other, Instant::new(1_000 * MS), false);
-    assert_eq!(bed.submit(other, false).1, Verdict::Pass);
+    assert_eq!(bed.submit(other, false).1, StageVerdict::Pass);
 }
 
 #[test]
@@ -331,7 +331,7 @@ fn ios_that_must_go_fill_the_pool_by_what_they_beat_the_target() {
     }
     assert_eq!((bed.latency.stat(other).depth, bed.latency.stat(other).use_delay), (Some(1), 1));
     let issued = bed.now;
-    assert_eq!(bed.submit(other, true).1, Verdict::Pass);
+    assert_eq!(bed.submit(other, true).1, StageVerdict::Pass);
     bed.now = bed.now + Nanos::from_millis(20);
     bed.finish(other, issued, true);
     assert_eq!(bed.latency.delay_of(bed.now, &bed.tenants, below), Nanos::from_millis(30), "of its level above");
@@ -374,7 +374,7 @@ fn nothing_is_lost_or_doubled() {
                 3..20 if steps < 1_500 => {
                     let (tenant, must_issue) = (rng.pick(&living), rng.one_in(20));
                     match bed.submit(tenant, must_issue) {
-                        (_, Verdict::Pass) => flying.push((tenant, bed.now, must_issue)),
+                        (_, StageVerdict::Pass) => flying.push((tenant, bed.now, must_issue)),
                         (bio, _) => assert!(!must_issue && held.insert(bio, (tenant, bed.now)).is_none()),
                     }
                 }

@@ -87,7 +87,7 @@ impl Rig {
         let id = self.next;
         self.next += 1;
         self.came.push(self.now);
-        let passed = self.stage.admit(self.now, &self.tenants, BioId(id), charge) == Verdict::Pass;
+        let passed = self.stage.admit(self.now, &self.tenants, BioId(id), charge) == StageVerdict::Pass;
         assert_eq!(passed, self.model.admit(self.ticks(), &self.tenants, id, charge), "bio {id} passes");
         self.went.push(passed.then_some(self.now));
         if passed {
@@ -384,7 +384,10 @@ fn a_tenant_without_a_rule_on_its_path_is_let_alone() {
     assert!(rig.went[id as usize].is_none(), "an ancestor's limit counts");
     let mut flat = IoMax::new(Config { flat: true, ..Config::of(&Kernel::V6_18.rules(), 250, true) });
     flat.set(Instant::ZERO, ruled, bps(MIB));
-    assert_eq!(flat.admit(Instant::ZERO, &rig.tenants, BioId(0), &BioCost::plain(below, Op::Read, MIB)), Verdict::Pass);
+    assert_eq!(
+        flat.admit(Instant::ZERO, &rig.tenants, BioId(0), &BioCost::plain(below, Op::Read, MIB)),
+        StageVerdict::Pass
+    );
 }
 
 /// Everything at once: a tree of tenants, bios of all kinds, limits that change, tenants that go. Nothing is lost or doubled,

@@ -50,13 +50,19 @@ impl Bed {
         self.tenants.add(ROOT).unwrap()
     }
 
-    fn set(&mut self, now: Instant, tenant: TenantId, kind: Kind, limit: Option<Limit>) -> Result<Change, RuleError> {
+    fn set(
+        &mut self,
+        now: Instant,
+        tenant: TenantId,
+        kind: LimitKind,
+        limit: Option<Limit>,
+    ) -> Result<Change, RuleError> {
         let change = self.throttle.set(now, &self.tenants, tenant, kind, limit);
         self.throttle.self_check(&self.tenants);
         change
     }
 
-    fn admit(&mut self, now: Instant, charge: &BioCost) -> (BioId, Verdict) {
+    fn admit(&mut self, now: Instant, charge: &BioCost) -> (BioId, StageVerdict) {
         let bio = BioId(self.bios);
         self.bios += 1;
         let verdict = self.throttle.admit(now, &self.tenants, bio, charge);
@@ -74,7 +80,7 @@ impl Bed {
     /// When a sync reader's bio that comes at `now` goes.
     fn read(&mut self, now: Instant, tenant: TenantId, bytes: u64) -> Instant {
         let (bio, verdict) = self.admit(now, &Self::charge(tenant, bytes));
-        if verdict == Verdict::Pass {
+        if verdict == StageVerdict::Pass {
             return now;
         }
         let at = self.throttle.next_wakeup().unwrap();
@@ -96,7 +102,7 @@ impl Bed {
     }
 }
 
-fn limited(config: Config, kind: Kind, limit: Option<Limit>) -> (Bed, TenantId) {
+fn limited(config: Config, kind: LimitKind, limit: Option<Limit>) -> (Bed, TenantId) {
     let mut bed = Bed::new(config);
     let tenant = bed.add();
     assert_eq!(bed.set(Instant::ZERO, tenant, kind, limit), Ok(Change::Inserted));
@@ -109,9 +115,9 @@ const QUIRKS: Config = Config { counter: true, quirks: true, class_aware: false 
 fn leaky_bucket() {
     for (quirks, last) in [(true, 5000), (false, 5250)] {
         let config = Config { quirks, ..Config::default() };
-        let (mut bed, t) = limited(config, Kind::Bandwidth, leaky(MIB));
+        let (mut bed, t) = limited(config, LimitKind::Bandwidth, leaky(MIB));
         assert_eq!(bed.read_all(ms(100), t, 256 * KIB, 3), [250, 500, 750]);
-        let state = bed.throttle.limit(ms(750), t, Kind::Bandwidth).unwrap();
+        let state = bed.throttle.limit(ms(750), t, LimitKind::Bandwidth).unwrap();
         assert_eq!((state.usage_milli, state.elapsed), ((768 * KIB * 1000) as i64, Nanos::from_millis(750)));
         assert_eq!(bed.read_all(ms(5000), t, 256 * KIB, 2), [5000, last], "quirks {quirks}");
         assert_eq!(bed.wait(t, Cause::Limit { level: t, rule: Rule::Bandwidth }).as_millis(), 650 + last - 5000);
@@ -120,21 +126,21 @@ fn leaky_bucket() {
 
 #[test]
 fn token_bucket() {
-    let (mut bed, t) = limited(Config::default(), Kind::Bandwidth, token(MIB, 4 * MIB));
+    let (mut bed, t) = limited(Config::default(), LimitKind::Bandwidth, token(MIB, 4 * MIB));
     assert_eq!(bed.read_all(ms(0), t, MIB, 7), [0, 0, 0, 0, 1000, 2000, 3000]);
     // Full again after a minute, and not fuller.
     assert_eq!(bed.read_all(ms(63_000), t, MIB, 5), [63_000, 63_000, 63_000, 63_000, 64_000]);
-    let (mut bed, t) = limited(QUIRKS, Kind::Bandwidth, token(MIB, 4 * MIB));
+    let (mut bed, t) = limited(QUIRKS, LimitKind::Bandwidth, token(MIB, 4 * MIB));
     assert_eq!(bed.read_all(ms(60_000), t, MIB, 6), [60_000, 60_000, 60_000, 60_000, 60_000, 61_000]);
-    assert_eq!(bed.throttle.limit(ms(61_500), t, Kind::Bandwidth).unwrap().usage_milli, 0);
+    assert_eq!(bed.throttle.limit(ms(61_500), t, LimitKind::Bandwidth).unwrap().usage_milli, 0);
 }
 
 #[test]
 fn two_limiters_the_longer_sleep_counts_and_both_are_counted() {
     let mut bed = Bed::new(Config::default());
     let t = bed.add();
-    bed.set(ms(0), t, Kind::Bandwidth, leaky(4_096_000)).unwrap();
-    bed.set(ms(0), t, Kind::Iops, leaky(20)).unwrap();
+    bed.set(ms(0), t, LimitKind::Bandwidth, leaky(4_096_000)).unwrap();
+    bed.set(ms(0), t, LimitKind::Iops, leaky(20)).unwrap();
     assert_eq!(bed.read(ms(0), t, 122_880), ms(50));
     let s = bed.throttle.statistics(t).unwrap();
     assert_eq!((s.count, s.sleep), ([1, 1], [Nanos::from_millis(30), Nanos::from_millis(50)]));
@@ -150,7 +156,7 @@ fn the_counter_follows_the_rules() {
     let (g0, g1, g2) = (tenants.add(ROOT).unwrap(), tenants.add(ROOT).unwrap(), tenants.add(ROOT).unwrap());
     let (mut sda, mut sdb) = (IoThrottle::new(Config::default()), IoThrottle::new(Config::default()));
     let now = ms(0);
-    let (bw, iops) = (Kind::Bandwidth, Kind::Iops);
+    let (bw, iops) = (LimitKind::Bandwidth, LimitKind::Iops);
     assert_eq!(sda.set(now, &tenants, g1, bw, leaky(MIB)), Ok(Change::Inserted));
     assert_eq!(sda.set(now, &tenants, g1, bw, leaky(2 * MIB)), Ok(Change::Replaced));
     assert_eq!(sda.set(now, &tenants, g1, iops, leaky(10)), Ok(Change::Replaced));
@@ -179,7 +185,7 @@ fn the_counter_follows_the_rules() {
         assert_eq!((sda.live_rules(), sdb.live_rules()), left);
         assert_eq!(sda.set(now, &tenants, group, bw, leaky(1)), Err(RuleError::Unknown));
     }
-    assert_eq!(sda.admit(now, &tenants, BioId(0), &Bed::charge(g0, 4096)), Verdict::Pass);
+    assert_eq!(sda.admit(now, &tenants, BioId(0), &Bed::charge(g0, 4096)), StageVerdict::Pass);
     assert_eq!(sda.work(), Work::default());
 }
 
@@ -189,10 +195,10 @@ fn lookups_by_mode() {
         let mut bed = Bed::new(Config { counter, ..Config::default() });
         let (t, other) = (bed.add(), bed.add());
         if unrelated {
-            bed.set(ms(0), other, Kind::Bandwidth, leaky(1)).unwrap();
+            bed.set(ms(0), other, LimitKind::Bandwidth, leaky(1)).unwrap();
         }
         for i in 0..100 {
-            assert_eq!(bed.admit(ms(i), &Bed::charge(t, 4096)).1, Verdict::Pass);
+            assert_eq!(bed.admit(ms(i), &Bed::charge(t, 4096)).1, StageVerdict::Pass);
         }
         let Work { lookups, ios, bytes } = bed.throttle.work();
         assert_eq!((lookups, bytes), (ios, ios * 4096));
@@ -203,7 +209,7 @@ fn lookups_by_mode() {
 
 /// Two readers of one tenant, each with one read at a time, on a device that takes no time. When each is done, in ms.
 fn two_readers(class_aware: bool) -> [u64; 2] {
-    let (mut bed, t) = limited(Config { class_aware, ..Config::default() }, Kind::Bandwidth, leaky(8 * MIB));
+    let (mut bed, t) = limited(Config { class_aware, ..Config::default() }, LimitKind::Bandwidth, leaky(8 * MIB));
     let mut left = [234_179_072u64; 2];
     let mut ends = [ms(0); 2];
     let mut waiting = BTreeMap::new();
@@ -216,7 +222,7 @@ fn two_readers(class_aware: bool) -> [u64; 2] {
                 left[who] -= bytes;
                 let ioprio = [IoPrio::new(PrioClass::Rt, 0), IoPrio::new(PrioClass::Be, 7)][who];
                 let (bio, verdict) = bed.admit(now, &BioCost { ioprio, ..Bed::charge(t, bytes) });
-                if verdict == Verdict::Sleep {
+                if verdict == StageVerdict::Sleep {
                     waiting.insert(bio, who);
                     break;
                 }
@@ -248,28 +254,28 @@ fn a_fifo_puts_rt_behind_be_and_queues_by_class_do_not() {
 #[test]
 fn waiting_bios_follow_a_change_and_go_at_once_when_the_rule_is_deleted() {
     // Half of what it wants has come in when the rate doubles.
-    let (mut bed, t) = limited(Config::default(), Kind::Bandwidth, leaky(MIB));
+    let (mut bed, t) = limited(Config::default(), LimitKind::Bandwidth, leaky(MIB));
     let charge = BioCost { may_sleep: false, ..Bed::charge(t, MIB) };
     for _ in 0..2 {
-        assert_eq!(bed.admit(ms(0), &charge).1, Verdict::Hold);
+        assert_eq!(bed.admit(ms(0), &charge).1, StageVerdict::Hold);
     }
-    bed.set(ms(500), t, Kind::Bandwidth, leaky(2 * MIB)).unwrap();
+    bed.set(ms(500), t, LimitKind::Bandwidth, leaky(2 * MIB)).unwrap();
     assert_eq!(bed.throttle.next_wakeup(), Some(ms(750)));
     assert_eq!(bed.release(ms(750)), [BioId(0)]);
     assert_eq!(bed.throttle.next_wakeup(), Some(ms(1250)));
     // Setting it again neither helps nor harms.
-    bed.set(ms(1000), t, Kind::Bandwidth, leaky(2 * MIB)).unwrap();
+    bed.set(ms(1000), t, LimitKind::Bandwidth, leaky(2 * MIB)).unwrap();
     assert_eq!(bed.throttle.next_wakeup(), Some(ms(1250)));
     // An iops limit that is harder takes over, and leaves.
-    bed.set(ms(1000), t, Kind::Iops, leaky(1)).unwrap();
+    bed.set(ms(1000), t, LimitKind::Iops, leaky(1)).unwrap();
     assert_eq!(bed.throttle.next_wakeup(), Some(ms(2000)));
-    bed.set(ms(1100), t, Kind::Iops, None).unwrap();
+    bed.set(ms(1100), t, LimitKind::Iops, None).unwrap();
     assert_eq!(bed.throttle.next_wakeup(), Some(ms(1250)));
-    assert_eq!(bed.set(ms(1100), t, Kind::Bandwidth, None), Ok(Change::Deleted));
+    assert_eq!(bed.set(ms(1100), t, LimitKind::Bandwidth, None), Ok(Change::Deleted));
     assert_eq!((bed.throttle.held(), bed.throttle.live_rules()), (1, 0));
     assert!(bed.throttle.next_wakeup().unwrap() <= ms(1100));
     // The counter is 0: whoever comes passes, and what was held still gets out.
-    assert_eq!(bed.admit(ms(1100), &charge).1, Verdict::Pass);
+    assert_eq!(bed.admit(ms(1100), &charge).1, StageVerdict::Pass);
     assert_eq!(bed.release(ms(1100)), [BioId(1)]);
     assert_eq!((bed.throttle.held(), bed.throttle.next_wakeup()), (0, None));
     let wait = |cause| bed.wait(t, cause).as_millis();
@@ -280,7 +286,7 @@ fn waiting_bios_follow_a_change_and_go_at_once_when_the_rule_is_deleted() {
 
 #[test]
 fn a_removed_tenant_leaves_nothing_behind() {
-    let (mut bed, t) = limited(Config::default(), Kind::Iops, leaky(1));
+    let (mut bed, t) = limited(Config::default(), LimitKind::Iops, leaky(1));
     for _ in 0..3 {
         bed.admit(ms(0), &Bed::charge(t, 4096));
     }
@@ -294,25 +300,25 @@ fn a_removed_tenant_leaves_nothing_behind() {
 
 #[test]
 fn must_issue_overtakes_its_own_tenants_queue_and_leaves_a_debt() {
-    let (mut bed, t) = limited(Config::default(), Kind::Bandwidth, leaky(MIB));
+    let (mut bed, t) = limited(Config::default(), LimitKind::Bandwidth, leaky(MIB));
     let charge = Bed::charge(t, MIB);
-    assert_eq!(bed.admit(ms(0), &charge).1, Verdict::Sleep);
+    assert_eq!(bed.admit(ms(0), &charge).1, StageVerdict::Sleep);
     let journal = BioCost { must_issue: true, ..charge };
-    assert_eq!(bed.admit(ms(250), &journal).1, Verdict::Pass);
+    assert_eq!(bed.admit(ms(250), &journal).1, StageVerdict::Pass);
     assert_eq!(bed.throttle.next_wakeup(), Some(ms(2000)));
     // The proposal made the journal wait.
-    let (mut bed, t) = limited(QUIRKS, Kind::Bandwidth, leaky(MIB));
-    assert_eq!(bed.admit(ms(1), &BioCost { must_issue: true, ..Bed::charge(t, MIB) }).1, Verdict::Sleep);
+    let (mut bed, t) = limited(QUIRKS, LimitKind::Bandwidth, leaky(MIB));
+    assert_eq!(bed.admit(ms(1), &BioCost { must_issue: true, ..Bed::charge(t, MIB) }).1, StageVerdict::Sleep);
 }
 
 #[test]
 fn what_a_split_left_over_is_an_io_without_bytes_and_a_flush_is_nothing() {
-    let (mut bed, t) = limited(Config::default(), Kind::Bandwidth, leaky(MIB));
-    bed.set(ms(0), t, Kind::Iops, leaky(10)).unwrap();
+    let (mut bed, t) = limited(Config::default(), LimitKind::Bandwidth, leaky(MIB));
+    bed.set(ms(0), t, LimitKind::Iops, leaky(10)).unwrap();
     let rest = BioCost { first: false, ..Bed::charge(t, 64 * MIB) };
-    assert_eq!(bed.admit(ms(1000), &rest).1, Verdict::Pass);
-    assert_eq!(bed.admit(ms(1000), &Bed::charge(t, 0)).1, Verdict::Pass);
-    assert_eq!(bed.admit(ms(1000), &rest).1, Verdict::Sleep);
+    assert_eq!(bed.admit(ms(1000), &rest).1, StageVerdict::Pass);
+    assert_eq!(bed.admit(ms(1000), &Bed::charge(t, 0)).1, StageVerdict::Pass);
+    assert_eq!(bed.admit(ms(1000), &rest).1, StageVerdict::Sleep);
     assert_eq!(bed.throttle.next_wakeup(), Some(ms(1100)));
     let s = bed.throttle.statistics(t).unwrap();
     assert_eq!((s.bytes_total, s.ios_total), (0, 1));
@@ -322,7 +328,7 @@ fn what_a_split_left_over_is_an_io_without_bytes_and_a_flush_is_nothing() {
 #[test]
 fn the_rate_is_exact() {
     for (limit, late) in [(leaky(3_000_000_000), 0), (token(3_000_000_000, 4096), 0), (leaky(3_000_000_000), 700)] {
-        let (mut bed, t) = limited(Config::default(), Kind::Bandwidth, limit);
+        let (mut bed, t) = limited(Config::default(), LimitKind::Bandwidth, limit);
         for _ in 0..10_000 {
             bed.admit(ms(0), &Bed::charge(t, 4096));
         }
@@ -341,12 +347,12 @@ fn the_rate_is_exact() {
 fn rates_and_sizes_at_the_ends_of_their_range_do_not_overflow() {
     for rate in [1, u64::MAX] {
         for limit in [leaky(rate), token(rate, 1), token(rate, u64::MAX)] {
-            let (mut bed, t) = limited(Config::default(), Kind::Bandwidth, limit);
+            let (mut bed, t) = limited(Config::default(), LimitKind::Bandwidth, limit);
             for bytes in [1, 1 << 40, u64::MAX >> 1] {
                 bed.admit(Instant::new(u64::MAX - (1 << 40)), &Bed::charge(t, bytes));
             }
             bed.release(Instant::MAX);
-            let state = bed.throttle.limit(Instant::MAX, t, Kind::Bandwidth).unwrap();
+            let state = bed.throttle.limit(Instant::MAX, t, LimitKind::Bandwidth).unwrap();
             assert_eq!(state.limit, limit.unwrap());
         }
     }
@@ -355,7 +361,7 @@ fn rates_and_sizes_at_the_ends_of_their_range_do_not_overflow() {
 /// What one tenant's bios of random sizes at random times do: (came, bytes, went).
 fn random_traffic(config: Config, limit: Option<Limit>, seed: u64) -> Vec<(Instant, u64, Instant)> {
     let mut rng = Rng(seed);
-    let (mut bed, t) = limited(config, Kind::Bandwidth, limit);
+    let (mut bed, t) = limited(config, LimitKind::Bandwidth, limit);
     let mut traffic: Vec<(Instant, u64, Instant)> = Vec::new();
     let mut now = ms(0);
     loop {
@@ -373,7 +379,7 @@ fn random_traffic(config: Config, limit: Option<Limit>, seed: u64) -> Vec<(Insta
         now = arrival;
         let bytes = 512 * (1 + rng.below(128));
         let (_, verdict) = bed.admit(now, &BioCost { may_sleep: false, ..Bed::charge(t, bytes) });
-        traffic.push((now, bytes, if verdict == Verdict::Pass { now } else { Instant::MAX }));
+        traffic.push((now, bytes, if verdict == StageVerdict::Pass { now } else { Instant::MAX }));
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::control::io_cost::Qos;
-use crate::control::io_throttle::{Kind, Limit, Policy};
+use crate::control::io_throttle::{Limit, LimitKind, Policy};
 use crate::control::limits::{Limits, UNLIMITED};
 use crate::ioprio::PrioPolicy;
 use crate::tenant::ROOT;
@@ -53,7 +53,7 @@ fn a_task_under_io_throttle_sleeps_and_what_cannot_sleep_goes_on_in_a_worker() {
     let mut rig = Rig::new(config(Kernel::V6_18));
     let tenant = rig.tenant(ROOT);
     let limit = Some(Limit { rate: 512 * 1000, policy: Policy::Token { bucket: 4096 } });
-    rig.stack.control_mut().set_io_throttle(rig.now, tenant, Kind::Bandwidth, limit).unwrap();
+    rig.stack.control_mut().set_io_throttle(rig.now, tenant, LimitKind::Bandwidth, limit).unwrap();
     assert_eq!(rig.submit_as(0, tenant, Op::Read, 0, 8), Submitted::Accepted);
     assert_eq!(rig.submit_as(0, tenant, Op::Read, 800, 8), Submitted::Blocked);
     let io = Io { tenant, task: TaskId(1), may_block: false, ..rig.io(Op::Read, Flags::NONE, 1600, 8) };
@@ -227,10 +227,10 @@ fn change_something(rig: &mut Rig, alive: &mut Vec<TenantId>, below: &mut impl F
         1 => control.set_limit(now, tenant, set),
         2 => control.set_flat(now, tenant, set),
         3 | 4 => {
-            let kind = if below(2) == 0 { Kind::Bandwidth } else { Kind::Iops };
+            let kind = if below(2) == 0 { LimitKind::Bandwidth } else { LimitKind::Iops };
             let policy = if below(2) == 0 { Policy::Leaky } else { Policy::Token { bucket: 1 + below(100_000) } };
             let limit = (below(3) > 0)
-                .then(|| Limit { rate: (1 + below(40)) * if kind == Kind::Iops { 20 } else { 50_000 }, policy });
+                .then(|| Limit { rate: (1 + below(40)) * if kind == LimitKind::Iops { 20 } else { 50_000 }, policy });
             control.set_io_throttle(now, tenant, kind, limit).unwrap();
         }
         5 => control.set_latency(now, tenant, (below(2) == 0).then(|| Nanos::new((1 + below(50)) * MS))),

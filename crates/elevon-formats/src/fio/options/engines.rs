@@ -1,6 +1,6 @@
 //! Options that only some engines have.
 
-use super::{ANY, BOOL, COUNT, FLAG, Kind, Row, TEXT, row};
+use super::{ANY, BOOL, COUNT, FLAG, OptionKind, OptionRow, TEXT, row};
 
 const COST: &str = "how an engine talks to the kernel changes its CPU cost only";
 const POLL: &str = "completions arrive without an interrupt's cost either way";
@@ -9,16 +9,16 @@ const FUA: &str = "use sync=dsync for durable writes";
 const SCSI: &str = "writes are plain writes";
 const NET: &str = "its engine is not supported";
 
-pub(super) const ROWS: &[Row] = &[
+pub(super) const ROWS: &[OptionRow] = &[
     row("fixedbufs", FLAG, "", "", "register buffers").no_effect(COST).of(&["io_uring", "io_uring_cmd"]),
     row("registerfiles", FLAG, "", "", "register files").no_effect(COST).of(&["io_uring", "io_uring_cmd"]),
-    row("nonvectored", Kind::Int(-1, ANY, |_, _| ()), "", "-1", "single buffers, not vectors")
+    row("nonvectored", OptionKind::Int(-1, ANY, |_, _| ()), "", "-1", "single buffers, not vectors")
         .no_effect(COST)
         .of(&["io_uring", "io_uring_cmd"]),
     row("force_async", COUNT, "I/Os", "0", "send every Nth to a worker")
         .no_effect(COST)
         .of(&["io_uring", "io_uring_cmd"]),
-    row("cmd_type", Kind::Choice(&["nvme"], |_, _| ()), "", "nvme", "kind of passthrough command")
+    row("cmd_type", OptionKind::Choice(&["nvme"], |_, _| ()), "", "nvme", "kind of passthrough command")
         .no_effect(COST)
         .of(&["io_uring", "io_uring_cmd"]),
     row("md_per_io_size", COUNT, "bytes", "0", "metadata of an I/O").no_effect(COST).of(&["io_uring", "io_uring_cmd"]),
@@ -45,7 +45,7 @@ pub(super) const ROWS: &[Row] = &[
         "xnvme",
         "libblkio",
     ]),
-    row("hipri_percentage", Kind::Int(0, 100, |_, _| ()), "%", "100", "share that polls")
+    row("hipri_percentage", OptionKind::Int(0, 100, |_, _| ()), "%", "100", "share that polls")
         .no_effect(POLL)
         .of(&["pvsync2"]),
     row("nowait", BOOL, "", "0", "fail rather than wait for a tag").no_effect(NOWAIT).of(&[
@@ -62,7 +62,7 @@ pub(super) const ROWS: &[Row] = &[
     row("stream_id", COUNT, "", "0", "stream of writes").no_effect(SCSI).of(&["sg"]),
     row("cpuload", COUNT, "%", "", "share of a CPU").no_effect(NET).of(&["cpuio"]),
     row("cpuchunks", COUNT, "us", "50000", "length of a burst").no_effect(NET).of(&["cpuio"]),
-    row("cpumode", Kind::Choice(&["noop", "qsort"], |_, _| ()), "", "noop", "what it burns")
+    row("cpumode", OptionKind::Choice(&["noop", "qsort"], |_, _| ()), "", "noop", "what it burns")
         .no_effect(NET)
         .of(&["cpuio"]),
     row("exit_on_io_done", BOOL, "", "0", "end with the others").no_effect(NET).of(&["cpuio"]),
@@ -76,7 +76,7 @@ pub(super) const ROWS: &[Row] = &[
         "librpma_gpspm_client",
         "librpma_gpspm_server",
     ]),
-    row("port", Kind::Int(1, 65535, |_, _| ()), "", "", "port").no_effect(NET).of(&[
+    row("port", OptionKind::Int(1, 65535, |_, _| ()), "", "", "port").no_effect(NET).of(&[
         "net",
         "netsplice",
         "rdma",
@@ -86,10 +86,16 @@ pub(super) const ROWS: &[Row] = &[
         "librpma_gpspm_client",
         "librpma_gpspm_server",
     ]),
-    row("protocol", Kind::Choice(&["tcp", "tcpv6", "udp", "udpv6", "unix", "vsock"], |_, _| ()), "", "tcp", "protocol")
-        .alias(&["proto"])
-        .no_effect(NET)
-        .of(&["net", "netsplice"]),
+    row(
+        "protocol",
+        OptionKind::Choice(&["tcp", "tcpv6", "udp", "udpv6", "unix", "vsock"], |_, _| ()),
+        "",
+        "tcp",
+        "protocol",
+    )
+    .alias(&["proto"])
+    .no_effect(NET)
+    .of(&["net", "netsplice"]),
     row("nodelay", BOOL, "", "0", "no Nagle").no_effect(NET).of(&["net", "netsplice"]),
     row("listen", FLAG, "", "", "be the server").no_effect(NET).of(&["net", "netsplice"]),
     row("pingpong", FLAG, "", "", "answer each I/O").no_effect(NET).of(&["net", "netsplice"]),
@@ -98,7 +104,7 @@ pub(super) const ROWS: &[Row] = &[
     row("window_size", COUNT, "bytes", "", "socket window").no_effect(NET).of(&["net", "netsplice"]),
     row("mss", COUNT, "bytes", "", "segment size").no_effect(NET).of(&["net", "netsplice"]),
     row("bindname", TEXT, "", "", "address to bind").no_effect(NET).of(&["rdma"]),
-    row("verb", Kind::Choice(&["write", "read", "send", "recv"], |_, _| ()), "", "write", "verb")
+    row("verb", OptionKind::Choice(&["write", "read", "send", "recv"], |_, _| ()), "", "write", "verb")
         .no_effect(NET)
         .of(&["rdma"]),
     row("serverip", TEXT, "", "", "server").no_effect(NET).of(&[
@@ -119,7 +125,7 @@ pub(super) const ROWS: &[Row] = &[
         "librpma_gpspm_client",
         "librpma_gpspm_server",
     ]),
-    row("stat_type", Kind::Choice(&["stat", "lstat", "statx"], |_, _| ()), "", "stat", "call")
+    row("stat_type", OptionKind::Choice(&["stat", "lstat", "statx"], |_, _| ()), "", "stat", "call")
         .no_effect(NET)
         .of(&["filestat", "dirstat"]),
     row("program", TEXT, "", "", "program").no_effect(NET).of(&["exec"]),
@@ -127,7 +133,7 @@ pub(super) const ROWS: &[Row] = &[
     row("grace_time", COUNT, "s", "1", "time to end").no_effect(NET).of(&["exec"]),
     row("std_redirect", BOOL, "", "1", "redirect its output").no_effect(NET).of(&["exec"]),
     row("donorname", TEXT, "", "", "donor file").no_effect(NET).of(&["e4defrag"]),
-    row("inplace", Kind::Int(0, 1, |_, _| ()), "", "0", "allocate within").no_effect(NET).of(&["e4defrag"]),
+    row("inplace", OptionKind::Int(0, 1, |_, _| ()), "", "0", "allocate within").no_effect(NET).of(&["e4defrag"]),
     row("volume", TEXT, "", "", "volume").no_effect(NET).of(&["gfapi", "gfapi_async"]),
     row("brick", TEXT, "", "", "brick").no_effect(NET).of(&["gfapi", "gfapi_async"]),
     row("single-instance", BOOL, "", "0", "one instance").no_effect(NET).of(&["gfapi", "gfapi_async"]),
@@ -162,7 +168,7 @@ pub(super) const ROWS: &[Row] = &[
     row("http_verbose", COUNT, "", "0", "chatter").no_effect(NET).of(&["http"]),
     row("http_object_mode", TEXT, "", "block", "objects").no_effect(NET).of(&["http"]),
     row("gpu_dev_ids", TEXT, "", "", "GPUs").no_effect(NET).of(&["libcufile"]),
-    row("cuda_io", Kind::Choice(&["cufile", "posix"], |_, _| ()), "", "cufile", "path of data")
+    row("cuda_io", OptionKind::Choice(&["cufile", "posix"], |_, _| ()), "", "cufile", "path of data")
         .no_effect(NET)
         .of(&["libcufile"]),
     row("nfs_url", TEXT, "", "", "server").no_effect(NET).of(&["nfs"]),

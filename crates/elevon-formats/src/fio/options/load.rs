@@ -1,7 +1,7 @@
 //! How much and how fast.
 
 use super::super::grammar;
-use super::{ANY, BOOL, COUNT, Kind, LONG, MICROS, Row, SECONDS, TIME, row};
+use super::{ANY, BOOL, COUNT, LONG, MICROS, OptionKind, OptionRow, SECONDS, TIME, row};
 
 const TARGET: &str = "the depth is not steered by latency; run elevon compare over several iodepth= instead";
 /// fio's default for `--max-jobs`.
@@ -9,11 +9,11 @@ const JOBS: u64 = crate::fio::MOST_JOBS;
 /// More than any queue of Linux takes (aio-max-nr is 65,536 unless raised).
 const DEPTH: u64 = 1 << 20;
 
-pub(super) const ROWS: &[Row] = &[
-    row("iodepth", Kind::Int(1, DEPTH, |d, n| d.depth = n as u32), "I/Os", "1", "I/Os kept in flight"),
+pub(super) const ROWS: &[OptionRow] = &[
+    row("iodepth", OptionKind::Int(1, DEPTH, |d, n| d.depth = n as u32), "I/Os", "1", "I/Os kept in flight"),
     row(
         "iodepth_batch",
-        Kind::Int(0, ANY, |d, n| d.batch = n as u32),
+        OptionKind::Int(0, ANY, |d, n| d.batch = n as u32),
         "I/Os",
         "1",
         "most I/Os in one submission; 0: iodepth",
@@ -21,7 +21,7 @@ pub(super) const ROWS: &[Row] = &[
     .alias(&["iodepth_batch_submit"]),
     row(
         "iodepth_batch_complete_min",
-        Kind::Int(0, ANY, |d, n| d.complete_min = n as u32),
+        OptionKind::Int(0, ANY, |d, n| d.complete_min = n as u32),
         "I/Os",
         "1",
         "completions to wait for at a time; 0: only look",
@@ -29,78 +29,135 @@ pub(super) const ROWS: &[Row] = &[
     .alias(&["iodepth_batch_complete"]),
     row(
         "iodepth_batch_complete_max",
-        Kind::Int(0, ANY, |d, n| d.complete_max = Some(n as u32)),
+        OptionKind::Int(0, ANY, |d, n| d.complete_max = Some(n as u32)),
         "I/Os",
         "iodepth_batch_complete_min",
         "completions to take at a time",
     ),
-    row("iodepth_low", Kind::Int(0, ANY, |d, n| d.low = Some(n as u32)), "I/Os", "iodepth", "refill when down to this"),
-    row("serialize_overlap", Kind::Bool(|d, on| d.spec.serialize_overlap = on), "", "0", "I/Os that overlap wait"),
-    row("io_submit_mode", Kind::Choice(&["inline", "offload"], |_, _| ()), "", "inline", "who submits")
+    row(
+        "iodepth_low",
+        OptionKind::Int(0, ANY, |d, n| d.low = Some(n as u32)),
+        "I/Os",
+        "iodepth",
+        "refill when down to this",
+    ),
+    row(
+        "serialize_overlap",
+        OptionKind::Bool(|d, on| d.spec.serialize_overlap = on),
+        "",
+        "0",
+        "I/Os that overlap wait",
+    ),
+    row("io_submit_mode", OptionKind::Choice(&["inline", "offload"], |_, _| ()), "", "inline", "who submits")
         .refused("a process submits its own I/O; use numjobs= for more submitters"),
-    row("numjobs", Kind::Int(1, JOBS, |d, n| d.spec.numjobs = n as u32), "jobs", "1", "clones of the job"),
-    row("loops", Kind::Int(0, ANY, |d, n| d.spec.loops = n.max(1)), "", "1", "times over the region"),
-    row("runtime", Kind::Time(SECONDS, |d, t| d.spec.runtime = t), "s", "0", "end after this long").alias(&["timeout"]),
-    row("time_based", Kind::Flag(|d, on| d.spec.time_based = on), "", "", "go on until runtime is over"),
-    row("ramp_time", Kind::Time(SECONDS, |d, t| d.spec.ramp_time = t), "s", "0", "run this long before measuring"),
-    row("startdelay", Kind::Text(grammar::startdelay), "s", "0", "start this much later, or a range to draw from"),
-    row("thinktime", Kind::Time(MICROS, |d, t| d.spec.think_time = t), "us", "0", "idle between I/Os"),
-    row("thinktime_spin", Kind::Time(MICROS, |d, t| d.spec.think_time_spin = t), "us", "0", "of it, CPU time"),
+    row("numjobs", OptionKind::Int(1, JOBS, |d, n| d.spec.numjobs = n as u32), "jobs", "1", "clones of the job"),
+    row("loops", OptionKind::Int(0, ANY, |d, n| d.spec.loops = n.max(1)), "", "1", "times over the region"),
+    row("runtime", OptionKind::Time(SECONDS, |d, t| d.spec.runtime = t), "s", "0", "end after this long")
+        .alias(&["timeout"]),
+    row("time_based", OptionKind::Flag(|d, on| d.spec.time_based = on), "", "", "go on until runtime is over"),
+    row(
+        "ramp_time",
+        OptionKind::Time(SECONDS, |d, t| d.spec.ramp_time = t),
+        "s",
+        "0",
+        "run this long before measuring",
+    ),
+    row(
+        "startdelay",
+        OptionKind::Text(grammar::startdelay),
+        "s",
+        "0",
+        "start this much later, or a range to draw from",
+    ),
+    row("thinktime", OptionKind::Time(MICROS, |d, t| d.spec.think_time = t), "us", "0", "idle between I/Os"),
+    row("thinktime_spin", OptionKind::Time(MICROS, |d, t| d.spec.think_time_spin = t), "us", "0", "of it, CPU time"),
     row(
         "thinktime_blocks",
-        Kind::Int(0, ANY, |d, n| d.think_blocks = Some((n as u32).max(1))),
+        OptionKind::Int(0, ANY, |d, n| d.think_blocks = Some((n as u32).max(1))),
         "I/Os",
         "1",
         "I/Os between thoughts",
     ),
     row(
         "thinktime_blocks_type",
-        Kind::Choice(&["complete", "issue"], |d, word| d.spec.think_time_counts_issued = word == "issue"),
+        OptionKind::Choice(&["complete", "issue"], |d, word| d.spec.think_time_counts_issued = word == "issue"),
         "",
         "complete",
         "whether issued or completed I/Os count",
     ),
     row(
         "thinktime_iotime",
-        Kind::Time(SECONDS, |d, t| d.spec.think_time_io_time = t),
+        OptionKind::Time(SECONDS, |d, t| d.spec.think_time_io_time = t),
         "s",
         "0",
         "I/O time between thoughts",
     ),
     row("thinkcycles", COUNT, "", "0", "work between I/Os, in loops").no_effect("use thinktime_spin, in microseconds"),
-    row("rate", Kind::Directions(0, LONG, |d, list| d.rate(list)), "bytes/s", "", "most bytes a second, by direction"),
+    row(
+        "rate",
+        OptionKind::Directions(0, LONG, |d, list| d.rate(list)),
+        "bytes/s",
+        "",
+        "most bytes a second, by direction",
+    ),
     row(
         "rate_iops",
-        Kind::Directions(0, LONG, |d, list| d.rate_iops(list)),
+        OptionKind::Directions(0, LONG, |d, list| d.rate_iops(list)),
         "1/s",
         "",
         "most I/Os a second, by direction",
     ),
     row(
         "rate_min",
-        Kind::Directions(0, LONG, |d, list| d.rate_min(list)),
+        OptionKind::Directions(0, LONG, |d, list| d.rate_min(list)),
         "bytes/s",
         "",
         "fail below this, by direction",
     )
     .alias(&["ratemin"]),
-    row("rate_iops_min", Kind::Directions(0, LONG, |d, list| d.rate_iops_min(list)), "1/s", "", "fail below this"),
-    row("rate_cycle", Kind::Int(0, ANY, |d, n| d.rate_cycle(n)), "ms", "1000", "span over which minima are averaged")
-        .alias(&["ratecycle"]),
+    row(
+        "rate_iops_min",
+        OptionKind::Directions(0, LONG, |d, list| d.rate_iops_min(list)),
+        "1/s",
+        "",
+        "fail below this",
+    ),
+    row(
+        "rate_cycle",
+        OptionKind::Int(0, ANY, |d, n| d.rate_cycle(n)),
+        "ms",
+        "1000",
+        "span over which minima are averaged",
+    )
+    .alias(&["ratecycle"]),
     row(
         "rate_process",
-        Kind::Choice(&["linear", "poisson"], |d, word| d.spec.rate_poisson = word == "poisson"),
+        OptionKind::Choice(&["linear", "poisson"], |d, word| d.spec.rate_poisson = word == "poisson"),
         "",
         "linear",
         "arrivals of a rated job",
     ),
-    row("rate_ignore_thinktime", Kind::Bool(|d, on| d.spec.rate_ignore_think_time = on), "", "0", "don't catch up"),
-    row("max_latency", Kind::Text(grammar::max_latency), "us", "0", "fail on an I/O slower than this, by direction"),
-    row("latency_target", Kind::Time(MICROS, |_, _| ()), "us", "0", "find the depth that meets this").refused(TARGET),
-    row("latency_window", Kind::Time(MICROS, |_, _| ()), "us", "0", "window of latency_target").no_effect(TARGET),
-    row("latency_percentile", Kind::Text(grammar::percent), "%", "100", "share that must meet it").no_effect(TARGET),
+    row(
+        "rate_ignore_thinktime",
+        OptionKind::Bool(|d, on| d.spec.rate_ignore_think_time = on),
+        "",
+        "0",
+        "don't catch up",
+    ),
+    row(
+        "max_latency",
+        OptionKind::Text(grammar::max_latency),
+        "us",
+        "0",
+        "fail on an I/O slower than this, by direction",
+    ),
+    row("latency_target", OptionKind::Time(MICROS, |_, _| ()), "us", "0", "find the depth that meets this")
+        .refused(TARGET),
+    row("latency_window", OptionKind::Time(MICROS, |_, _| ()), "us", "0", "window of latency_target").no_effect(TARGET),
+    row("latency_percentile", OptionKind::Text(grammar::percent), "%", "100", "share that must meet it")
+        .no_effect(TARGET),
     row("latency_run", BOOL, "", "0", "keep steering the depth").no_effect(TARGET),
-    row("steadystate", Kind::Text(grammar::steadystate), "", "iops_slope:0.01%", "end when figures stop moving")
+    row("steadystate", OptionKind::Text(grammar::steadystate), "", "iops_slope:0.01%", "end when figures stop moving")
         .alias(&["ss"])
         .refused("a run ends by size, number_ios or runtime; use time_based with runtime="),
     row("steadystate_duration", TIME, "s", "0", "window of steadystate").alias(&["ss_dur"]).no_effect(STEADY),

@@ -1,28 +1,34 @@
 //! Logs of a run.
 
 use super::super::spec::WindowValue;
-use super::{ANY, BOOL, COUNT, Kind, Row, TEXT, row};
+use super::{ANY, BOOL, COUNT, OptionKind, OptionRow, TEXT, row};
 
 const PACKED: &str = "logs are plain text";
 const EPOCH: &str = "times in logs count from the start of the run, so that a run can be repeated";
 
-pub(super) const ROWS: &[Row] = &[
+pub(super) const ROWS: &[OptionRow] = &[
     row("write_bw_log", LogKind::BANDWIDTH, "", "", "bandwidth over time; the value is the file's prefix"),
     row("write_iops_log", LogKind::IOPS, "", "", "IOPS over time"),
     row("write_lat_log", LogKind::LATENCY, "", "", "latencies over time"),
     row("write_hist_log", LogKind::HISTOGRAM, "", "", "latency histograms over time"),
     row(
         "log_avg_msec",
-        Kind::Int(0, ANY, |d, n| d.spec.logs.average_ms = n),
+        OptionKind::Int(0, ANY, |d, n| d.spec.logs.average_ms = n),
         "ms",
         "0",
         "average over; 0: a line an I/O",
     ),
-    row("log_hist_msec", Kind::Int(0, ANY, |d, n| d.spec.logs.histogram_ms = n), "ms", "0", "time between histograms"),
+    row(
+        "log_hist_msec",
+        OptionKind::Int(0, ANY, |d, n| d.spec.logs.histogram_ms = n),
+        "ms",
+        "0",
+        "time between histograms",
+    ),
     row("log_hist_coarseness", COUNT, "", "0", "halve the bins this often").no_effect("histograms keep all bins"),
     row(
         "log_max_value",
-        Kind::Bool(|d, on| {
+        OptionKind::Bool(|d, on| {
             d.spec.logs.window_value = if on { WindowValue::Maximum } else { WindowValue::Average };
         }),
         "",
@@ -31,7 +37,7 @@ pub(super) const ROWS: &[Row] = &[
     ),
     row(
         "log_window_value",
-        Kind::Choice(&["avg", "max", "both"], |d, word| {
+        OptionKind::Choice(&["avg", "max", "both"], |d, word| {
             d.spec.logs.window_value = match word {
                 "max" => WindowValue::Maximum,
                 "both" => WindowValue::Both,
@@ -43,11 +49,12 @@ pub(super) const ROWS: &[Row] = &[
         "mean or largest latency of a window, or both in two columns",
     )
     .alias(&["log_window"]),
-    row("log_offset", Kind::Bool(|d, on| d.spec.logs.offset = on), "", "0", "the offset in each line"),
-    row("log_prio", Kind::Bool(|d, on| d.spec.logs.prio = on), "", "0", "the priority in each line"),
+    row("log_offset", OptionKind::Bool(|d, on| d.spec.logs.offset = on), "", "0", "the offset in each line"),
+    row("log_prio", OptionKind::Bool(|d, on| d.spec.logs.prio = on), "", "0", "the priority in each line"),
     row("log_issue_time", BOOL, "", "0", "the time of issue in each line").no_effect("--trace has every issue"),
-    row("log_entries", Kind::Int(1024, 1 << 20, |_, _| ()), "", "1024", "lines to reserve").no_effect(PACKED),
-    row("log_compression", Kind::Int(1024, 512 << 20, |_, _| ()), "bytes", "", "pack logs in pieces").no_effect(PACKED),
+    row("log_entries", OptionKind::Int(1024, 1 << 20, |_, _| ()), "", "1024", "lines to reserve").no_effect(PACKED),
+    row("log_compression", OptionKind::Int(1024, 512 << 20, |_, _| ()), "bytes", "", "pack logs in pieces")
+        .no_effect(PACKED),
     row("log_compression_cpus", TEXT, "", "", "CPUs that pack").no_effect(PACKED),
     row("log_store_compressed", BOOL, "", "0", "store packed logs").no_effect(PACKED),
     row("log_unix_epoch", BOOL, "", "0", "Unix time in logs").no_effect(EPOCH),
@@ -59,19 +66,19 @@ pub(super) const ROWS: &[Row] = &[
 struct LogKind;
 
 impl LogKind {
-    const BANDWIDTH: Kind = Kind::OptionalText(|d, _, prefix| {
+    const BANDWIDTH: OptionKind = OptionKind::OptionalText(|d, _, prefix| {
         d.spec.logs.bandwidth = Some(prefix.to_owned());
         Ok(())
     });
-    const IOPS: Kind = Kind::OptionalText(|d, _, prefix| {
+    const IOPS: OptionKind = OptionKind::OptionalText(|d, _, prefix| {
         d.spec.logs.iops = Some(prefix.to_owned());
         Ok(())
     });
-    const LATENCY: Kind = Kind::OptionalText(|d, _, prefix| {
+    const LATENCY: OptionKind = OptionKind::OptionalText(|d, _, prefix| {
         d.spec.logs.latency = Some(prefix.to_owned());
         Ok(())
     });
-    const HISTOGRAM: Kind = Kind::OptionalText(|d, _, prefix| {
+    const HISTOGRAM: OptionKind = OptionKind::OptionalText(|d, _, prefix| {
         d.spec.logs.histogram = Some(prefix.to_owned());
         Ok(())
     });

@@ -1,13 +1,13 @@
 //! Traces as jobs, data placement, and options of fio's built-in profiles.
 
 use super::super::grammar;
-use super::{BOOL, COUNT, FLAG, Kind, Row, TEXT, TIME, row};
+use super::{BOOL, COUNT, FLAG, OptionKind, OptionRow, TEXT, TIME, row};
 
 const REPLAY: &str = "it belongs to read_iolog, which is not supported in a job";
 const PLACEMENT: &str = "placement of data is not modelled";
 const PROFILE: &str = "it belongs to profile=, which is not supported; write the workload as a job";
 
-pub(super) const ROWS: &[Row] = &[
+pub(super) const ROWS: &[OptionRow] = &[
     row("read_iolog", TEXT, "", "", "replay a log").refused("a job makes its own I/O; leave it out"),
     row("write_iolog", TEXT, "", "", "log the job's I/O").no_effect("use --trace FILE, which has every event"),
     row("read_iolog_chunked", BOOL, "", "0", "read the log piece by piece").no_effect(REPLAY),
@@ -15,15 +15,16 @@ pub(super) const ROWS: &[Row] = &[
     row("replay_redirect", TEXT, "", "", "replay onto one device").no_effect(REPLAY),
     row("replay_scale", COUNT, "", "1", "divide offsets").no_effect(REPLAY),
     row("replay_align", COUNT, "bytes", "0", "align offsets").no_effect(REPLAY),
-    row("replay_time_scale", Kind::Int(1, super::ANY, |_, _| ()), "%", "100", "stretch time").no_effect(REPLAY),
+    row("replay_time_scale", OptionKind::Int(1, super::ANY, |_, _| ()), "%", "100", "stretch time").no_effect(REPLAY),
     row("replay_skip", TEXT, "", "", "directions to leave out").no_effect(REPLAY),
     row("merge_blktrace_file", TEXT, "", "", "merged traces").no_effect(REPLAY),
-    row("merge_blktrace_scalars", Kind::Text(grammar::floats), "%", "100", "time scale of each").no_effect(REPLAY),
-    row("merge_blktrace_iters", Kind::Text(grammar::floats), "", "1", "repeats of each").no_effect(REPLAY),
+    row("merge_blktrace_scalars", OptionKind::Text(grammar::floats), "%", "100", "time scale of each")
+        .no_effect(REPLAY),
+    row("merge_blktrace_iters", OptionKind::Text(grammar::floats), "", "1", "repeats of each").no_effect(REPLAY),
     row("fdp", BOOL, "", "0", "flexible data placement").no_effect(PLACEMENT),
     row("fdp_pli", TEXT, "", "", "placement identifiers").alias(&["plids"]).no_effect(PLACEMENT),
     row("fdp_pli_select", TEXT, "", "roundrobin", "choice among them").alias(&["plid_select"]).no_effect(PLACEMENT),
-    row("dataplacement", Kind::Choice(&["none", "fdp", "streams"], |_, _| ()), "", "none", "kind of placement")
+    row("dataplacement", OptionKind::Choice(&["none", "fdp", "streams"], |_, _| ()), "", "none", "kind of placement")
         .no_effect(PLACEMENT),
     row("dp_scheme", TEXT, "", "", "file that maps ranges to identifiers").no_effect(PLACEMENT),
     row("device-names", TEXT, "", "", "devices of the act profile").refused(PROFILE),

@@ -1,30 +1,30 @@
 //! What a job does: direction, order and mix.
 
 use super::super::grammar;
-use super::{BOOL, Kind, Row, row};
+use super::{BOOL, OptionKind, OptionRow, row};
 
-pub(super) const ROWS: &[Row] = &[
-    row("rw", Kind::Text(grammar::rw), "", "read", "direction and order; `:N` gives I/Os per offset, or a gap")
+pub(super) const ROWS: &[OptionRow] = &[
+    row("rw", OptionKind::Text(grammar::rw), "", "read", "direction and order; `:N` gives I/Os per offset, or a gap")
         .alias(&["readwrite"]),
-    row("rwmixread", Kind::Int(0, 100, |d, n| d.mix_read(n)), "%", "50", "share of reads in a mix"),
-    row("rwmixwrite", Kind::Int(0, 100, |d, n| d.mix_read(100 - n)), "%", "50", "share of writes in a mix"),
+    row("rwmixread", OptionKind::Int(0, 100, |d, n| d.mix_read(n)), "%", "50", "share of reads in a mix"),
+    row("rwmixwrite", OptionKind::Int(0, 100, |d, n| d.mix_read(100 - n)), "%", "50", "share of writes in a mix"),
     row(
         "rw_sequencer",
-        Kind::Choice(&["sequential", "identical"], |d, word| d.spec.rw.sequencer_identical = word == "identical"),
+        OptionKind::Choice(&["sequential", "identical"], |d, word| d.spec.rw.sequencer_identical = word == "identical"),
         "",
         "sequential",
         "whether the N I/Os of `rw=...:N` go on from the offset or repeat it",
     ),
     row(
         "percentage_random",
-        Kind::Directions(0, 100, |d, list| d.percentage_random(list)),
+        OptionKind::Directions(0, 100, |d, list| d.percentage_random(list)),
         "%",
         "100",
         "share of random offsets in a random job, by direction",
     ),
     row(
         "norandommap",
-        Kind::Flag(|d, on| d.spec.norandommap = on),
+        OptionKind::Flag(|d, on| d.spec.norandommap = on),
         "",
         "",
         "blocks may repeat before all were visited",
@@ -33,7 +33,7 @@ pub(super) const ROWS: &[Row] = &[
         .no_effect("the map of visited blocks always fits"),
     row(
         "random_generator",
-        Kind::Choice(&["tausworthe", "lfsr", "tausworthe64"], |_, _| ()),
+        OptionKind::Choice(&["tausworthe", "lfsr", "tausworthe64"], |_, _| ()),
         "",
         "tausworthe",
         "generator of random offsets",
@@ -47,31 +47,32 @@ pub(super) const ROWS: &[Row] = &[
     row("spr_cs", super::COUNT, "bytes", "0", "cache size that sprandom assumes").no_effect("it belongs to sprandom"),
     row(
         "bs_unaligned",
-        Kind::Flag(|d, on| d.spec.bs_unaligned = on),
+        OptionKind::Flag(|d, on| d.spec.bs_unaligned = on),
         "",
         "",
         "sizes need not be multiples of the least",
     )
     .alias(&["blocksize_unaligned"]),
-    row("bs_is_seq_rand", Kind::Bool(|d, on| d.bs_is_seq_rand = on), "", "0", "bs gives sequential,random sizes"),
-    row("num_range", Kind::Int(1, ANY_RANGES, |_, _| ()), "", "1", "ranges in one trim")
+    row("bs_is_seq_rand", OptionKind::Bool(|d, on| d.bs_is_seq_rand = on), "", "0", "bs gives sequential,random sizes"),
+    row("num_range", OptionKind::Int(1, ANY_RANGES, |_, _| ()), "", "1", "ranges in one trim")
         .refused("a trim has one range; leave it out"),
     row("fill_device", BOOL, "", "0", "write until the device is full")
         .alias(&["fill_fs"])
         .refused("the end of a device is known; use size=100%"),
-    row("overwrite", Kind::Bool(|d, on| d.spec.overwrite = on), "", "0", "lay files out before writing them"),
-    row("zero_buffers", Kind::Flag(|d, on| d.spec.zero_buffers = on), "", "", "buffers of zeroes"),
-    row("refill_buffers", Kind::Flag(|d, on| d.spec.refill_buffers = on), "", "", "new content for every write"),
+    row("overwrite", OptionKind::Bool(|d, on| d.spec.overwrite = on), "", "0", "lay files out before writing them"),
+    row("zero_buffers", OptionKind::Flag(|d, on| d.spec.zero_buffers = on), "", "", "buffers of zeroes"),
+    row("refill_buffers", OptionKind::Flag(|d, on| d.spec.refill_buffers = on), "", "", "new content for every write"),
     row("scramble_buffers", BOOL, "", "1", "change buffers a little between writes")
         .no_effect("content has no bearing on a simulated device; use refill_buffers on a real one"),
-    row("buffer_pattern", Kind::Text(grammar::buffer_pattern), "", "", "bytes that fill the buffers"),
-    row("buffer_compress_percentage", Kind::Int(0, 100, |_, _| ()), "%", "", "how compressible content is")
+    row("buffer_pattern", OptionKind::Text(grammar::buffer_pattern), "", "", "bytes that fill the buffers"),
+    row("buffer_compress_percentage", OptionKind::Int(0, 100, |_, _| ()), "%", "", "how compressible content is")
         .no_effect(CONTENT),
     row("buffer_compress_chunk", super::COUNT, "bytes", "512", "size of a compressible piece").no_effect(CONTENT),
-    row("dedupe_percentage", Kind::Int(0, 100, |_, _| ()), "%", "", "share of repeated buffers").no_effect(CONTENT),
-    row("dedupe_mode", Kind::Choice(&["repeat", "working_set"], |_, _| ()), "", "repeat", "which buffers repeat")
+    row("dedupe_percentage", OptionKind::Int(0, 100, |_, _| ()), "%", "", "share of repeated buffers")
         .no_effect(CONTENT),
-    row("dedupe_working_set_percentage", Kind::Int(0, 100, |_, _| ()), "%", "5", "size of the set that repeats")
+    row("dedupe_mode", OptionKind::Choice(&["repeat", "working_set"], |_, _| ()), "", "repeat", "which buffers repeat")
+        .no_effect(CONTENT),
+    row("dedupe_working_set_percentage", OptionKind::Int(0, 100, |_, _| ()), "%", "5", "size of the set that repeats")
         .no_effect(CONTENT),
     row("dedupe_global", BOOL, "", "0", "repeats are shared between jobs").no_effect(CONTENT),
 ];

@@ -1,12 +1,24 @@
 //! Random sequences and where they go.
 
 use super::super::grammar;
-use super::{Kind, Row, row};
+use super::{OptionKind, OptionRow, row};
 
-pub(super) const ROWS: &[Row] = &[
-    row("randrepeat", Kind::Bool(|d, on| d.spec.randrepeat = on), "", "1", "the same offsets on every run"),
-    row("allrandrepeat", Kind::Bool(|d, on| d.spec.allrandrepeat = on), "", "0", "the same everything on every run"),
-    row("randseed", Kind::Int(0, u64::MAX, |d, n| d.spec.randseed = Some(n)), "", "", "seed of the job's sequences")
-        .alias(&["random_seed"]),
-    row("random_distribution", Kind::Text(grammar::distribution), "", "random", "where random offsets fall"),
+pub(super) const ROWS: &[OptionRow] = &[
+    row("randrepeat", OptionKind::Bool(|d, on| d.spec.randrepeat = on), "", "1", "the same offsets on every run"),
+    row(
+        "allrandrepeat",
+        OptionKind::Bool(|d, on| d.spec.allrandrepeat = on),
+        "",
+        "0",
+        "the same everything on every run",
+    ),
+    row(
+        "randseed",
+        OptionKind::Int(0, u64::MAX, |d, n| d.spec.randseed = Some(n)),
+        "",
+        "",
+        "seed of the job's sequences",
+    )
+    .alias(&["random_seed"]),
+    row("random_distribution", OptionKind::Text(grammar::distribution), "", "random", "where random offsets fall"),
 ];

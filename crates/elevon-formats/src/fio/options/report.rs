@@ -2,18 +2,24 @@
 
 use super::super::grammar;
 use super::super::spec::Unified;
-use super::{BOOL, COUNT, Kind, Row, TEXT, row};
+use super::{BOOL, COUNT, OptionKind, OptionRow, TEXT, row};
 
 const MEASURED: &str = "all latencies are measured in any case; it costs virtual time nothing";
 
-pub(super) const ROWS: &[Row] = &[
-    row("description", Kind::Text(grammar::description), "", "", "text for the report"),
-    row("name", Kind::Text(grammar::name), "", "", "name of the job in place of the section's"),
-    row("group_reporting", Kind::Flag(|d, on| d.spec.group_reporting = on), "", "", "one report for a group of jobs"),
-    row("new_group", Kind::Flag(|d, on| d.spec.new_group = on), "", "", "a group starts here"),
+pub(super) const ROWS: &[OptionRow] = &[
+    row("description", OptionKind::Text(grammar::description), "", "", "text for the report"),
+    row("name", OptionKind::Text(grammar::name), "", "", "name of the job in place of the section's"),
+    row(
+        "group_reporting",
+        OptionKind::Flag(|d, on| d.spec.group_reporting = on),
+        "",
+        "",
+        "one report for a group of jobs",
+    ),
+    row("new_group", OptionKind::Flag(|d, on| d.spec.new_group = on), "", "", "a group starts here"),
     row(
         "unified_rw_reporting",
-        Kind::Choice(&["none", "mixed", "both", "0", "1", "2"], |d, word| {
+        OptionKind::Choice(&["none", "mixed", "both", "0", "1", "2"], |d, word| {
             d.spec.unified_rw_reporting = match word {
                 "mixed" | "1" => Unified::Mixed,
                 "both" | "2" => Unified::Both,
@@ -24,14 +30,32 @@ pub(super) const ROWS: &[Row] = &[
         "none",
         "report the directions as one",
     ),
-    row("percentile_list", Kind::Text(grammar::percentiles), "%", PERCENTILES, "percentiles to report, at most 20"),
-    row("clat_percentiles", Kind::Bool(|d, on| d.spec.clat_percentiles = on), "", "1", "of completion latency"),
-    row("lat_percentiles", Kind::Bool(|d, on| d.spec.lat_percentiles = on), "", "0", "of the whole latency"),
-    row("slat_percentiles", Kind::Bool(|d, on| d.spec.slat_percentiles = on), "", "0", "of submission latency"),
-    row("continue_on_error", Kind::Text(grammar::continue_on_error), "", "none", "errors that do not end the job"),
-    row("ignore_error", Kind::Text(grammar::ignore_error), "", "", "errnos that do not end the job: READ,WRITE,VERIFY"),
+    row(
+        "percentile_list",
+        OptionKind::Text(grammar::percentiles),
+        "%",
+        PERCENTILES,
+        "percentiles to report, at most 20",
+    ),
+    row("clat_percentiles", OptionKind::Bool(|d, on| d.spec.clat_percentiles = on), "", "1", "of completion latency"),
+    row("lat_percentiles", OptionKind::Bool(|d, on| d.spec.lat_percentiles = on), "", "0", "of the whole latency"),
+    row("slat_percentiles", OptionKind::Bool(|d, on| d.spec.slat_percentiles = on), "", "0", "of submission latency"),
+    row(
+        "continue_on_error",
+        OptionKind::Text(grammar::continue_on_error),
+        "",
+        "none",
+        "errors that do not end the job",
+    ),
+    row(
+        "ignore_error",
+        OptionKind::Text(grammar::ignore_error),
+        "",
+        "",
+        "errnos that do not end the job: READ,WRITE,VERIFY",
+    ),
     row("error_dump", BOOL, "", "0", "print each error").no_effect("errors are counted in the report"),
-    row("significant_figures", Kind::Int(1, 10, |_, _| ()), "", "4", "digits in the text report")
+    row("significant_figures", OptionKind::Int(1, 10, |_, _| ()), "", "4", "digits in the text report")
         .no_effect("the text report prints as fio does by default; JSON has every digit"),
     row("disk_util", BOOL, "", "1", "report the disk's utilisation")
         .no_effect("the device's statistics are always there"),
@@ -42,14 +66,14 @@ pub(super) const ROWS: &[Row] = &[
     row("disable_slat", BOOL, "", "0", "no submission latency").no_effect(MEASURED),
     row("disable_bw_measurement", BOOL, "", "0", "no bandwidth samples").alias(&["disable_bw"]).no_effect(MEASURED),
     row("gtod_cpu", COUNT, "", "", "a CPU that only reads the clock").no_effect(MEASURED),
-    row("clocksource", Kind::Choice(&["gettimeofday", "clock_gettime", "cpu"], |_, _| ()), "", "", "which clock")
+    row("clocksource", OptionKind::Choice(&["gettimeofday", "clock_gettime", "cpu"], |_, _| ()), "", "", "which clock")
         .no_effect("the run's clock is virtual, or the host's monotonic one"),
     row("job_start_clock_id", COUNT, "", "0", "clock of job_start in JSON").no_effect("there is no clock in a report"),
     row("block_error_percentiles", BOOL, "", "0", "histogram of trim errors").no_effect("errors are counted only"),
     row("bwavgtime", COUNT, "ms", "500", "window of bandwidth samples").no_effect(SAMPLES),
     row("iopsavgtime", COUNT, "ms", "500", "window of IOPS samples").no_effect(SAMPLES),
-    row("kb_base", Kind::Choice(&["1024", "1000"], |_, _| ()), "", "1024", "what k means in the options"),
-    row("unit_base", Kind::Choice(&["0", "1", "8"], |_, _| ()), "", "0", "bits or bytes in the report")
+    row("kb_base", OptionKind::Choice(&["1024", "1000"], |_, _| ()), "", "1024", "what k means in the options"),
+    row("unit_base", OptionKind::Choice(&["0", "1", "8"], |_, _| ()), "", "0", "bits or bytes in the report")
         .no_effect("reports are in bytes"),
     row("profile", TEXT, "", "", "a built-in workload").refused("write the workload as a job"),
 ];

@@ -2,23 +2,23 @@
 
 use super::super::grammar;
 use super::super::spec::SyncMode;
-use super::{ANY, COUNT, Kind, Row, row};
+use super::{ANY, COUNT, OptionKind, OptionRow, row};
 
-pub(super) const ROWS: &[Row] = &[
-    row("fsync", Kind::Int(0, ANY, |d, n| d.spec.fsync = n as u32), "writes", "0", "sync after this many writes"),
-    row("fdatasync", Kind::Int(0, ANY, |d, n| d.spec.fdatasync = n as u32), "writes", "0", "likewise, data only"),
+pub(super) const ROWS: &[OptionRow] = &[
+    row("fsync", OptionKind::Int(0, ANY, |d, n| d.spec.fsync = n as u32), "writes", "0", "sync after this many writes"),
+    row("fdatasync", OptionKind::Int(0, ANY, |d, n| d.spec.fdatasync = n as u32), "writes", "0", "likewise, data only"),
     row(
         "sync_file_range",
-        Kind::Text(grammar::sync_file_range),
+        OptionKind::Text(grammar::sync_file_range),
         "writes",
         "",
         "sync what was written, in part: wait_before,write,wait_after:N",
     ),
-    row("end_fsync", Kind::Bool(|d, on| d.spec.end_fsync = on), "", "0", "sync at the end of the job"),
-    row("fsync_on_close", Kind::Bool(|d, on| d.spec.fsync_on_close = on), "", "0", "sync when a file is closed"),
+    row("end_fsync", OptionKind::Bool(|d, on| d.spec.end_fsync = on), "", "0", "sync at the end of the job"),
+    row("fsync_on_close", OptionKind::Bool(|d, on| d.spec.fsync_on_close = on), "", "0", "sync when a file is closed"),
     row(
         "sync",
-        Kind::Choice(&["none", "0", "sync", "1", "dsync"], |d, word| {
+        OptionKind::Choice(&["none", "0", "sync", "1", "dsync"], |d, word| {
             d.spec.sync = match word {
                 "sync" | "1" => SyncMode::Sync,
                 "dsync" => SyncMode::Dsync,

@@ -2,73 +2,97 @@
 
 use super::super::grammar;
 use super::super::spec::{Amount, Fadvise};
-use super::{ANY, BOOL, COUNT, Kind, LONG, Row, TEXT, row};
+use super::{ANY, BOOL, COUNT, LONG, OptionKind, OptionRow, TEXT, row};
 
 const CREATION: &str = "files and devices are taken as they are; a simulated device has none to create";
 const UNCACHED: &str = "what it reads and writes stays in the page cache";
 const ZONES: &str = "it belongs to zonemode, and zoned devices are not supported";
 
-pub(super) const ROWS: &[Row] = &[
-    row("filename", Kind::Text(grammar::filename), "", "", "files or devices, with colons between (`\\:` for a colon)"),
-    row("directory", Kind::Text(grammar::directory), "", "", "directory of the files"),
+pub(super) const ROWS: &[OptionRow] = &[
+    row(
+        "filename",
+        OptionKind::Text(grammar::filename),
+        "",
+        "",
+        "files or devices, with colons between (`\\:` for a colon)",
+    ),
+    row("directory", OptionKind::Text(grammar::directory), "", "", "directory of the files"),
     row("filename_format", TEXT, "", "$jobname.$jobnum.$filenum", "name of a made-up file")
         .no_effect("jobs without filename= run on the device"),
     row("unique_filename", BOOL, "", "1", "name files after the network client")
         .no_effect("there are no network clients"),
     row("opendir", TEXT, "", "", "all files below a directory").refused("name the files in filename="),
-    row("lockfile", Kind::Choice(&["none", "exclusive", "readwrite"], |_, _| ()), "", "none", "lock files around I/O")
-        .no_effect("files are not locked"),
-    row("nrfiles", Kind::Int(0, ANY, |d, n| d.spec.nrfiles = (n as u32).max(1)), "files", "1", "files of the job")
-        .alias(&["nr_files"]),
+    row(
+        "lockfile",
+        OptionKind::Choice(&["none", "exclusive", "readwrite"], |_, _| ()),
+        "",
+        "none",
+        "lock files around I/O",
+    )
+    .no_effect("files are not locked"),
+    row(
+        "nrfiles",
+        OptionKind::Int(0, ANY, |d, n| d.spec.nrfiles = (n as u32).max(1)),
+        "files",
+        "1",
+        "files of the job",
+    )
+    .alias(&["nr_files"]),
     row("openfiles", COUNT, "files", "nrfiles", "files open at a time").no_effect("all files of a job stay open"),
     row(
         "file_service_type",
-        Kind::Text(grammar::file_service),
+        OptionKind::Text(grammar::file_service),
         "",
         "roundrobin",
         "which file is next; `:N` I/Os on each",
     ),
     row(
         "size",
-        Kind::Amount(|d, n| d.spec.size = nonzero(n)),
+        OptionKind::Amount(|d, n| d.spec.size = nonzero(n)),
         "bytes",
         "",
         "bytes of the region, or a share of the device",
     ),
-    row("io_size", Kind::Amount(|d, n| d.spec.io_size = nonzero(n)), "bytes", "size", "bytes to move")
+    row("io_size", OptionKind::Amount(|d, n| d.spec.io_size = nonzero(n)), "bytes", "size", "bytes to move")
         .alias(&["io_limit"]),
-    row("filesize", Kind::Text(grammar::filesize), "bytes", "", "size of a file, or a range of sizes"),
+    row("filesize", OptionKind::Text(grammar::filesize), "bytes", "", "size of a file, or a range of sizes"),
     row("file_append", BOOL, "", "0", "start at the end of the file").refused("give the offset with offset="),
-    row("offset", Kind::Amount(|d, n| d.spec.offset = n), "bytes", "0", "where the region starts")
+    row("offset", OptionKind::Amount(|d, n| d.spec.offset = n), "bytes", "0", "where the region starts")
         .alias(&["fileoffset"]),
     row(
         "offset_increment",
-        Kind::Amount(|d, n| d.spec.offset_increment = n),
+        OptionKind::Amount(|d, n| d.spec.offset_increment = n),
         "bytes",
         "0",
         "more offset for every clone",
     ),
     row(
         "offset_align",
-        Kind::Int(0, LONG, |d, n| d.spec.offset_align = n),
+        OptionKind::Int(0, LONG, |d, n| d.spec.offset_align = n),
         "bytes",
         "0",
         "alignment of a percent offset",
     ),
     row(
         "number_ios",
-        Kind::Int(0, LONG, |d, n| d.spec.number_ios = (n > 0).then_some(n)),
+        OptionKind::Int(0, LONG, |d, n| d.spec.number_ios = (n > 0).then_some(n)),
         "I/Os",
         "0",
         "stop after these",
     ),
-    row("direct", Kind::Bool(|d, on| d.direct(on)), "", "0", "bypass the page cache"),
-    row("buffered", Kind::Bool(|d, on| d.direct(!on)), "", "1", "go through the page cache: the opposite of direct"),
+    row("direct", OptionKind::Bool(|d, on| d.direct(on)), "", "0", "bypass the page cache"),
+    row(
+        "buffered",
+        OptionKind::Bool(|d, on| d.direct(!on)),
+        "",
+        "1",
+        "go through the page cache: the opposite of direct",
+    ),
     row("atomic", BOOL, "", "0", "writes that are never torn").refused("atomic writes are not supported; use direct=1"),
-    row("ioengine", Kind::Text(grammar::ioengine), "", "psync", "how a process waits for its I/O"),
+    row("ioengine", OptionKind::Text(grammar::ioengine), "", "psync", "how a process waits for its I/O"),
     row(
         "zonemode",
-        Kind::Choice(&["none", "strided", "zbd"], |_, _| ()),
+        OptionKind::Choice(&["none", "strided", "zbd"], |_, _| ()),
         "",
         "none",
         "how zonesize, zonerange and zoneskip are meant",
@@ -79,15 +103,16 @@ pub(super) const ROWS: &[Row] = &[
     row("zonerange", COUNT64, "bytes", "0", "size of a zone").no_effect(ZONES),
     row("zoneskip", COUNT64, "bytes", "0", "gap between zones").no_effect(ZONES),
     row("read_beyond_wp", BOOL, "", "0", "read past a write pointer").no_effect(ZONES),
-    row("max_open_zones", Kind::Int(0, 4096, |_, _| ()), "zones", "0", "open zones at most").no_effect(ZONES),
-    row("job_max_open_zones", Kind::Int(0, 4096, |_, _| ()), "zones", "0", "open zones of a job").no_effect(ZONES),
+    row("max_open_zones", OptionKind::Int(0, 4096, |_, _| ()), "zones", "0", "open zones at most").no_effect(ZONES),
+    row("job_max_open_zones", OptionKind::Int(0, 4096, |_, _| ()), "zones", "0", "open zones of a job")
+        .no_effect(ZONES),
     row("ignore_zone_limits", BOOL, "", "0", "ignore the device's zone limits").no_effect(ZONES),
     row("zone_reset_threshold", TEXT, "", "", "share of written blocks that triggers resets").no_effect(ZONES),
     row("zone_reset_frequency", TEXT, "", "", "how often zones are reset").no_effect(ZONES),
     row("recover_zbd_write_error", BOOL, "", "0", "repair write pointers after errors").no_effect(ZONES),
     row(
         "fallocate",
-        Kind::Choice(&["none", "native", "posix", "keep", "truncate", "0", "1"], |_, _| ()),
+        OptionKind::Choice(&["none", "native", "posix", "keep", "truncate", "0", "1"], |_, _| ()),
         "",
         "native",
         "how file space is reserved",
@@ -102,11 +127,17 @@ pub(super) const ROWS: &[Row] = &[
         .no_effect("what may be written to is what the command line names"),
     row("unlink", BOOL, "", "0", "remove files afterwards").no_effect("nothing is removed"),
     row("unlink_each_loop", BOOL, "", "0", "remove files after each loop").no_effect("nothing is removed"),
-    row("pre_read", Kind::Bool(|d, on| d.spec.pre_read = on), "", "0", "read files into the page cache first"),
-    row("invalidate", Kind::Bool(|d, on| d.spec.invalidate = on), "", "1", "drop files from the page cache first"),
+    row("pre_read", OptionKind::Bool(|d, on| d.spec.pre_read = on), "", "0", "read files into the page cache first"),
+    row(
+        "invalidate",
+        OptionKind::Bool(|d, on| d.spec.invalidate = on),
+        "",
+        "1",
+        "drop files from the page cache first",
+    ),
     row(
         "fadvise_hint",
-        Kind::Choice(&["0", "1", "random", "sequential"], |d, word| {
+        OptionKind::Choice(&["0", "1", "random", "sequential"], |d, word| {
             d.spec.fadvise = match word {
                 "0" => Fadvise::None,
                 "random" => Fadvise::Random,
@@ -123,13 +154,13 @@ pub(super) const ROWS: &[Row] = &[
         "io_uring",
         "io_uring_cmd",
     ]),
-    row("filetype", Kind::Choice(&["file", "dir"], |_, _| ()), "", "file", "what the file engines create")
+    row("filetype", OptionKind::Choice(&["file", "dir"], |_, _| ()), "", "file", "what the file engines create")
         .no_effect("the file engines are not supported")
         .of(&["filecreate", "filestat", "filedelete", "dircreate", "dirstat", "dirdelete"]),
     row("thp", COUNT, "", "", "huge pages for mmap").no_effect("mapped pages are 4 KiB").of(&["mmap"]),
 ];
 
-const COUNT64: Kind = Kind::Int(0, LONG, |_, _| ());
+const COUNT64: OptionKind = OptionKind::Int(0, LONG, |_, _| ());
 
 /// fio takes 0 for "not given".
 fn nonzero(amount: Amount) -> Option<Amount> {

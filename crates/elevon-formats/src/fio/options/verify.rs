@@ -2,35 +2,47 @@
 
 use super::super::grammar;
 use super::super::grammar::VERIFY_METHODS;
-use super::{BOOL, COUNT, Kind, LONG, Row, TEXT, row};
+use super::{BOOL, COUNT, LONG, OptionKind, OptionRow, TEXT, row};
 
 const STATE: &str = "the state of a check is not kept between runs";
 const TRIMS: &str = "it belongs to trim_percentage, which is not supported";
 const SEQUENCE: &str = "headers hold the offset and a checksum only";
 
-pub(super) const ROWS: &[Row] = &[
-    row("verify", Kind::Choice(VERIFY_METHODS, grammar::verify), "", "0", "how written data is checked"),
-    row("do_verify", Kind::Bool(|d, on| d.spec.verify.after_write = on), "", "1", "read back after the write phase"),
-    row("verify_only", Kind::Flag(|d, on| d.spec.verify.only = on), "", "", "only check what an earlier run wrote"),
+pub(super) const ROWS: &[OptionRow] = &[
+    row("verify", OptionKind::Choice(VERIFY_METHODS, grammar::verify), "", "0", "how written data is checked"),
+    row(
+        "do_verify",
+        OptionKind::Bool(|d, on| d.spec.verify.after_write = on),
+        "",
+        "1",
+        "read back after the write phase",
+    ),
+    row(
+        "verify_only",
+        OptionKind::Flag(|d, on| d.spec.verify.only = on),
+        "",
+        "",
+        "only check what an earlier run wrote",
+    ),
     row(
         "verify_interval",
-        Kind::Int(80, super::ANY, |d, n| d.spec.verify.interval = n),
+        OptionKind::Int(80, super::ANY, |d, n| d.spec.verify.interval = n),
         "bytes",
         "",
         "a header every so much",
     ),
-    row("verify_pattern", Kind::Text(grammar::verify_pattern), "", "", "bytes to write and to expect"),
-    row("verify_fatal", Kind::Bool(|d, on| d.spec.verify.fatal = on), "", "0", "the first mismatch ends the job"),
+    row("verify_pattern", OptionKind::Text(grammar::verify_pattern), "", "", "bytes to write and to expect"),
+    row("verify_fatal", OptionKind::Bool(|d, on| d.spec.verify.fatal = on), "", "0", "the first mismatch ends the job"),
     row(
         "verify_backlog",
-        Kind::Int(0, LONG, |d, n| d.spec.verify.backlog = n),
+        OptionKind::Int(0, LONG, |d, n| d.spec.verify.backlog = n),
         "writes",
         "0",
         "check after this many writes",
     ),
     row("verify_backlog_batch", COUNT, "writes", "verify_backlog", "blocks to check at a time")
         .no_effect("the whole backlog is checked"),
-    row("verify_offset", Kind::Int(40, super::ANY, |_, _| ()), "bytes", "0", "place of the header")
+    row("verify_offset", OptionKind::Int(40, super::ANY, |_, _| ()), "bytes", "0", "place of the header")
         .no_effect("the header stands at the start of a block"),
     row("verify_pattern_interval", COUNT, "bytes", "0", "renew `%o` this often").no_effect("`%o` is not supported"),
     row("verify_dump", BOOL, "", "0", "write bad blocks to files").no_effect("a mismatch is reported with its offset"),
@@ -41,9 +53,10 @@ pub(super) const ROWS: &[Row] = &[
     row("verify_state_save", BOOL, "", "1", "save the state at the end").no_effect(STATE),
     row("verify_state_load", BOOL, "", "0", "load the state at the start").no_effect(STATE),
     row("experimental_verify", BOOL, "", "0", "replay the job to check it").no_effect("checks read each block once"),
-    row("trim_percentage", Kind::Int(0, 100, |_, _| ()), "%", "0", "share of checked blocks to trim")
+    row("trim_percentage", OptionKind::Int(0, 100, |_, _| ()), "%", "0", "share of checked blocks to trim")
         .refused("use rw=randtrim in a job beside it"),
     row("trim_verify_zero", BOOL, "", "1", "trimmed blocks must read as zeroes").no_effect(TRIMS),
-    row("trim_backlog", Kind::Int(0, LONG, |_, _| ()), "writes", "0", "trim after this many writes").no_effect(TRIMS),
+    row("trim_backlog", OptionKind::Int(0, LONG, |_, _| ()), "writes", "0", "trim after this many writes")
+        .no_effect(TRIMS),
     row("trim_backlog_batch", COUNT, "writes", "0", "trims at a time").no_effect(TRIMS),
 ];

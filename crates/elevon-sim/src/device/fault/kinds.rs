@@ -21,7 +21,7 @@ pub struct Key {
 
 /// A kind of fault.
 #[derive(Clone, Copy, Debug)]
-pub struct Kind {
+pub struct FaultKind {
     /// Its name in the text form and in reports.
     pub name: &'static str,
     /// What goes wrong.
@@ -50,8 +50,8 @@ const fn often(meaning: &'static str) -> Key {
 }
 
 /// Every kind of fault, in the order of the lists.
-pub const KINDS: &[Kind] = &[
-    Kind {
+pub const KINDS: &[FaultKind] = &[
+    FaultKind {
         name: "error",
         effect: "Commands fail that touch a range of sectors, or a share of all commands, or of those that touch the range. One of `sectors` and `ppm` must be given.",
         counts: "a command that it made fail",
@@ -64,7 +64,7 @@ pub const KINDS: &[Kind] = &[
         ],
         example: "error:sectors=1000-2000,status=medium",
     },
-    Kind {
+    FaultKind {
         name: "latent",
         effect: "A read finds a run of sectors unreadable (a medium error), and so does every later read of them until they are written again. One of `ppm` and `sectors` must be given.",
         counts: "a read that failed because of it",
@@ -76,7 +76,7 @@ pub const KINDS: &[Kind] = &[
         ],
         example: "latent:ppm=100,run=16,retry=2s",
     },
-    Kind {
+    FaultKind {
         name: "uber",
         effect: "Reads meet unrecoverable bit errors as often as a data sheet states: one in so many bits read, so that long reads meet more. The sector is unreadable (a medium error) until it is written again.",
         counts: "a read that failed because of it",
@@ -91,21 +91,21 @@ pub const KINDS: &[Kind] = &[
         ],
         example: "uber:bits=100000000000000",
     },
-    Kind {
+    FaultKind {
         name: "bit_rot",
         effect: "A read ends well, and what it brought is wrong. Simulated devices have no bytes, so no job sees it: the report counts it.",
         counts: "a read that brought something else",
         keys: &[often("share of reads")],
         example: "bit_rot:ppm=10",
     },
-    Kind {
+    FaultKind {
         name: "lost_write",
         effect: "The device reports a write as done and never makes it: what was there before stays. Simulated devices have no bytes, so no job sees it: the report counts it.",
         counts: "a write that was not made",
         keys: &[often("share of writes")],
         example: "lost_write:ppm=10",
     },
-    Kind {
+    FaultKind {
         name: "misdirected",
         effect: "A write lands in another place than it should and ends well. Simulated devices have no bytes, so no job sees it: the report counts it.",
         counts: "a write that landed elsewhere",
@@ -120,7 +120,7 @@ pub const KINDS: &[Kind] = &[
         ],
         example: "misdirected:ppm=10,by=64",
     },
-    Kind {
+    FaultKind {
         name: "reset",
         effect: "After every so many commands the device resets: every command in flight ends with a transport error, and the device does nothing for a time. Its write cache keeps what it holds.",
         counts: "a reset",
@@ -130,7 +130,7 @@ pub const KINDS: &[Kind] = &[
         ],
         example: "reset:every=20000,for=2s",
     },
-    Kind {
+    FaultKind {
         name: "stall",
         effect: "After every so many commands the whole device stands still for a time; nothing is lost.",
         counts: "a time that the device stood still",
@@ -140,7 +140,7 @@ pub const KINDS: &[Kind] = &[
         ],
         example: "stall:every=5000,for=1s",
     },
-    Kind {
+    FaultKind {
         name: "slow",
         effect: "The whole device runs slower for a time.",
         counts: "a command that reached the device in this time",
@@ -151,49 +151,49 @@ pub const KINDS: &[Kind] = &[
         ],
         example: "slow:from=1s,for=2s,factor=10",
     },
-    Kind {
+    FaultKind {
         name: "no_completion",
         effect: "The device never answers a command; when `--set io_timeout` (30 s) has passed the host aborts it and tries again.",
         counts: "a command that is never answered",
         keys: &[often("share of commands")],
         example: "no_completion:ppm=10",
     },
-    Kind {
+    FaultKind {
         name: "late",
         effect: "The answer to a command comes later than it should, and the device refuses an abort meanwhile. The default is longer than the timeout of 30 s.",
         counts: "a command that was answered late",
         keys: &[often("share of commands"), key("by", TIME, "31s", "how much later")],
         example: "late:ppm=100,by=31s",
     },
-    Kind {
+    FaultKind {
         name: "busy",
         effect: "The device refuses a command for lack of resources; the host tries again.",
         counts: "a refusal",
         keys: &[key("ppm", "1 to 999999, parts per million", "50000", "share of the tries that are refused")],
         example: "busy:ppm=50000",
     },
-    Kind {
+    FaultKind {
         name: "flush_error",
         effect: "Flushes of the device's write cache fail.",
         counts: "a flush that it made fail",
         keys: &[often("share of flushes"), key("status", STATUS, "io", "what the flush ends with")],
         example: "flush_error:ppm=100000",
     },
-    Kind {
+    FaultKind {
         name: "readonly",
         effect: "From some time on every write and discard fails with an I/O error.",
         counts: "a command that it made fail",
         keys: &[AFTER],
         example: "readonly:after=2s",
     },
-    Kind {
+    FaultKind {
         name: "dead",
         effect: "From some time on every command fails, as of a device that was pulled out; so do those in flight at that time.",
         counts: "a command that it made fail",
         keys: &[AFTER],
         example: "dead:after=2s",
     },
-    Kind {
+    FaultKind {
         name: "transport",
         effect: "The path to the device fails for a command; a retry may succeed.",
         counts: "a command that it made fail",
@@ -203,7 +203,7 @@ pub const KINDS: &[Kind] = &[
 ];
 
 /// The kind of that name.
-pub fn kind(name: &str) -> Option<&'static Kind> {
+pub fn kind(name: &str) -> Option<&'static FaultKind> {
     KINDS.iter().find(|kind| kind.name == name)
 }
 

@@ -7,7 +7,7 @@ use elevon_core::status::Status;
 use elevon_core::units::{Instant, Nanos, Sector, Sectors};
 use elevon_formats::quantity;
 
-use super::kinds::{KINDS, Kind, kind};
+use super::kinds::{FaultKind, KINDS, kind};
 use crate::device::text::{Fields, TextError};
 
 /// A range of sectors, both ends included.
@@ -277,13 +277,13 @@ impl Rule {
 
 /// The keys that a text gives, with the defaults of the kind's table for the others.
 struct Given<'a> {
-    kind: &'static Kind,
+    kind: &'static FaultKind,
     scope: String,
     fields: Fields<'a>,
 }
 
 impl<'a> Given<'a> {
-    fn new(kind: &'static Kind, text: &'a str) -> Result<Self, TextError> {
+    fn new(kind: &'static FaultKind, text: &'a str) -> Result<Self, TextError> {
         let scope = format!("fault {}", kind.name);
         let known: Vec<_> = kind.keys.iter().map(|key| key.name).collect();
         Ok(Self { kind, fields: Fields::parse(&scope, text, &known)?, scope })

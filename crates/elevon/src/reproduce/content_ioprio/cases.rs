@@ -6,7 +6,7 @@ use elevon_report::summary::{bandwidth, total};
 use elevon_sim::device::flash::FlashConfig;
 use elevon_sim::profiles;
 
-use super::sweep::{Place, Sweep};
+use super::sweep::{Rig, Sweep};
 use crate::reproduce::lab::{Job, job};
 use crate::reproduce::parameters::Parameters;
 
@@ -55,7 +55,7 @@ impl<'a> Scale<'a> {
 
     /// UFS as it is fitted, and eMMC as it is, under each scheduler, with the random seeds of each. `bfq` is the key of those of
     /// UFS under BFQ.
-    fn places(&self, fit: &str, devices: &[&str], bfq: &str) -> Vec<(Place, Vec<u64>)> {
+    fn places(&self, fit: &str, devices: &[&str], bfq: &str) -> Vec<(Rig, Vec<u64>)> {
         let place = |device: &&str| {
             let is_ufs = device.starts_with("ufs");
             let fit = if is_ufs { fit } else { "" };
@@ -66,7 +66,7 @@ impl<'a> Scale<'a> {
                     (true, _) => "size.seeds",
                     (false, _) => "size.seeds_emmc",
                 };
-                (Place { device: device.clone(), scheduler }, self.seeds(key))
+                (Rig { device: device.clone(), scheduler }, self.seeds(key))
             })
         };
         devices.iter().flat_map(place).take(self.places).collect()
@@ -164,7 +164,7 @@ pub(super) fn case3<'a>(scale: &Scale<'a>, ttl: u64) -> Sweep<'a> {
     let plain = |key: &str| scale.parameters.text(key);
     let mut places = scale.places("", if ttl == 0 { &BOTH } else { &BOTH[..1] }, "size.seeds");
     if ttl == 0 && scale.places > 1 {
-        let level = Place { device: BOTH[0].to_owned(), scheduler: BFQ_LEVEL };
+        let level = Rig { device: BOTH[0].to_owned(), scheduler: BFQ_LEVEL };
         places.push((level, scale.seeds("size.seeds")));
     }
     Sweep {

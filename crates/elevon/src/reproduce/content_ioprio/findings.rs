@@ -1,7 +1,7 @@
 //! What is concluded from the four cases.
 
 use super::cases::BFQ_LEVEL;
-use super::sweep::{Place, Row, interval, shown};
+use super::sweep::{Rig, Row, interval, shown};
 use crate::reproduce::conclusions::{Conclusion, listed, percent_off, range};
 
 /// The three forms of activity.
@@ -70,7 +70,7 @@ fn is_mainline(row: &Row, arm: &str) -> bool {
 /// Percent of bios that `iter-bio` promotes, by place.
 fn promoted(rows: &[Row]) -> String {
     let one = |row: &Row| {
-        let Place { scheduler, .. } = row.place;
+        let Rig { scheduler, .. } = row.place;
         format!("{:.1} % on {} under {scheduler}", row.of("iter-bio").promoted(), row.place.profile())
     };
     listed(&rows.iter().map(one).collect::<Vec<_>>())

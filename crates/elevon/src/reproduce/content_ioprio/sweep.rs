@@ -14,12 +14,12 @@ const STUDENT: [f64; 9] = [12.71, 4.30, 3.18, 2.78, 2.57, 2.45, 2.36, 2.31, 2.26
 
 /// A device with a scheduler.
 #[derive(Clone, Debug)]
-pub(super) struct Place {
+pub(super) struct Rig {
     pub(super) device: String,
     pub(super) scheduler: &'static str,
 }
 
-impl Place {
+impl Rig {
     /// The profile's name.
     pub(super) fn profile(&self) -> &str {
         self.device.split(':').next().unwrap_or_default()
@@ -58,7 +58,7 @@ pub(super) struct Cell {
 
 #[derive(Clone, Debug)]
 pub(super) struct Row {
-    pub(super) place: Place,
+    pub(super) place: Rig,
     pub(super) cells: Vec<Cell>,
 }
 
@@ -69,12 +69,12 @@ pub(super) struct Sweep<'a> {
     /// Options beside device, scheduler, seed and activity.
     pub(super) options: String,
     /// Where, and with which seeds.
-    pub(super) places: Vec<(Place, Vec<u64>)>,
+    pub(super) places: Vec<(Rig, Vec<u64>)>,
     pub(super) figures: fn(&RunResult) -> Vec<f64>,
 }
 
 /// One run's figures, its bios, and the command that repeats it.
-type Outcome = (Vec<f64>, Bios, String);
+type RunFigures = (Vec<f64>, Bios, String);
 
 /// Runs them all: by sweep, a row for each place.
 pub(super) fn run(lab: &Lab, sweeps: &[Sweep<'_>]) -> Result<Vec<Vec<Row>>, Failure> {
@@ -86,7 +86,7 @@ pub(super) fn run(lab: &Lab, sweeps: &[Sweep<'_>]) -> Result<Vec<Vec<Row>>, Fail
     }
     lab.expect(work.len() * ARMS.len());
     let mut outcomes = lab.map(&work, |(sweep, place, seed)| sweep.arms(lab, place, *seed))?.into_iter();
-    let mut row = |place: &Place, seeds: &[u64]| {
+    let mut row = |place: &Rig, seeds: &[u64]| {
         let mut cells = ARMS.map(|arm| Cell { arm, ..Cell::default() }).to_vec();
         for outcome in outcomes.by_ref().take(seeds.len()) {
             cells.iter_mut().zip(outcome).for_each(|(cell, outcome)| cell.add(outcome));
@@ -98,8 +98,8 @@ pub(super) fn run(lab: &Lab, sweeps: &[Sweep<'_>]) -> Result<Vec<Vec<Row>>, Fail
 
 impl Sweep<'_> {
     /// Every arm at one place with one random seed.
-    fn arms(&self, lab: &Lab, place: &Place, seed: u64) -> Result<Vec<Outcome>, Failure> {
-        let mut done: Vec<Outcome> = Vec::with_capacity(ARMS.len());
+    fn arms(&self, lab: &Lab, place: &Rig, seed: u64) -> Result<Vec<RunFigures>, Failure> {
+        let mut done: Vec<RunFigures> = Vec::with_capacity(ARMS.len());
         for arm in ARMS {
             let outcome = if arm == "random" {
                 let of_proposal = done[1].1;
@@ -120,8 +120,8 @@ impl Sweep<'_> {
     }
 
     /// One run.
-    pub(super) fn one(&self, lab: &Lab, place: &Place, seed: u64, activity: &str) -> Result<Outcome, Failure> {
-        let Place { device, scheduler } = place;
+    pub(super) fn one(&self, lab: &Lab, place: &Rig, seed: u64, activity: &str) -> Result<RunFigures, Failure> {
+        let Rig { device, scheduler } = place;
         let stack = format!("--device {device} --scheduler {scheduler} --seed {seed} {}", self.options);
         let run = lab.run(self.job, &self.variables, &format!("{stack} --set activity={activity}"))?;
         Ok(((self.figures)(&run), bios(&run), run.command))
@@ -174,7 +174,7 @@ impl Cell {
         100.0 * self.bios.promoted as f64 / self.bios.all.max(1) as f64
     }
 
-    fn add(&mut self, (figures, bios, command): Outcome) {
+    fn add(&mut self, (figures, bios, command): RunFigures) {
         self.figures.push(figures);
         self.bios.add(bios);
         self.command = command;

@@ -145,7 +145,7 @@ fn the_report_is_printed_whole_and_says_what_its_tables_say() {
 fn conclusions_follow_the_rows(measured: &Measured) {
     // A row of one figure for each arm: mainline's, then the ratios of all others.
     let row = |profile: &str, scheduler: &'static str, figures: &[f64], ratio: &dyn Fn(&str, usize) -> f64| {
-        let place = sweep::Place { device: profile.to_owned(), scheduler };
+        let place = sweep::Rig { device: profile.to_owned(), scheduler };
         let cell = |arm: &'static str| {
             let of_seed = |scatter: f64| {
                 let one = |(at, x): (usize, &f64)| if arm == "off" { *x } else { x * ratio(arm, at) * scatter };

@@ -173,14 +173,14 @@ impl Pair {
                 passes
             }
         };
-        let held = if charge.may_sleep { Verdict::Sleep } else { Verdict::Hold };
-        assert_eq!(verdict, if passes { Verdict::Pass } else { held });
+        let held = if charge.may_sleep { StageVerdict::Sleep } else { StageVerdict::Hold };
+        assert_eq!(verdict, if passes { StageVerdict::Pass } else { held });
         self.passed += u64::from(passes);
     }
 
     fn change(&mut self) {
         let tenant = self.tenant();
-        let kind = self.rng.pick(&[Kind::Bandwidth, Kind::Iops]);
+        let kind = self.rng.pick(&[LimitKind::Bandwidth, LimitKind::Iops]);
         let rate = self.rng.pick(&[0, 1, 7, 1000, 3 * MIB, 1 << 31]);
         let policy = match self.rng.below(2) {
             0 => Policy::Leaky,
