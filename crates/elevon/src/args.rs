@@ -4,6 +4,8 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+use crate::failure::VsError;
+
 /// The Linux block layer as a user-space system.
 ///
 /// A fio job file runs through bio building, queue limits, splitting, plugging, an I/O scheduler, tags and a device: in
@@ -286,25 +288,6 @@ impl OutputFormat {
     pub(crate) const fn is_json(self) -> bool {
         matches!(self, Self::Json | Self::JsonPlus)
     }
-}
-
-/// Why the text of a `--vs` makes no variant.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum VsError {
-    /// A shell would read on for the rest of it.
-    #[error("--vs '{0}': a quote is not closed, or nothing follows a backslash")]
-    Quote(String),
-    /// It has no words.
-    #[error("--vs '{0}': expected options that make another stack, such as '--kernel 6.1'")]
-    Empty(String),
-    /// An option or its value is wrong.
-    #[error("--vs '{text}': {line}")]
-    Option {
-        /// The text.
-        text: String,
-        /// What is wrong, from the parser of the command line.
-        line: String,
-    },
 }
 
 /// Options of a `--vs`, by themselves.

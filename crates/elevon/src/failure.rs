@@ -10,8 +10,6 @@ use elevon_formats::fio::{Diagnostic, MOST_ERRORS};
 use elevon_sim::profiles::DeviceError;
 use elevon_workload::WorkloadError;
 
-use crate::args::VsError;
-
 /// How a run that could be made ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Ending {
@@ -200,6 +198,25 @@ pub(crate) fn emit(text: &str) -> Result<(), Failure> {
     let mut out = std::io::stdout().lock();
     out.write_all(text.as_bytes())?;
     Ok(out.flush()?)
+}
+
+/// Why the text of a `--vs` makes no variant.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum VsError {
+    /// A shell would read on for the rest of it.
+    #[error("--vs '{0}': a quote is not closed, or nothing follows a backslash")]
+    Quote(String),
+    /// It has no words.
+    #[error("--vs '{0}': expected options that make another stack, such as '--kernel 6.1'")]
+    Empty(String),
+    /// An option or its value is wrong.
+    #[error("--vs '{text}': {line}")]
+    Option {
+        /// The text.
+        text: String,
+        /// What is wrong, from the parser of the command line.
+        line: String,
+    },
 }
 
 #[cfg(test)]
