@@ -48,7 +48,7 @@ pub struct CacheIo {
     pub ends_plug: bool,
 }
 
-/// In whose name bios are built, and for what.
+/// Task, tenant and priority that a bio is charged to, and what it is for.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Source {
     pub task: TaskId,

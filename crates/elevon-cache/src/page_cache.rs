@@ -261,7 +261,7 @@ impl Call {
 pub struct CallDone {
     /// Who called.
     pub task: TaskId,
-    /// His name for it.
+    /// The caller's token.
     pub token: u64,
     /// How it ended.
     pub status: Status,

@@ -1,4 +1,4 @@
-//! What jobs had of the page cache: their calls, what those slept for and how long, in total and by windows of time.
+//! Page cache statistics per job: calls, what those slept for and how long, in total and by windows of time.
 //!
 //! A call sleeps for I/O (*iowait*: a page to be read or written, an empty flush), for memory, or because it dirtied too much. The
 //! three are kept apart: only the first is what the kernel calls iowait and what a better order of I/O can shorten.
@@ -87,7 +87,7 @@ pub struct CallStats {
     pub iowait: LatencyStat,
     /// Of all that sleep, the time that the device had the commands that ended it, in nanoseconds; the rest is queueing.
     pub device_ns: u64,
-    /// The same by the class that the bio was served in which ended a call's last sleep, after cgroups had their say; by [`CLASSES`].
+    /// The same by the class that the bio was served in which ended a call's last sleep, after the cgroup's priority policy was applied; by [`CLASSES`].
     pub served: [ClassWaits; CLASSES.len()],
     /// How long each call that was stopped for dirtying too much slept for that, in nanoseconds.
     pub paused: LatencyStat,
@@ -291,7 +291,7 @@ impl Windows {
     }
 }
 
-/// What one job had of the page cache.
+/// Page cache statistics of one job.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CacheUse {
     /// Touches of mapped memory that were no faults.

@@ -100,7 +100,7 @@ pub struct Done {
     pub status: Status,
     /// How long the device had the last of its commands; zero where it never got one.
     pub device: Nanos,
-    /// The class that its last bio was served in, when cgroups had had their say.
+    /// The class that its last bio was served in, after the cgroup's priority policy was applied.
     pub class: PrioClass,
 }
 

@@ -12,7 +12,7 @@ use crate::summary::ratio;
 /// The words for [`CLASSES`].
 pub(crate) const CLASS_NAMES: [&str; CLASSES.len()] = ["rt", "be", "idle"];
 
-/// What all jobs had of the page cache together.
+/// Page cache statistics of all jobs together.
 pub(crate) fn cache_total(run: &RunResult) -> CacheUse {
     let mut all = CacheUse::default();
     run.jobs.iter().filter_map(|job| job.cache_use.as_ref()).for_each(|used| all.merge(used));

@@ -188,7 +188,7 @@ pub struct JobResult {
     pub device_time: Option<Nanos>,
     /// What it counted. The errno that ended it, if any, is in here.
     pub stats: JobStats,
-    /// What it had of the page cache, if it went through one.
+    /// Its page cache statistics, if it went through a page cache.
     pub cache_use: Option<Box<CacheUse>>,
     /// Words for that errno; empty without one.
     pub error: String,

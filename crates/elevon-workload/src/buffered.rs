@@ -195,7 +195,7 @@ impl BufferedIo {
         self.charges.wait_window
     }
 
-    /// The task in whose name the flusher writes what the root made dirty.
+    /// The task that writes back in the background what the root tenant made dirty.
     pub const fn flusher(&self) -> TaskId {
         self.flusher
     }

@@ -38,7 +38,7 @@ pub(crate) enum PriorityLatency {
 #[derive(Clone, Debug)]
 pub(crate) struct Measure {
     pub(crate) stats: JobStats,
-    /// What it had of the page cache, if it went through one.
+    /// Its page cache statistics, if it went through a page cache.
     pub(crate) cache_use: Option<Box<CacheUse>>,
     pub(crate) logger: Option<Box<Logger>>,
     asynchronous: bool,

@@ -173,7 +173,7 @@ impl Stack {
     }
 
     /// Tries to join a bio to a request that is already there: the newest plugged one, then the scheduler's or the
-    /// software queue's. True where the bio is spoken for.
+    /// software queue's. Returns true if the bio was merged.
     #[inline]
     pub(super) fn merge_bio(&mut self, now: Instant, task: TaskId, in_worker: bool, id: BioId) -> bool {
         let bio = &self.bios[id.0];

@@ -450,8 +450,8 @@ impl Stack {
         if self.task_mut(task).blocked {
             return Submitted::Blocked;
         }
-        // It woke before anybody was told that it slept, so nobody is to be told that it wakes: the word would be taken for the end of
-        // its next sleep.
+        // The task woke before the caller was told that it slept: remove the pending wake-up, which
+        // would otherwise end its next sleep.
         if io.may_block
             && let Some(at) = self.unblocked.iter().rposition(|&other| other == task)
         {

@@ -178,7 +178,7 @@ impl<D: Device> Fault<D> {
         self.content = Some(Content::new(description.limits.logical_block_size, description.limits.write_cache));
     }
 
-    /// From now on nothing goes wrong any more: no rules, and no bad sectors. Commands in flight keep what is in store for
+    /// From now on nothing goes wrong any more: no rules, and no bad sectors. Commands in flight keep the fault planned for
     /// them, and what the clock has lost is not made up for.
     pub fn heal(&mut self) {
         self.rules.clear();
@@ -248,7 +248,7 @@ impl<D: Device> Fault<D> {
         refused.is_some()
     }
 
-    /// What all rules together have in store for a command; the first error counts.
+    /// The fault that all rules together plan for a command; the first error counts.
     fn judge(&mut self, now: Instant, command: &Command) -> PlannedFault {
         let mut verdict = FINE;
         for index in 0..self.rules.len() {

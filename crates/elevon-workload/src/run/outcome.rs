@@ -57,7 +57,7 @@ pub struct JobOutcome {
     pub end: Option<Instant>,
     /// Its figures.
     pub stats: JobStats,
-    /// What it had of the page cache, if it went through one.
+    /// Its page cache statistics, if it went through a page cache.
     pub cache_use: Option<Box<CacheUse>>,
     /// Its logs, where it kept any.
     pub logs: Option<Logger>,
