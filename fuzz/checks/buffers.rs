@@ -1,9 +1,11 @@
-//! What must hold for any bytes given as a model of physical memory. The fuzz target and an ordinary test over the corpus share it.
+//! What must hold for any bytes given as a model of physical memory. The fuzz target and an
+//! ordinary test over the corpus share it.
 
 use elevon_core::units::Bytes;
 use elevon_sim::memory::{Memory, MemoryModel};
 
-/// Complains in one line, or gives a model that reads the same when it is written again, and whose buffers are whole.
+/// Complains in one line, or gives a model that reads the same when it is written again, and whose
+/// buffers are whole.
 pub(crate) fn buffers(data: &[u8]) {
     let text = String::from_utf8_lossy(data);
     match MemoryModel::parse(&text) {

@@ -1,7 +1,9 @@
-//! A corpus of the fuzzer as an ordinary test: every file through its check, whole, cut at either end, and with bytes changed.
+//! A corpus of the fuzzer as an ordinary test: every file through its check, whole, cut at either
+//! end, and with bytes changed.
 
-/// Walks the corpus of that name, which has at least `least` files. At every `step`th byte of a file what stands before it
-/// and what follows are checked, and the file with each of `others` in its place.
+/// Walks the corpus of that name, which has at least `least` files. At every `step`th byte of a
+/// file what stands before it and what follows are checked, and the file with each of `others` in
+/// its place.
 pub(crate) fn each(corpus: &str, least: usize, step: usize, others: &[u8], check: fn(&[u8])) {
     let folder = format!("{}/../../fuzz/corpus/{corpus}", env!("CARGO_MANIFEST_DIR"));
     let mut count = 0;

@@ -1,4 +1,5 @@
-//! What must hold for any bytes given as a fault. The fuzz target and an ordinary test over the corpus share it.
+//! What must hold for any bytes given as a fault. The fuzz target and an ordinary test over the
+//! corpus share it.
 
 use elevon_sim::device::fault::Rule;
 

@@ -1,9 +1,11 @@
-//! What must hold for any bytes given as a job file. The fuzz target and an ordinary test over the corpus share it.
+//! What must hold for any bytes given as a job file. The fuzz target and an ordinary test over the
+//! corpus share it.
 
 use elevon_formats::fio::{JobSpec, MemorySource, parse};
 use elevon_render::jobs as render;
 
-/// Parses without panic, complains with a place and words, and renders accepted jobs to a file that means the same.
+/// Parses without panic, complains with a place and words, and renders accepted jobs to a file that
+/// means the same.
 pub(crate) fn job(data: &[u8]) {
     let text = String::from_utf8_lossy(data);
     let mut source = MemorySource::one("job.fio", &text);

@@ -1,4 +1,5 @@
-//! What must hold for any bytes given as a scheduler. The fuzz target and an ordinary test over the corpus share it.
+//! What must hold for any bytes given as a scheduler. The fuzz target and an ordinary test over the
+//! corpus share it.
 
 use elevon_core::kernel::Kernel;
 use elevon_core::sched::{AnyScheduler, SchedulerConfig};

@@ -1,4 +1,5 @@
-//! What must hold for any lines given as settings, `KEY=VALUE`. The fuzz target and an ordinary test over the corpus share it.
+//! What must hold for any lines given as settings, `KEY=VALUE`. The fuzz target and an ordinary
+//! test over the corpus share it.
 
 use elevon_cache::page_cache::{CacheConfig, PageCache};
 use elevon_cache::settings::is_setting;

@@ -1,10 +1,12 @@
-//! What must hold for any bytes given as a file of tenants. The fuzz target and ordinary tests share it.
+//! What must hold for any bytes given as a file of tenants. The fuzz target and ordinary tests
+//! share it.
 
 use elevon_core::kernel::Kernel;
 use elevon_formats::tenants::parse;
 use elevon_render::tenants as render;
 
-/// Complains with a place and in one line each, or takes what is the same when it is written and read again.
+/// Complains with a place and in one line each, or takes what is the same when it is written and
+/// read again.
 pub(crate) fn tenants(data: &[u8]) {
     let text = String::from_utf8_lossy(data);
     let rules = Kernel::V6_18.rules();

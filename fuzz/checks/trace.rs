@@ -1,11 +1,13 @@
-//! What must hold for any bytes given as a trace. The fuzz targets and ordinary tests over the corpora share it.
+//! What must hold for any bytes given as a trace. The fuzz targets and ordinary tests over the
+//! corpora share it.
 //!
-//! A target is a reader: bytes that are of no format, or of another one, are put behind a first record of its format, so that
-//! every input reaches the reader.
+//! A target is a reader: bytes that are of no format, or of another one, are put behind a first
+//! record of its format, so that every input reaches the reader.
 
 use elevon_trace::{Reader, TraceFormat, TraceKind};
 
-/// Reads to the end; events are in order of time, as many as there is room for, and every problem has its place.
+/// Reads to the end; events are in order of time, as many as there is room for, and every problem
+/// has its place.
 fn check(data: &[u8], expected: TraceFormat, first: &[u8], least_bytes: usize) {
     let as_it_is = elevon_trace::from_bytes(data.to_vec()).ok().filter(|reader| reader.format() == expected);
     if let Some(reader) = as_it_is {

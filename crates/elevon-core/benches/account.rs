@@ -1,5 +1,6 @@
-//! Cost of the accounting of one request: start, issue, sectors, end, with all forms of io_ticks, both histograms and the
-//! exact integrals, at a depth of 32 and several rates: the slower the requests come, the more of them see a new jiffy.
+//! Cost of the accounting of one request: start, issue, sectors, end, with all forms of io_ticks,
+//! both histograms and the exact integrals, at a depth of 32 and several rates: the slower the
+//! requests come, the more of them see a new jiffy.
 //!
 //! Run by `cargo test` it only proves that it runs.
 

@@ -1,14 +1,17 @@
-//! Cost of a request in BFQ: insert, dispatch and complete, by the number of process queues that are backlogged all the time.
+//! Cost of a request in BFQ: insert, dispatch and complete, by the number of process queues that
+//! are backlogged all the time.
 //!
-//! Each process has so many requests at a time, and inserts its next one when one is over; the device holds 16. A slot ends by
-//! budget, 8 requests long, or by time where requests of others are injected; or, with
-//! `slice_idle=0` and one request each, with every request: the dearest case, in which each request takes a queue out of the
-//! engine's trees and puts it in again. So all queues are served in turn: that is checked, and the hash covers the order of
-//! the dispatches until the last has been.
+//! Each process has so many requests at a time, and inserts its next one when one is over; the
+//! device holds 16. A slot ends by budget, 8 requests long, or by time where requests of others are
+//! injected; or, with `slice_idle=0` and one request each, with every request: the dearest case, in
+//! which each request takes a queue out of the engine's trees and puts it in again. So all queues
+//! are served in turn: that is checked, and the hash covers the order of the dispatches until the
+//! last has been.
 //!
-//! The goals are 400 ns a request at 1,000 queues, and a growth no worse than logarithmic (`x5` and `/log`: times the cost at 5
-//! queues, and that by the ratio of the logarithms). Time is that on the processor, where the system tells it. Run by `cargo
-//! test` it only proves that it runs and serves everybody.
+//! The goals are 400 ns a request at 1,000 queues, and a growth no worse than logarithmic (`x5` and
+//! `/log`: times the cost at 5 queues, and that by the ratio of the logarithms). Time is that on
+//! the processor, where the system tells it. Run by `cargo test` it only proves that it runs and
+//! serves everybody.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant as Clock};
@@ -72,8 +75,9 @@ impl Load {
             served: vec![false; queues as usize],
             unserved: queues as usize,
         };
-        // The first process alone, until the budget that was set is trusted: queues made before that would begin with slots of
-        // 1365 requests, and the last of them would come after everybody else has had as many.
+        // The first process alone, until the budget that was set is trusted: queues made before
+        // that would begin with slots of 1365 requests, and the last of them would come after
+        // everybody else has had as many.
         let (first, others): (Vec<u32>, _) = (0..queues * each).partition(|id| id % queues == 0);
         first.into_iter().for_each(|id| load.insert(RequestId(id)));
         (0..1000).for_each(|_| load.turn());
@@ -81,7 +85,8 @@ impl Load {
         load
     }
 
-    /// A request is always the same process's; neighbours differ in level, so that no two of a row are merged for good.
+    /// A request is always the same process's; neighbours differ in level, so that no two of a row
+    /// are merged for good.
     fn insert(&mut self, id: RequestId) {
         self.random = self.random.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
         let task = id.0 % self.queues;
@@ -97,8 +102,8 @@ impl Load {
         self.scheduler.insert(self.now, view, id, false);
     }
 
-    /// One request goes to the device; the oldest there is over, and its process inserts the next, when it is full or nothing may
-    /// go before that.
+    /// One request goes to the device; the oldest there is over, and its process inserts the next,
+    /// when it is full or nothing may go before that.
     fn turn(&mut self) {
         loop {
             let view = View { requests: &self.requests, rules: &self.rules };

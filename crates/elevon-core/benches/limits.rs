@@ -1,12 +1,15 @@
-//! Cost of a bio at its limits, slices (`io.max`) and exact: by the depth of the tree, and by the number of tenants with rules.
+//! Cost of a bio at its limits, slices (`io.max`) and exact: by the depth of the tree, and by the
+//! number of tenants with rules.
 //!
-//! The tenants are chains of the given depth below the root, a rule on every one; bios belong to the lowest of random chains.
-//! `pass`: limits that nobody reaches, so a bio is tested and charged at every level. `wait`: each chain always has a bio that waits
-//! for its limit, climbs, goes, and is followed by the next. A chain shares nothing with others, so at 100,000 tenants every
-//! level of every bio is a cache miss: that is the growth to be seen, there is no other. `alone`: bios of a tenant without a
-//! rule while all these have theirs.
+//! The tenants are chains of the given depth below the root, a rule on every one; bios belong to
+//! the lowest of random chains. `pass`: limits that nobody reaches, so a bio is tested and charged
+//! at every level. `wait`: each chain always has a bio that waits for its limit, climbs, goes, and
+//! is followed by the next. A chain shares nothing with others, so at 100,000 tenants every
+//! level of every bio is a cache miss: that is the growth to be seen, there is no other. `alone`:
+//! bios of a tenant without a rule while all these have theirs.
 //!
-//! Time is that on the processor, where the system tells it. Run by `cargo test` it only proves that it runs.
+//! Time is that on the processor, where the system tells it. Run by `cargo test` it only proves
+//! that it runs.
 
 use std::time::{Duration, Instant as Clock};
 

@@ -1,7 +1,9 @@
-//! Cost of a request in a scheduler: insert, dispatch and complete, with a number of requests queued all the time.
+//! Cost of a request in a scheduler: insert, dispatch and complete, with a number of requests
+//! queued all the time.
 //!
-//! Prints nanoseconds per request next to the cost that the scheduler's header states: for O(log n), the figure divided by
-//! log2 n should stay about the same until the tables outgrow the caches. Run by `cargo test` it only proves that it runs.
+//! Prints nanoseconds per request next to the cost that the scheduler's header states: for O(log
+//! n), the figure divided by log2 n should stay about the same until the tables outgrow the caches.
+//! Run by `cargo test` it only proves that it runs.
 
 use std::hint::black_box;
 use std::time::{Duration, Instant as Clock};

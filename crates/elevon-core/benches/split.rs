@@ -1,7 +1,8 @@
-//! Cost of building and splitting a bio: a 4 KiB I/O inside one page (the fast path that every small I/O takes), and a full bio
-//! of 256 vectors with its parts.
+//! Cost of building and splitting a bio: a 4 KiB I/O inside one page (the fast path that every
+//! small I/O takes), and a full bio of 256 vectors with its parts.
 //!
-//! Prints nanoseconds per I/O, with the parts and segments that show that the work was done. Run by `cargo test` it only proves that it runs.
+//! Prints nanoseconds per I/O, with the parts and segments that show that the work was done. Run by
+//! `cargo test` it only proves that it runs.
 
 use std::hint::black_box;
 use std::time::{Duration, Instant as Clock};

@@ -1,9 +1,9 @@
 //! Accounting: what `/sys/block/X/stat` would say, utilisation in four forms, latency by stage.
 //!
-//! The data path reports facts ([`Accounting::on_start`] ... [`Accounting::on_end`]); everything else is derived here.
-//! All forms of io_ticks ([`io_ticks`]) run side by side on every request, so that one run can compare them; the chosen
-//! one feeds field 10. Cost: O(1) per call, nothing allocated, and no division but where a jiffy has passed since the
-//! call before.
+//! The data path reports facts ([`Accounting::on_start`] ... [`Accounting::on_end`]); everything
+//! else is derived here. All forms of io_ticks ([`io_ticks`]) run side by side on every request, so
+//! that one run can compare them; the chosen one feeds field 10. Cost: O(1) per call, nothing
+//! allocated, and no division but where a jiffy has passed since the call before.
 
 extern crate alloc;
 use alloc::vec::Vec;
@@ -50,8 +50,8 @@ pub struct DiskStats {
     pub flush_ticks: Nanos,
     /// Busy time by every form, whatever the chosen one.
     pub utilisation: Utilisation,
-    /// Integral of requests in flight over time, in request-nanoseconds; exact mean queue depth is its change over
-    /// time.
+    /// Integral of requests in flight over time, in request-nanoseconds; exact mean queue depth is
+    /// its change over time.
     pub in_flight_integral: u128,
 }
 
@@ -68,8 +68,8 @@ pub struct Utilisation {
     pub exact: Nanos,
 }
 
-/// Everything that is known of a request when it ends: the one fact that statistics, histograms and reports are made
-/// of.
+/// Everything that is known of a request when it ends: the one fact that statistics, histograms and
+/// reports are made of.
 #[derive(Clone, Copy, Debug)]
 pub struct CompletionFact {
     /// Group it counts in.
@@ -159,7 +159,8 @@ impl Accounting {
         }
     }
 
-    /// A request was allocated and counts from now on. `tags_in_use` counts this one too (proposal 003's test).
+    /// A request was allocated and counts from now on. `tags_in_use` counts this one too (proposal
+    /// 003's test).
     #[inline]
     pub fn on_start(&mut self, now: Instant, tags_in_use: u32) {
         self.count_to(now);
@@ -182,8 +183,8 @@ impl Accounting {
     pub fn on_merge(&mut self, group: StatGroup) {
         self.groups[group as usize].merges += 1;
     }
-    /// A request that had been allocated was swallowed by another: it ends without a completion of its own, and the
-    /// kernel does not look at io_ticks then.
+    /// A request that had been allocated was swallowed by another: it ends without a completion of
+    /// its own, and the kernel does not look at io_ticks then.
     pub fn on_request_merged(&mut self, now: Instant, group: StatGroup) {
         debug_assert!(self.in_flight > 0, "a request was swallowed that never started");
         self.count_to(now);
@@ -236,8 +237,8 @@ impl Accounting {
         if self.in_flight_from_allocation { self.in_flight } else { self.started }
     }
 
-    /// What the stat file shows when read now; reading moves io_ticks forward while something is in flight (5.18 and
-    /// later).
+    /// What the stat file shows when read now; reading moves io_ticks forward while something is in
+    /// flight (5.18 and later).
     pub fn read(&mut self, now: Instant) -> DiskStats {
         self.count_to(now);
         if self.in_flight() > 0 {
@@ -269,8 +270,9 @@ impl Accounting {
     pub fn dispatched_to_completed(&self, group: StatGroup) -> &LatencyStat {
         &self.serviced[group as usize]
     }
-    /// Sum of the times that a task's requests were in the driver: its part of what the device was kept busy with. A request
-    /// counts for the task that allocated it, whoever else's bios it carries.
+    /// Sum of the times that a task's requests were in the driver: its part of what the device was
+    /// kept busy with. A request counts for the task that allocated it, whoever else's bios it
+    /// carries.
     pub fn device_time(&self, task: TaskId) -> Nanos {
         self.device_time.get(task.index()).copied().unwrap_or(Nanos::ZERO)
     }

@@ -7,8 +7,8 @@ use crate::units::{BioId, Bytes, Instant, LayoutId, Sector, Sectors, TaskId, Ten
 /// Vectors that a bio holds at the most.
 pub const BIO_MAX_VECS: usize = 256;
 
-/// Where a bio's data lies: bytes of a registered layout. The vectors themselves are the layout's runs cut to this range,
-/// so a split moves two numbers and copies nothing.
+/// Where a bio's data lies: bytes of a registered layout. The vectors themselves are the layout's
+/// runs cut to this range, so a split moves two numbers and copies nothing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DataRange {
     /// The layout.
@@ -30,7 +30,8 @@ pub struct Bio {
     pub write_hint: u8,
     /// Physical segments, known after the split.
     pub segments: u16,
-    /// It passed the gates of its tenant (see [`crate::control::Gate`]) on its own, and did not join another's request.
+    /// It passed the gates of its tenant (see [`crate::control::Gate`]) on its own, and did not
+    /// join another's request.
     pub gated: bool,
     /// First sector.
     pub sector: Sector,
@@ -50,7 +51,8 @@ pub struct Bio {
     pub queued: Instant,
     /// It waits for the scheduler, and that is being counted.
     pub in_scheduler: bool,
-    /// Since when it waits for what it waits for now (see [`crate::control::explain`]); kept only where tenants are watched.
+    /// Since when it waits for what it waits for now (see [`crate::control::explain`]); kept only
+    /// where tenants are watched.
     pub since: Instant,
 }
 

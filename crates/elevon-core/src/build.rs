@@ -1,11 +1,14 @@
 //! Building bios: how many bytes of a buffer the next bio takes.
 //!
-//! A bio holds at most [`BIO_MAX_VECS`] vectors, and a vector is a whole run of physically consecutive memory; so how much a bio
-//! holds depends on where the buffer's pages happen to lie, and no queue limit is asked (as in every Linux to 6.18,
-//! measured). Sizes of full bios are therefore 1 MiB and a little, hardly ever a multiple of the queue's limit, and their
-//! splits leave small tails: proposal 001. [`Fill`] chooses between that and the remedies that were proposed.
+//! A bio holds at most [`BIO_MAX_VECS`] vectors, and a vector is a whole run of physically
+//! consecutive memory; so how much a bio holds depends on where the buffer's pages happen to lie,
+//! and no queue limit is asked (as in every Linux to 6.18, measured). Sizes of full bios are
+//! therefore 1 MiB and a little, hardly ever a multiple of the queue's limit, and their
+//! splits leave small tails: proposal 001. [`Fill`] chooses between that and the remedies that were
+//! proposed.
 //!
-//! Cost: O(1) where the rest of the buffer is one run or at most 256 pages, else O(log runs) for one bio whatever its size.
+//! Cost: O(1) where the rest of the buffer is one run or at most 256 pages, else O(log runs) for
+//! one bio whatever its size.
 
 use crate::bio::BIO_MAX_VECS;
 use crate::layout::Layout;
@@ -21,15 +24,16 @@ pub enum Fill {
     /// When its vectors run out: what kernels do.
     #[default]
     Full,
-    /// The proposal (Ed Tsai, 2023, not merged): before the page that would take it past the queue's `max_sectors`. The rest
-    /// goes into the next bio of the same call.
+    /// The proposal (Ed Tsai, 2023, not merged): before the page that would take it past the
+    /// queue's `max_sectors`. The rest goes into the next bio of the same call.
     MaxSectors,
-    /// The thread's counter-proposal (Ming Lei, V1, 2023, not merged): when its vectors run out, and then, if data is left,
-    /// cut back to a multiple of `max_sectors`. It computes the surplus with a mask, which is a remainder only for powers of
-    /// two: for 1280 KiB it cuts at odd places, and so does this.
+    /// The thread's counter-proposal (Ming Lei, V1, 2023, not merged): when its vectors run out,
+    /// and then, if data is left, cut back to a multiple of `max_sectors`. It computes the
+    /// surplus with a mask, which is a remainder only for powers of two: for 1280 KiB it cuts
+    /// at odd places, and so does this.
     Trim,
-    /// An earlier draft of it, of which a measurement was published (the thread's third point): cut back to a multiple of
-    /// 256 KiB, whatever the queue's limit.
+    /// An earlier draft of it, of which a measurement was published (the thread's third point): cut
+    /// back to a multiple of 256 KiB, whatever the queue's limit.
     Trim256K,
 }
 
@@ -59,16 +63,18 @@ impl Fill {
 /// Who builds the bio.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Source {
-    /// Direct I/O from a user's buffer, which is pinned in batches no larger than the vectors that are free: of the 256th run
-    /// only the first page is taken.
+    /// Direct I/O from a user's buffer, which is pinned in batches no larger than the vectors that
+    /// are free: of the 256th run only the first page is taken.
     Direct,
-    /// The page cache, which joins a page to the last vector before it asks whether the bio is full: the 256th run is taken
-    /// whole. No [`Fill`] but the full one has ever been proposed for it.
+    /// The page cache, which joins a page to the last vector before it asks whether the bio is
+    /// full: the 256th run is taken whole. No [`Fill`] but the full one has ever been proposed
+    /// for it.
     Buffered,
 }
 
-/// Bytes that the next bio takes of a buffer at `offset`, where `remaining` bytes (at least one, and a multiple of the logical
-/// block size) are still to go; at least one logical block, at most `remaining`.
+/// Bytes that the next bio takes of a buffer at `offset`, where `remaining` bytes (at least one,
+/// and a multiple of the logical block size) are still to go; at least one logical block, at most
+/// `remaining`.
 ///
 /// `remaining` ends where the caller's extent ends: a bio never spans two extents of a file.
 #[inline]
@@ -117,11 +123,13 @@ fn long_bio_bytes(
         Fill::Trim => trimmed(full, most),
         Fill::Trim256K => trimmed(full, DRAFT_UNIT),
     };
-    // A limit of one page and a buffer that starts inside one would leave nothing; a bio of nothing would go on for ever.
+    // A limit of one page and a buffer that starts inside one would leave nothing; a bio of nothing
+    // would go on for ever.
     bytes.max(block).min(remaining)
 }
 
-/// A full bio without what a mask takes for the surplus over a multiple of `unit`; as it is where nothing would be left.
+/// A full bio without what a mask takes for the surplus over a multiple of `unit`; as it is where
+/// nothing would be left.
 const fn trimmed(full: u64, unit: u64) -> u64 {
     match full & (unit - 1) {
         surplus if surplus == full => full,
@@ -140,8 +148,9 @@ fn vectors_end(layout: &Layout, offset: u64, source: Source) -> u64 {
     run.unwrap_or(layout.len())
 }
 
-/// Sectors that the next bio of a discard takes: up to the next granule where it starts inside one, and then whole granules, as
-/// many as a bio's length can say. `remaining` is what is still to go, at least one sector.
+/// Sectors that the next bio of a discard takes: up to the next granule where it starts inside one,
+/// and then whole granules, as many as a bio's length can say. `remaining` is what is still to go,
+/// at least one sector.
 pub fn next_discard_sectors(sector: Sector, remaining: Sectors, limits: &QueueLimits) -> Sectors {
     let granule = (u64::from(limits.discard_granularity) / SECTOR_SIZE).max(1);
     let most = match sector.get() % granule {
@@ -151,7 +160,8 @@ pub fn next_discard_sectors(sector: Sector, remaining: Sectors, limits: &QueueLi
     Sectors::new(most).min(remaining)
 }
 
-/// Bytes that the next bio of a write-zeroes takes of `remaining`: whole blocks, as many as a bio's length can say.
+/// Bytes that the next bio of a write-zeroes takes of `remaining`: whole blocks, as many as a bio's
+/// length can say.
 pub fn next_zeroes_bytes(remaining: u64, limits: &QueueLimits) -> u64 {
     remaining.min(round_down(BIO_MAX_BYTES, limits.logical_block_size.into()))
 }

@@ -1,12 +1,14 @@
 //! Control: what a tenant may do on the path of a bio, and what is known of it afterwards.
 //!
-//! Two kinds of stage hold a bio back. A [`Limiter`] stands before the split (io-throttle, io.max): it counts bytes of bios as
-//! built and never looks at completions. A [`Gate`] stands before a request is allocated (io.cost, io.latency), after a merge
-//! was tried: it sees fragments and learns of completions. Both keep the [`BioId`]s that they hold, tell when they want to be
+//! Two kinds of stage hold a bio back. A [`Limiter`] stands before the split (io-throttle, io.max):
+//! it counts bytes of bios as built and never looks at completions. A [`Gate`] stands before a
+//! request is allocated (io.cost, io.latency), after a merge was tried: it sees fragments and
+//! learns of completions. Both keep the [`BioId`]s that they hold, tell when they want to be
 //! asked again, and charge to the [`WaitBreakdown`] what they made a bio wait.
 //!
-//! [`Control`] has them all, with the tree, and what is counted per tenant. A bio that no rule and no watcher concerns pays for one
-//! comparison: whether anything here is active at all. Rules change at any time; what a change lets go goes with the next release.
+//! [`Control`] has them all, with the tree, and what is counted per tenant. A bio that no rule and
+//! no watcher concerns pays for one comparison: whether anything here is active at all. Rules
+//! change at any time; what a change lets go goes with the next release.
 
 extern crate alloc;
 use alloc::vec::Vec;
@@ -64,8 +66,9 @@ pub struct ControlConfig {
     pub exact_io_max: bool,
 }
 
-/// Off in builds of benches only: with the feature `without-control` the compiler takes everything for tenants out of the path of
-/// a bio, with `without-throttle` the hook of the limits alone, so that it can be told what they cost.
+/// Off in builds of benches only: with the feature `without-control` the compiler takes everything
+/// for tenants out of the path of a bio, with `without-throttle` the hook of the limits alone, so
+/// that it can be told what they cost.
 const HOOKED: bool = !cfg!(feature = "without-control");
 const LIMITED: bool = HOOKED && !cfg!(feature = "without-throttle");
 
@@ -96,7 +99,8 @@ pub struct Control {
     active: bool,
     /// Whether a fragment has to.
     gated: bool,
-    /// Which stage has just said [`StageVerdict::Sleep`], and whether its bio is what a split left over.
+    /// Which stage has just said [`StageVerdict::Sleep`], and whether its bio is what a split left
+    /// over.
     pub(crate) asleep: Option<(Stage, bool)>,
 }
 
@@ -168,7 +172,8 @@ impl Control {
         self.refresh();
     }
 
-    /// Changes a tenant's `io.max`. Of this and of every other setting: nothing happens where the tenant was removed.
+    /// Changes a tenant's `io.max`. Of this and of every other setting: nothing happens where the
+    /// tenant was removed.
     pub fn set_io_max(&mut self, now: Instant, tenant: TenantId, change: impl FnOnce(&mut Limits)) {
         if self.exact_io_max {
             return self.set_limit(now, tenant, change);
@@ -198,7 +203,8 @@ impl Control {
         });
     }
 
-    /// How io-throttle works from now on. Its rules are gone, and nothing of them may be held any more.
+    /// How io-throttle works from now on. Its rules are gone, and nothing of them may be held any
+    /// more.
     ///
     /// # Panics
     /// If it holds bios.
@@ -286,12 +292,14 @@ impl Control {
         self.prio.get(tenant.index()).copied().unwrap_or(PrioPolicy::NoChange)
     }
 
-    /// What I/O waited for, by tenant and cause; waits for the scheduler up to the last [`Self::settle`].
+    /// What I/O waited for, by tenant and cause; waits for the scheduler up to the last
+    /// [`Self::settle`].
     pub const fn breakdown(&self) -> &WaitBreakdown {
         &self.breakdown
     }
 
-    /// Divides what was waited for the scheduler up to now by whom it served; before the breakdown is read.
+    /// Divides what was waited for the scheduler up to now by whom it served; before the breakdown
+    /// is read.
     pub fn settle(&mut self, now: Instant) {
         self.waits_for_scheduler.count_up_to(now, &mut self.breakdown);
     }
@@ -320,8 +328,8 @@ impl Control {
         }
     }
 
-    /// How long a task of this tenant is delayed before it goes on, for what its tenant owes (io.cost) or did to its neighbours
-    /// (io.latency).
+    /// How long a task of this tenant is delayed before it goes on, for what its tenant owes
+    /// (io.cost) or did to its neighbours (io.latency).
     pub fn delay_of(&mut self, now: Instant, tenant: TenantId) -> Nanos {
         if !self.gated {
             return Nanos::ZERO;

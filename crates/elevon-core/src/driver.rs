@@ -1,8 +1,8 @@
 //! The border between the stack and a device: commands down, answers up.
 //!
-//! A driver is handed to the stack's methods as an argument, and answers at once whether it took a command; completions
-//! come back through `Stack::handle_completion`. The same border serves simulated devices in virtual time and io_uring in
-//! real time.
+//! A driver is handed to the stack's methods as an argument, and answers at once whether it took a
+//! command; completions come back through `Stack::handle_completion`. The same border serves
+//! simulated devices in virtual time and io_uring in real time.
 
 use crate::ioprio::IoPrio;
 use crate::op::{Flags, Op};
@@ -14,8 +14,8 @@ use crate::units::{Bytes, HwQueue, Instant, RequestId, Sector, Tag, TaskId};
 pub struct Command {
     /// The request; hand it back in the completion.
     pub request: RequestId,
-    /// Grows by one with every command of a stack; hand it back in the completion. Breaks ties and names the command in a
-    /// fault log.
+    /// Grows by one with every command of a stack; hand it back in the completion. Breaks ties and
+    /// names the command in a fault log.
     pub sequence: u64,
     /// Hardware queue it is issued on.
     pub queue: HwQueue,
@@ -23,7 +23,8 @@ pub struct Command {
     pub tag: Tag,
     /// What to do.
     pub op: Op,
-    /// Flags; FUA is the one a device heeds. What comes before a write, the stack asks for by a Flush of its own.
+    /// Flags; FUA is the one a device heeds. What comes before a write, the stack asks for by a
+    /// Flush of its own.
     pub flags: Flags,
     /// Priority.
     pub ioprio: IoPrio,
@@ -33,7 +34,8 @@ pub struct Command {
     pub bytes: Bytes,
 }
 
-/// A piece of a user's buffer that a command moves: the I/O it belongs to and the bytes of that I/O's buffer.
+/// A piece of a user's buffer that a command moves: the I/O it belongs to and the bytes of that
+/// I/O's buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Piece {
     /// The task that owns the buffer.
@@ -44,7 +46,8 @@ pub struct Piece {
     pub offset: u64,
     /// Bytes.
     pub len: u64,
-    /// Where it lies on the device: pieces of a discard of several ranges need not follow one another.
+    /// Where it lies on the device: pieces of a discard of several ranges need not follow one
+    /// another.
     pub sector: Sector,
 }
 
@@ -64,8 +67,9 @@ pub enum Accept {
 /// What a driver does with a command that has passed its timeout.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TimeoutAction {
-    /// Aborted: the stack completes it with [`Status::Timeout`]. A completion that follows all the same is late: the stack
-    /// counts it and ignores it, also if the request carries another command by then.
+    /// Aborted: the stack completes it with [`Status::Timeout`]. A completion that follows all the
+    /// same is late: the stack counts it and ignores it, also if the request carries another
+    /// command by then.
     Aborted,
     /// Give it another full period.
     ResetTimer,
@@ -80,8 +84,9 @@ pub struct Completion {
     pub sequence: u64,
     /// How it ended.
     pub status: Status,
-    /// Bytes that were transferred before the end; all of them where the status is OK. A short count with
-    /// [`Status::Ok`] is a partial completion: the rest is still in flight and another completion follows.
+    /// Bytes that were transferred before the end; all of them where the status is OK. A short
+    /// count with [`Status::Ok`] is a partial completion: the rest is still in flight and
+    /// another completion follows.
     pub bytes: Bytes,
 }
 
@@ -110,10 +115,12 @@ pub trait Driver {
     /// Starts a command, or says why not.
     fn queue_command(&mut self, now: Instant, command: &Command, pieces: &dyn Pieces) -> Accept;
 
-    /// Whether a command that failed is given to the device again, if its status is one that another try may cure (see
-    /// [`Status::is_retryable`]); how often is `StackConfig::max_retries`. True for a driver that talks to a device, as those of
-    /// NVMe and SCSI do it for every command, a flush too. False for one over a kernel that has tried already: there an answer
-    /// is final. Of a flush above all: a file system reports lost data once, and the next flush succeeds without them.
+    /// Whether a command that failed is given to the device again, if its status is one that
+    /// another try may cure (see [`Status::is_retryable`]); how often is
+    /// `StackConfig::max_retries`. True for a driver that talks to a device, as those of
+    /// NVMe and SCSI do it for every command, a flush too. False for one over a kernel that has
+    /// tried already: there an answer is final. Of a flush above all: a file system reports
+    /// lost data once, and the next flush succeeds without them.
     fn retries(&self) -> bool {
         true
     }

@@ -1,7 +1,7 @@
 //! Events: one for every tracepoint of a request's life, in the kernel's order.
 //!
-//! The stack appends them to a buffer when tracing is on; a driver drains it after each step. What a trace file looks like
-//! is `elevon-formats`' business.
+//! The stack appends them to a buffer when tracing is on; a driver drains it after each step. What
+//! a trace file looks like is `elevon-formats`' business.
 
 use crate::ioprio::IoPrio;
 use crate::op::{Flags, Op};

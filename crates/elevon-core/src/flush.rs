@@ -1,15 +1,19 @@
-//! The flush machine: PREFLUSH, data and POSTFLUSH of writes on a device with a volatile cache; one a hardware queue.
+//! The flush machine: PREFLUSH, data and POSTFLUSH of writes on a device with a volatile cache; one
+//! a hardware queue.
 //!
-//! Pure: every transition of a sequence is here and gives back an [`Action`], which the stack carries out
-//! (`stack/flush.rs`). What happens to a request is one of [`FlushMachine::begin`] when it is submitted,
-//! [`FlushMachine::data_over`] when its data is written, and [`FlushMachine::flush_over`] when a FLUSH is over that it
-//! shared; after each the stack asks [`FlushMachine::poll`] whether a FLUSH is to be sent.
+//! Pure: every transition of a sequence is here and gives back an [`Action`], which the stack
+//! carries out (`stack/flush.rs`). What happens to a request is one of [`FlushMachine::begin`] when
+//! it is submitted, [`FlushMachine::data_over`] when its data is written, and
+//! [`FlushMachine::flush_over`] when a FLUSH is over that it shared; after each the stack asks
+//! [`FlushMachine::poll`] whether a FLUSH is to be sent.
 //!
-//! Requests that need a flush wait in *pending*; a FLUSH is sent when none is running, something is pending, and either no
-//! data step of this machine is in flight or the oldest has waited [`PENDING_TIMEOUT`]. Sending moves all that wait to
-//! *running*, so flushes coalesce: of four fsyncs together the first starts one, the others share the second. O(1) a step.
+//! Requests that need a flush wait in *pending*; a FLUSH is sent when none is running, something is
+//! pending, and either no data step of this machine is in flight or the oldest has waited
+//! [`PENDING_TIMEOUT`]. Sending moves all that wait to *running*, so flushes coalesce: of four
+//! fsyncs together the first starts one, the others share the second. O(1) a step.
 //!
-//! A request waits for at most one flush at a time, so pending and running together hold at most the requests of a queue.
+//! A request waits for at most one flush at a time, so pending and running together hold at most
+//! the requests of a queue.
 
 extern crate alloc;
 use alloc::vec::Vec;
@@ -31,7 +35,8 @@ const POST: u8 = 4;
 /// The request runs in a flush sequence, even when no step is left.
 const SEQUENCE: u8 = 8;
 
-/// The steps that a request still has to take in its flush sequence; [`Sequence::NONE`] for an ordinary request.
+/// The steps that a request still has to take in its flush sequence; [`Sequence::NONE`] for an
+/// ordinary request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sequence(u8);
 
@@ -74,7 +79,8 @@ pub enum Action {
 /// How a request with PREFLUSH or FUA begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Begin {
-    /// As an ordinary request, through plug and scheduler; its POSTFLUSH, if it has one, follows its data.
+    /// As an ordinary request, through plug and scheduler; its POSTFLUSH, if it has one, follows
+    /// its data.
     Ordinary,
     /// Onto the dispatch list, past plug and scheduler: it has nothing to flush.
     Dispatch,
@@ -85,7 +91,8 @@ pub enum Begin {
 /// Whether a FLUSH is to be sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Poll {
-    /// Now, for everybody who was pending; the request is the first of them, whose tag the FLUSH borrows.
+    /// Now, for everybody who was pending; the request is the first of them, whose tag the FLUSH
+    /// borrows.
     Send(RequestId),
     /// At this time, whatever data steps are in flight then.
     At(Instant),
@@ -93,7 +100,8 @@ pub enum Poll {
     Idle,
 }
 
-/// The steps that a write with these flags takes on a device; `has_data` says whether it has data. No bit: nothing to do.
+/// The steps that a write with these flags takes on a device; `has_data` says whether it has data.
+/// No bit: nothing to do.
 const fn steps(flags: Flags, has_data: bool, limits: &QueueLimits) -> u8 {
     let mut steps = if has_data { DATA } else { 0 };
     if limits.write_cache {
@@ -107,7 +115,8 @@ const fn steps(flags: Flags, has_data: bool, limits: &QueueLimits) -> u8 {
     steps
 }
 
-/// The flags that the driver sees: it is asked only for what it has to do itself; SYNC, which both flags imply, stays.
+/// The flags that the driver sees: it is asked only for what it has to do itself; SYNC, which both
+/// flags imply, stays.
 pub fn driver_flags(flags: Flags, limits: &QueueLimits) -> Flags {
     let done_for_it = if limits.fua { Flags::PREFLUSH } else { Flags::PREFLUSH | Flags::FUA };
     if flags.intersects(done_for_it) { flags.without(done_for_it) | Flags::SYNC } else { flags }
@@ -124,8 +133,9 @@ pub struct FlushMachine {
 }
 
 impl FlushMachine {
-    /// Starts the sequence of a write with PREFLUSH or FUA, `flags` as its submitter gave them. `data_by_scheduler`: the
-    /// rule of kernels from 6.5, where data without a PREFLUSH before it goes on as an ordinary request.
+    /// Starts the sequence of a write with PREFLUSH or FUA, `flags` as its submitter gave them.
+    /// `data_by_scheduler`: the rule of kernels from 6.5, where data without a PREFLUSH before
+    /// it goes on as an ordinary request.
     pub fn begin(
         &mut self,
         now: Instant,
@@ -162,7 +172,8 @@ impl FlushMachine {
         self.next_action(now, id, *sequence, status)
     }
 
-    /// The FLUSH is over: everybody who shared it, in order of arrival, into `into`. [`Self::flush_over`] is due for each.
+    /// The FLUSH is over: everybody who shared it, in order of arrival, into `into`.
+    /// [`Self::flush_over`] is due for each.
     ///
     /// # Panics
     ///
@@ -281,7 +292,8 @@ mod tests {
         assert_eq!(driver_flags(Flags::NONE, &device(true, false)), Flags::NONE);
     }
 
-    /// Runs one request alone: what it did in order, F for a FLUSH, D for its data, each `!` where it fails.
+    /// Runs one request alone: what it did in order, F for a FLUSH, D for its data, each `!` where
+    /// it fails.
     fn run(flags: Flags, has_data: bool, by_scheduler: bool, fail_at: Option<usize>) -> (Begin, String) {
         let (mut machine, id) = (FlushMachine::default(), RequestId(7));
         let (mut sequence, begin) = machine.begin(NOW, id, (flags, has_data), &device(true, false), by_scheduler);

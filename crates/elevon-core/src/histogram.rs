@@ -1,7 +1,8 @@
 //! Latency histogram with fio's bins: 29 groups of 64, 1856 counters.
 //!
-//! The first 128 bins are exact nanosecond values; every later group covers the next power of two in 64 equal steps, so a
-//! value is known within 1/64. Adding is O(1) and allocates the bins once; a percentile walks them.
+//! The first 128 bins are exact nanosecond values; every later group covers the next power of two
+//! in 64 equal steps, so a value is known within 1/64. Adding is O(1) and allocates the bins once;
+//! a percentile walks them.
 
 extern crate alloc;
 use alloc::boxed::Box;
@@ -60,7 +61,8 @@ pub const fn bin_of(value: u64) -> usize {
     if bin < BINS { bin } else { BINS - 1 }
 }
 
-/// The value that stands for a bin: the exact value in the first 128 bins, the middle of the bin later.
+/// The value that stands for a bin: the exact value in the first 128 bins, the middle of the bin
+/// later.
 pub const fn value_of(bin: usize) -> u64 {
     if bin < 2 * GROUP_BINS {
         return bin as u64;
@@ -102,8 +104,8 @@ impl Histogram {
         let bins = self.bins.iter().flat_map(|bins| bins.iter());
         bins.enumerate().filter(|&(_, &count)| count > 0).map(|(bin, &count)| (value_of(bin), count))
     }
-    /// The value below or at which `millionths` of a million of all values lie (990_000 for the 99th percentile);
-    /// 0 for an empty histogram.
+    /// The value below or at which `millionths` of a million of all values lie (990_000 for the
+    /// 99th percentile); 0 for an empty histogram.
     pub fn percentile(&self, millionths: u64) -> u64 {
         let rank = (u128::from(self.total) * u128::from(millionths)).div_ceil(1_000_000) as u64;
         let mut seen = 0;

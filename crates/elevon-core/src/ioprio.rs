@@ -1,8 +1,9 @@
-//! I/O priority as the kernel packs it: class, level and hint in one word; what a task's I/O gets when nobody set one; and
-//! what a cgroup's `io.prio.class` makes of it.
+//! I/O priority as the kernel packs it: class, level and hint in one word; what a task's I/O gets
+//! when nobody set one; and what a cgroup's `io.prio.class` makes of it.
 //!
-//! The order on submission, as in Linux: the value that the issuer put on the bio; else the submitting task's
-//! ([`IoPrio::of_task`]); then the policy of the bio's group ([`PrioPolicy::apply`]). Each is a few instructions.
+//! The order on submission, as in Linux: the value that the issuer put on the bio; else the
+//! submitting task's ([`IoPrio::of_task`]); then the policy of the bio's group
+//! ([`PrioPolicy::apply`]). Each is a few instructions.
 
 use crate::kernel::Rules;
 
@@ -22,7 +23,8 @@ pub enum PrioClass {
 }
 
 impl PrioClass {
-    /// The class as a scheduler takes it: NONE is best effort. Of effective classes the smaller is the more urgent.
+    /// The class as a scheduler takes it: NONE is best effort. Of effective classes the smaller is
+    /// the more urgent.
     #[inline]
     pub const fn effective(self) -> Self {
         match self {
@@ -72,9 +74,10 @@ impl IoPrio {
     pub const fn from_bits(bits: u16) -> Option<Self> {
         if bits >> 13 <= PrioClass::Idle as u16 { Some(Self(bits)) } else { None }
     }
-    /// What I/O of a task gets when its issuer gave it nothing: the priority that was `set` for the task (ioprio_set), or if
-    /// that is of class NONE one derived from its CPU policy and nice value (cut to -20..=19): five nice values a level.
-    /// As in Linux; ioprio_set(2) has the formula.
+    /// What I/O of a task gets when its issuer gave it nothing: the priority that was `set` for the
+    /// task (ioprio_set), or if that is of class NONE one derived from its CPU policy and nice
+    /// value (cut to -20..=19): five nice values a level. As in Linux; ioprio_set(2) has the
+    /// formula.
     pub const fn of_task(set: Self, policy: CpuPolicy, nice: i8) -> Self {
         let class = match policy {
             CpuPolicy::Normal => PrioClass::Be,
@@ -139,14 +142,15 @@ impl IoPrio {
     }
 }
 
-/// What a cgroup does to the priority of its I/O: the file `io.prio.class` (`blkio.prio.class` of cgroup v1). It counts for the
-/// I/O's own group only and is not inherited.
+/// What a cgroup does to the priority of its I/O: the file `io.prio.class` (`blkio.prio.class` of
+/// cgroup v1). It counts for the I/O's own group only and is not inherited.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum PrioPolicy {
     /// Leaves it.
     #[default]
     NoChange,
-    /// Up to 6.4 it raises class NONE only, which no I/O has after submission; from 6.5 another name of `promote-to-rt`.
+    /// Up to 6.4 it raises class NONE only, which no I/O has after submission; from 6.5 another
+    /// name of `promote-to-rt`.
     NoneToRt,
     /// All that is not RT becomes RT, level 4 (6.5+).
     PromoteToRt,
@@ -184,8 +188,8 @@ impl PrioPolicy {
         }
     }
 
-    /// The priority after the policy. Where Linux takes the numerically larger word (less urgent, and more urgent than NONE),
-    /// level and hint are those of the winner.
+    /// The priority after the policy. Where Linux takes the numerically larger word (less urgent,
+    /// and more urgent than NONE), level and hint are those of the winner.
     #[inline]
     pub const fn apply(self, prio: IoPrio, rules: &Rules) -> IoPrio {
         match self {

@@ -1,8 +1,10 @@
-//! Time in jiffies, the ticks of the kernel's clock, in the three forms that the kernel's rules need.
+//! Time in jiffies, the ticks of the kernel's clock, in the three forms that the kernel's rules
+//! need.
 //!
-//! `Ticks` is for deadlines and slices: a tick is a whole number of nanoseconds. `JiffyClock` is for io_ticks: jiffies last
-//! `1 / hz` seconds on average also where that is no whole number of nanoseconds (300 Hz). [`Hz`] is for spans. At the kernel's
-//! 100, 250 and 1000 Hz all of them agree. O(1); both clocks divide only when a tick is over.
+//! `Ticks` is for deadlines and slices: a tick is a whole number of nanoseconds. `JiffyClock` is
+//! for io_ticks: jiffies last `1 / hz` seconds on average also where that is no whole number of
+//! nanoseconds (300 Hz). [`Hz`] is for spans. At the kernel's 100, 250 and 1000 Hz all of them
+//! agree. O(1); both clocks divide only when a tick is over.
 
 use crate::monotonic::Monotonic;
 use crate::units::{Instant, Nanos};
@@ -28,7 +30,8 @@ impl Hz {
     }
 }
 
-/// The clock in ticks. Remembers the tick it is in, for a division costs more than the rest of a quick dispatch.
+/// The clock in ticks. Remembers the tick it is in, for a division costs more than the rest of a
+/// quick dispatch.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Ticks {
     nanos_per_tick: u64,

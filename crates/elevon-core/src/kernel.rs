@@ -1,8 +1,8 @@
 //! The version switchboard: which rule each kernel version follows.
 //!
-//! `--kernel` picks a [`Kernel`]; [`Kernel::rules`] says what differs. A variant names a concrete release, because stable
-//! back-ports changed several rules: `6.1` is 6.1.187 (measured), `6.6` is the first release of that series, `6.12` is
-//! 6.12.117, `6.18` is 6.18.44 (measured).
+//! `--kernel` picks a [`Kernel`]; [`Kernel::rules`] says what differs. A variant names a concrete
+//! release, because stable back-ports changed several rules: `6.1` is 6.1.187 (measured), `6.6` is
+//! the first release of that series, `6.12` is 6.12.117, `6.18` is 6.18.44 (measured).
 
 /// A kernel version whose rules the stack follows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -30,9 +30,11 @@ pub enum PlugOrder {
 /// How io_ticks grows; see [`crate::account`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum IoTicksForm {
-    /// 5.7 to 6.9: one jiffy at a start, the elapsed time at an end. Loses time between starts (proposal 003's defect).
+    /// 5.7 to 6.9: one jiffy at a start, the elapsed time at an end. Loses time between starts
+    /// (proposal 003's defect).
     Sampled,
-    /// Proposal 003: at a start the elapsed time if other tags are in use, on devices with one hardware queue only.
+    /// Proposal 003: at a start the elapsed time if other tags are in use, on devices with one
+    /// hardware queue only.
     Inflight,
     /// 6.10 and later: at a start the elapsed time if anything is in flight, else nothing.
     #[default]
@@ -52,7 +54,8 @@ pub struct Rules {
     pub clamp_user_max_sectors: bool,
     /// `io_opt` and `io_min` above the cap raise the default `max_sectors` (6.11+).
     pub io_opt_raises_max_sectors: bool,
-    /// Limits are validated as a set and refused (6.9+); before, values below a page were raised to it one by one.
+    /// Limits are validated as a set and refused (6.9+); before, values below a page were raised to
+    /// it one by one.
     pub limits_validated_as_a_set: bool,
     /// `io_opt` is rounded down to the physical block size (6.13+).
     pub io_opt_rounded_to_physical_block: bool,
@@ -70,7 +73,8 @@ pub struct Rules {
     pub unplug_event_on_direct_issue: bool,
     /// A bio without a plug gets one of its own (6.10+).
     pub implicit_plug: bool,
-    /// A shallow depth counts tags of the whole map (6.17, 6.12.y) rather than positions in each word.
+    /// A shallow depth counts tags of the whole map (6.17, 6.12.y) rather than positions in each
+    /// word.
     pub whole_map_shallow_depth: bool,
     /// Bios with different write hints do not merge (6.9+).
     pub write_hint_blocks_merge: bool,
@@ -78,7 +82,8 @@ pub struct Rules {
     pub deadline_position: bool,
     /// mq-deadline keeps one at-head list for the device (6.12) rather than one a class.
     pub deadline_head_list_per_device: bool,
-    /// BFQ counts the root among the groups whose presence calls for idling, and asks for two (6.2+); before, any other.
+    /// BFQ counts the root among the groups whose presence calls for idling, and asks for two
+    /// (6.2+); before, any other.
     pub bfq_counts_root_group: bool,
     /// BFQ injects large requests into an empty device only (6.12), rather than at a limit of one.
     pub bfq_big_injection_waits: bool,
@@ -88,20 +93,23 @@ pub struct Rules {
     pub io_ticks: IoTicksForm,
     /// Direct reads through a file system (iomap) carry SYNC, as measured on 6.18.
     pub iomap_reads_are_sync: bool,
-    /// Readahead goes on from a marker only, a first window that its request fills is half behind its marker, and no window
-    /// swallows the next (6.11+).
+    /// Readahead goes on from a marker only, a first window that its request fills is half behind
+    /// its marker, and no window swallows the next (6.11+).
     pub readahead_async_by_marker: bool,
-    /// A window that follows a marker ends where its folios do, whose order grows by two from window to window (measured on 6.18).
+    /// A window that follows a marker ends where its folios do, whose order grows by two from
+    /// window to window (measured on 6.18).
     pub readahead_ends_on_folio: bool,
-    /// The multi-generational LRU counts a page's references from its REFERENCED flag on (6.14+), rather than from its WORKINGSET
-    /// flag.
+    /// The multi-generational LRU counts a page's references from its REFERENCED flag on (6.14+),
+    /// rather than from its WORKINGSET flag.
     pub lru_gen_counts_first_use: bool,
     /// `io.prio.class` has `promote-to-rt`, and `none-to-rt` is another name for it (6.5+).
     pub promote_to_rt: bool,
-    /// A throttling slice of a disk that does not rotate, in ms; of one that does it is 100. From 6.10 it was 20, until late
-    /// stable releases of 6.18 went back to 100 (measured on 6.18.44).
+    /// A throttling slice of a disk that does not rotate, in ms; of one that does it is 100. From
+    /// 6.10 it was 20, until late stable releases of 6.18 went back to 100 (measured on
+    /// 6.18.44).
     pub throttle_slice_ms: u64,
-    /// Trimming a throttled group keeps one finished slice (6.14+), and bytes and I/Os are tested one after the other (6.16+).
+    /// Trimming a throttled group keeps one finished slice (6.14+), and bytes and I/Os are tested
+    /// one after the other (6.16+).
     pub throttle_in_series: bool,
 }
 
@@ -130,15 +138,15 @@ impl Kernel {
     }
 
     /// The version of a name that `--kernel` accepts: `6.18`, also as `v6.18`, as a stable release
-    /// (`6.18.3`) or as `uname -r` prints one (`6.18.3-amd64`). Of a version all releases have the same
-    /// rules here, those of [`Self::release`].
+    /// (`6.18.3`) or as `uname -r` prints one (`6.18.3-amd64`). Of a version all releases have the
+    /// same rules here, those of [`Self::release`].
     pub fn from_name(name: &str) -> Option<Self> {
         let (major, minor) = version(name)?;
         Self::ALL.into_iter().find(|kernel| version(kernel.name()) == Some((major, minor)))
     }
 
-    /// What to take in place of a version that is not modelled, as the end of a line that refuses it:
-    /// the nearest version and, for kernels that many devices run, what differs.
+    /// What to take in place of a version that is not modelled, as the end of a line that refuses
+    /// it: the nearest version and, for kernels that many devices run, what differs.
     pub fn instead_of(name: &str) -> &'static str {
         match version(name) {
             Some((5, 10 | 15)) => {

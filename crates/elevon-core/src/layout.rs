@@ -16,8 +16,9 @@ pub struct Run {
     pub physical: u64,
 }
 
-/// A buffer's layout: runs in order, without gaps, none physically following the one before it. A buffer is one stretch of
-/// virtual memory, so runs begin and end at page boundaries, except the first run's start and the last run's end.
+/// A buffer's layout: runs in order, without gaps, none physically following the one before it. A
+/// buffer is one stretch of virtual memory, so runs begin and end at page boundaries, except the
+/// first run's start and the last run's end.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Layout {
     runs: Vec<Run>,
@@ -32,14 +33,16 @@ impl Layout {
         Self { runs: alloc::vec![Run { start: 0, len, physical }], len, first_physical: physical }
     }
 
-    /// A page-aligned buffer from its pages' physical page numbers; neighbours that follow one another become one run.
+    /// A page-aligned buffer from its pages' physical page numbers; neighbours that follow one
+    /// another become one run.
     pub fn from_pages(pages: impl IntoIterator<Item = u64>) -> Self {
         let mut layout = Self { runs: Vec::new(), len: 0, first_physical: 0 };
         layout.set_pages(pages);
         layout
     }
 
-    /// Becomes that buffer in the memory it has already: a layout that is used again allocates nothing.
+    /// Becomes that buffer in the memory it has already: a layout that is used again allocates
+    /// nothing.
     pub fn set_pages(&mut self, pages: impl IntoIterator<Item = u64>) {
         self.runs.clear();
         self.len = 0;
@@ -54,7 +57,8 @@ impl Layout {
         self.first_physical = self.runs.first().map_or(0, |run| run.physical);
     }
 
-    /// A page-aligned buffer from the lengths of its runs in pages; the runs are placed so that none follows another.
+    /// A page-aligned buffer from the lengths of its runs in pages; the runs are placed so that
+    /// none follows another.
     pub fn from_run_pages(lengths: impl IntoIterator<Item = u64>) -> Self {
         let mut next = 16;
         let mut pages = Vec::new();

@@ -1,8 +1,9 @@
 //! The Linux block layer as a state machine.
 //!
-//! All policy and nothing else: no clock, no chance, no floats, no threads, no I/O. Time comes in as an argument, a device
-//! as a [`driver::Driver`]. To walk the path of a bio, read [`build`], [`split`], [`merge`], [`sched`], [`tags`], [`flush`],
-//! [`driver`], [`account`]; [`stack`] connects them: it is the request path.
+//! All policy and nothing else: no clock, no chance, no floats, no threads, no I/O. Time comes in
+//! as an argument, a device as a [`driver::Driver`]. To walk the path of a bio, read [`build`],
+//! [`split`], [`merge`], [`sched`], [`tags`], [`flush`], [`driver`], [`account`]; [`stack`]
+//! connects them: it is the request path.
 #![no_std]
 #![forbid(unsafe_code)]
 #![warn(clippy::float_arithmetic, clippy::print_stdout, clippy::print_stderr)]

@@ -1,8 +1,8 @@
 //! Queue limits: what a device can take in one request, under the names and units of sysfs.
 //!
-//! A set of limits is edited freely and then validated as a whole, as drivers do since Linux 6.9: [`QueueLimits::validate`]
-//! either makes the set consistent and derives `max_sectors`, or refuses it and changes nothing. Everything here is O(1);
-//! none of it is on the path of an I/O.
+//! A set of limits is edited freely and then validated as a whole, as drivers do since Linux 6.9:
+//! [`QueueLimits::validate`] either makes the set consistent and derives `max_sectors`, or refuses
+//! it and changes nothing. Everything here is O(1); none of it is on the path of an I/O.
 
 mod error;
 mod sysfs;
@@ -27,7 +27,8 @@ const DEFAULT_SEG_BOUNDARY: u64 = 0xffff_ffff;
 /// "No limit" of the kernel's 32-bit fields.
 const UNLIMITED: Sectors = Sectors::new(u32::MAX as u64);
 
-/// Limits and features of a queue (`/sys/block/X/queue/`). Units are in the names; positions follow the kernel's struct.
+/// Limits and features of a queue (`/sys/block/X/queue/`). Units are in the names; positions follow
+/// the kernel's struct.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct QueueLimits {
     /// Smallest addressable unit, bytes: a power of two from 512.
@@ -52,11 +53,13 @@ pub struct QueueLimits {
     pub max_user_sectors: Sectors,
     /// Physical segments in a request.
     pub max_segments: u16,
-    /// Bytes in a segment; 0 for not set: `validate` makes it 65536, or no limit where there is a virt boundary.
+    /// Bytes in a segment; 0 for not set: `validate` makes it 65536, or no limit where there is a
+    /// virt boundary.
     pub max_segment_size: u32,
     /// A segment may not cross a multiple of this plus one.
     pub seg_boundary_mask: u64,
-    /// Only the first and last segment of a request may start or end off this boundary; 0 for none. NVMe PRP: 4095.
+    /// Only the first and last segment of a request may start or end off this boundary; 0 for none.
+    /// NVMe PRP: 4095.
     pub virt_boundary_mask: u64,
     /// A request may not cross a multiple of this (stripe or zone size); zero for none.
     pub chunk_sectors: Sectors,
@@ -199,9 +202,10 @@ impl QueueLimits {
     /// Makes the set consistent and derives `max_sectors` by the rules of a kernel version.
     ///
     /// # Errors
-    /// A value that cannot be meant (a block size that is no power of two, a segment smaller than a page, ...). The set is
-    /// then left as it was. Values that are merely unset or too small to make sense are fixed silently, as the kernel does;
-    /// before 6.9 that included limits smaller than a page.
+    /// A value that cannot be meant (a block size that is no power of two, a segment smaller than a
+    /// page, ...). The set is then left as it was. Values that are merely unset or too small to
+    /// make sense are fixed silently, as the kernel does; before 6.9 that included limits
+    /// smaller than a page.
     pub fn validate(&mut self, rules: &Rules) -> Result<(), LimitsError> {
         let mut next = self.clone();
         next.validate_blocks(rules)?;
@@ -215,11 +219,12 @@ impl QueueLimits {
         Ok(())
     }
 
-    /// Sets the user's limit (`max_sectors_kb`), as a write to sysfs does; the rest of the set must be valid.
+    /// Sets the user's limit (`max_sectors_kb`), as a write to sysfs does; the rest of the set must
+    /// be valid.
     ///
     /// # Errors
-    /// Less than a page; before 6.9 also more than the hardware takes, which is clamped since, and zero, which since
-    /// means the default.
+    /// Less than a page; before 6.9 also more than the hardware takes, which is clamped since, and
+    /// zero, which since means the default.
     pub fn set_user_max_sectors_kb(&mut self, kb: u64, rules: &Rules) -> Result<(), LimitsError> {
         let hardware_kb = self.hardware().get() / 2;
         let most = if rules.clamp_user_max_sectors { u64::MAX } else { hardware_kb };
@@ -336,7 +341,8 @@ impl QueueLimits {
                 return Err(LimitsError::NotMask { name, value, least, most: u64::MAX });
             }
         }
-        // The kernel lets this pass where a virt boundary rules; a split counts on it that a page is one segment.
+        // The kernel lets this pass where a virt boundary rules; a split counts on it that a page
+        // is one segment.
         let least = PAGE_SIZE;
         if u64::from(self.max_segment_size) < least {
             return Err(LimitsError::OutOfRange {
@@ -416,7 +422,8 @@ impl QueueLimits {
         self.fua &= self.write_cache;
     }
 
-    /// The soft limit: the user's, or the device's preferred size, or the version's cap, within what the hardware takes.
+    /// The soft limit: the user's, or the device's preferred size, or the version's cap, within
+    /// what the hardware takes.
     fn derive_max_sectors(&self, rules: &Rules) -> Result<Sectors, LimitsError> {
         let hardware = self.hardware();
         let user = self.max_user_sectors;

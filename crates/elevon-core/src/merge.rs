@@ -1,4 +1,5 @@
-//! May this bio join this request? Compatibility and position; limits are checked where the join happens.
+//! May this bio join this request? Compatibility and position; limits are checked where the join
+//! happens.
 
 use crate::bio::Bio;
 use crate::ioprio::IoPrio;
@@ -36,7 +37,8 @@ pub fn request_is_mergeable(request: &Request) -> bool {
         && matches!(request.op, Op::Read | Op::Write | Op::Discard | Op::SecureErase)
 }
 
-/// Whether bio and request agree in everything but position and size. Failfast bits and RAHEAD may differ.
+/// Whether bio and request agree in everything but position and size. Failfast bits and RAHEAD may
+/// differ.
 #[inline]
 pub fn is_compatible(rules: &Rules, request: &Request, bio: &Bio) -> bool {
     request_is_mergeable(request) && bio_is_mergeable(bio) && Kin::of_request(rules, request) == Kin::of_bio(rules, bio)

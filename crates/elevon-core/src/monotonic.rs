@@ -2,8 +2,8 @@
 
 use crate::units::Instant;
 
-/// The latest `now` that a timed machine was given. Checked in builds with debug assertions (tests, the swarm); elsewhere it costs
-/// nothing.
+/// The latest `now` that a timed machine was given. Checked in builds with debug assertions (tests,
+/// the swarm); elsewhere it costs nothing.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Monotonic(Instant);
 

@@ -9,8 +9,9 @@ use alloc::vec::Vec;
 /// A word longer than this resembles nothing: no name of ours comes near it.
 const LONGEST: usize = 64;
 
-/// The known name that is most like `name`, if one is near: at most a third of the letters differ (one in a short word), whatever
-/// their case, or one holds the other. Among equals the first by the alphabet.
+/// The known name that is most like `name`, if one is near: at most a third of the letters differ
+/// (one in a short word), whatever their case, or one holds the other. Among equals the first by
+/// the alphabet.
 pub fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let lower = name.to_ascii_lowercase();
     let near = known.into_iter().filter_map(|candidate| {

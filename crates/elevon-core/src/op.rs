@@ -13,7 +13,8 @@ pub enum Op {
     Read = 0,
     /// Write data.
     Write = 1,
-    /// Empty the device's volatile cache. Only a request is ever this; a bio carries [`Flags::PREFLUSH`].
+    /// Empty the device's volatile cache. Only a request is ever this; a bio carries
+    /// [`Flags::PREFLUSH`].
     Flush = 2,
     /// Tell the device that sectors are unused.
     Discard = 3,

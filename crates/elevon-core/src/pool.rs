@@ -1,4 +1,5 @@
-//! A slab: entries by `u32` key, freed keys are used again, last freed first. O(1), no allocation once it has grown.
+//! A slab: entries by `u32` key, freed keys are used again, last freed first. O(1), no allocation
+//! once it has grown.
 
 extern crate alloc;
 use alloc::vec::Vec;
@@ -16,8 +17,9 @@ impl<T: Copy> Pool<T> {
         Self { entries: Vec::new(), free: Vec::new() }
     }
 
-    /// Puts in what `value` makes: in its place, not on the stack first. (Reading back in wide loads what was just written
-    /// field by field stalls a processor; a bio is as large as two cache lines.)
+    /// Puts in what `value` makes: in its place, not on the stack first. (Reading back in wide
+    /// loads what was just written field by field stalls a processor; a bio is as large as two
+    /// cache lines.)
     #[inline]
     pub fn insert_with(&mut self, value: impl FnOnce() -> T) -> u32 {
         let Some(key) = self.free.pop() else { return self.grow(value()) };

@@ -1,7 +1,8 @@
 //! Requests and their table.
 //!
-//! A request's key is fixed by its place: hardware queue and tag (`blk-mq`'s static requests), so nothing is allocated per
-//! I/O. A key is used again; what a device answered is told apart by the sequence of its command.
+//! A request's key is fixed by its place: hardware queue and tag (`blk-mq`'s static requests), so
+//! nothing is allocated per I/O. A key is used again; what a device answered is told apart by the
+//! sequence of its command.
 
 extern crate alloc;
 use alloc::vec::Vec;

@@ -1,8 +1,8 @@
 //! The elevator contract: what the stack asks of an I/O scheduler.
 //!
-//! A scheduler sees requests and time, never a device or a clock. Notifications it may ignore have empty bodies. Policies
-//! live beside this file: `none`, `mq_deadline`, `kyber`, `bfq`; `flow` fits the same trait and becomes a variant of
-//! [`AnyScheduler`] and a row of [`SCHEDULERS`].
+//! A scheduler sees requests and time, never a device or a clock. Notifications it may ignore have
+//! empty bodies. Policies live beside this file: `none`, `mq_deadline`, `kyber`, `bfq`; `flow` fits
+//! the same trait and becomes a variant of [`AnyScheduler`] and a row of [`SCHEDULERS`].
 
 extern crate alloc;
 use alloc::string::String;
@@ -44,26 +44,28 @@ pub struct View<'a> {
 
 /// An I/O scheduler (an elevator).
 pub trait Scheduler {
-    /// Takes a request, whose state is [`Queued`](crate::request::State::Queued) already. `at_head`: a requeued one, to go
-    /// before everything else.
+    /// Takes a request, whose state is [`Queued`](crate::request::State::Queued) already.
+    /// `at_head`: a requeued one, to go before everything else.
     fn insert(&mut self, now: Instant, view: View<'_>, id: RequestId, at_head: bool);
 
-    /// The next request for a hardware queue, removed from the scheduler. `None` is allowed with work pending: the stack
-    /// asks again after 3 ms, at [`Self::next_wakeup`], on the next insert, and on the next completion.
+    /// The next request for a hardware queue, removed from the scheduler. `None` is allowed with
+    /// work pending: the stack asks again after 3 ms, at [`Self::next_wakeup`], on the next
+    /// insert, and on the next completion.
     fn dispatch(&mut self, now: Instant, view: View<'_>, queue: HwQueue) -> Option<RequestId>;
 
     /// Whether anything is queued for a hardware queue.
     fn has_work(&self, queue: HwQueue) -> bool;
 
-    /// A queued request that the bio may join, with the side; the stack then checks the limits. `one_hit_only` is
-    /// `nomerges=1`.
+    /// A queued request that the bio may join, with the side; the stack then checks the limits.
+    /// `one_hit_only` is `nomerges=1`.
     fn find_merge(&mut self, _view: View<'_>, _bio: &Bio, _one_hit_only: bool) -> Option<(RequestId, MergeKind)> {
         None
     }
 
-    /// A queued request that a request about to be inserted may be appended to whole (insert-merge). The stack checks the
-    /// limits, joins the two, reports it by [`Self::on_requests_merged`], and asks again with the survivor until nothing is
-    /// found or fits; a request that was swallowed is not inserted.
+    /// A queued request that a request about to be inserted may be appended to whole
+    /// (insert-merge). The stack checks the limits, joins the two, reports it by
+    /// [`Self::on_requests_merged`], and asks again with the survivor until nothing is found or
+    /// fits; a request that was swallowed is not inserted.
     fn find_insert_merge(&mut self, _view: View<'_>, _id: RequestId, _one_hit_only: bool) -> Option<RequestId> {
         None
     }
@@ -72,14 +74,14 @@ pub trait Scheduler {
     /// started.
     fn on_bio_merged(&mut self, _view: View<'_>, _id: RequestId, _kind: MergeKind, _before: Sector) {}
 
-    /// The neighbour that a grown request may now swallow (`Back`: its successor) or be swallowed by (`Front`: its
-    /// predecessor).
+    /// The neighbour that a grown request may now swallow (`Back`: its successor) or be swallowed
+    /// by (`Front`: its predecessor).
     fn neighbour(&self, _view: View<'_>, _id: RequestId, _kind: MergeKind) -> Option<RequestId> {
         None
     }
 
-    /// `survivor` swallowed `swallowed`, which is no longer queued (or never was: insert-merge); called before the table is
-    /// changed. An [`Self::on_finish`] of `swallowed` follows.
+    /// `survivor` swallowed `swallowed`, which is no longer queued (or never was: insert-merge);
+    /// called before the table is changed. An [`Self::on_finish`] of `swallowed` follows.
     fn on_requests_merged(&mut self, _now: Instant, _view: View<'_>, _survivor: RequestId, _swallowed: RequestId) {}
 
     /// A request that the scheduler dispatched (or saw swallowed) is over.
@@ -88,8 +90,8 @@ pub trait Scheduler {
     /// The driver gave a dispatched request back; an insert at the head follows.
     fn on_requeue(&mut self, _now: Instant, _view: View<'_>, _id: RequestId) {}
 
-    /// The shallow depth of requests of this kind, in the terms of the kernel version: tags of the whole map, or positions in
-    /// each word of it; `None` for no limit.
+    /// The shallow depth of requests of this kind, in the terms of the kernel version: tags of the
+    /// whole map, or positions in each word of it; `None` for no limit.
     fn depth_limit(&self, _op: Op, _flags: Flags) -> Option<u32> {
         None
     }
@@ -111,11 +113,12 @@ pub trait Scheduler {
     /// The hardware queue's device turned busy (its EWMA left zero) or no longer is.
     fn set_busy(&mut self, _queue: HwQueue, _busy: bool) {}
 
-    /// The CPU that submits the bios asked about from now on, and the hardware queue it is mapped to. Only schedulers that
-    /// keep lists per CPU care.
+    /// The CPU that submits the bios asked about from now on, and the hardware queue it is mapped
+    /// to. Only schedulers that keep lists per CPU care.
     fn set_context(&mut self, _queue: HwQueue, _cpu: u16) {}
 
-    /// The queue's `max_discard_segments` (1 at first): above 1, discards merge whatever their positions.
+    /// The queue's `max_discard_segments` (1 at first): above 1, discards merge whatever their
+    /// positions.
     fn set_discard_ranges(&mut self, _ranges: u16) {}
 
     /// When the scheduler wants to be run without any other event.
@@ -123,7 +126,8 @@ pub trait Scheduler {
         None
     }
 
-    /// The time of [`Self::next_wakeup`] has come; the stack runs the queues that [`Self::is_woken`] names afterwards.
+    /// The time of [`Self::next_wakeup`] has come; the stack runs the queues that
+    /// [`Self::is_woken`] names afterwards.
     fn on_wakeup(&mut self, _now: Instant) {}
 
     /// Whether the wakeup that has just come is for this hardware queue.
@@ -140,7 +144,8 @@ pub const SCHEDULERS: &[SchedulerInfo] = &[none::INFO, mq_deadline::INFO, kyber:
 
 /// One of the schedulers. A match instead of a pointer, so that calls can be inlined.
 #[derive(Clone, Debug)]
-// There is one for each device; boxing the larger variants would cost an indirection on every call and save nothing.
+// There is one for each device; boxing the larger variants would cost an indirection on every call
+// and save nothing.
 #[allow(clippy::large_enum_variant)]
 pub enum AnyScheduler {
     /// `none`.
@@ -166,9 +171,9 @@ macro_rules! each {
 }
 
 impl AnyScheduler {
-    /// The scheduler of a configuration. `hz` is the tick rate (100 to 1000; kernels are built with 250 or 1000), `queues` the
-    /// hardware queues, `cpus` the CPUs that submit, `requests` the size of the request table over all hardware queues;
-    /// larger keys are met by growing.
+    /// The scheduler of a configuration. `hz` is the tick rate (100 to 1000; kernels are built with
+    /// 250 or 1000), `queues` the hardware queues, `cpus` the CPUs that submit, `requests` the
+    /// size of the request table over all hardware queues; larger keys are met by growing.
     pub fn new(
         config: &SchedulerConfig,
         rules: Rules,
@@ -219,7 +224,8 @@ impl AnyScheduler {
         }
     }
 
-    /// Gives a tenant a weight from 1 to 1000 in its parent; without effect where the scheduler has no groups.
+    /// Gives a tenant a weight from 1 to 1000 in its parent; without effect where the scheduler has
+    /// no groups.
     pub fn set_group(&mut self, tenant: TenantId, parent: TenantId, weight: u16) {
         match self {
             Self::None(_) | Self::MqDeadline(_) | Self::Kyber(_) => {}

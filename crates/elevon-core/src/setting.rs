@@ -1,8 +1,9 @@
-//! A setting of a configuration as one row: its key, what it may be, its default, and how it is read and set.
+//! A setting of a configuration as one row: its key, what it may be, its default, and how it is
+//! read and set.
 //!
-//! Whatever sets, lists, reports or documents settings reads the same rows, so that no second list of
-//! keys exists. The tables are [`crate::stack::config::SETTINGS`] and that of the page cache (`elevon-cache`);
-//! [`crate::limits::SYSFS`] is the same for queue limits.
+//! Whatever sets, lists, reports or documents settings reads the same rows, so that no second list
+//! of keys exists. The tables are [`crate::stack::config::SETTINGS`] and that of the page cache
+//! (`elevon-cache`); [`crate::limits::SYSFS`] is the same for queue limits.
 //!
 //! For configuration and reports only. Cost: O(rows) for each look-up of a key.
 
@@ -158,7 +159,8 @@ pub fn find<C>(rows: &'static [SettingRow<C>], key: &str) -> Option<&'static Set
     rows.iter().find(|row| row.key == key)
 }
 
-/// Rows of [`Reported::Always`] and [`Reported::If`] with their values in force, in the order of the table.
+/// Rows of [`Reported::Always`] and [`Reported::If`] with their values in force, in the order of
+/// the table.
 pub fn reported<C>(rows: &'static [SettingRow<C>], config: &C) -> impl Iterator<Item = (&'static str, String)> {
     let is_reported = |row: &&SettingRow<C>| match row.reported {
         Reported::Always => true,
@@ -168,7 +170,8 @@ pub fn reported<C>(rows: &'static [SettingRow<C>], config: &C) -> impl Iterator<
     rows.iter().filter(is_reported).map(|row| (row.key, row.text(config)))
 }
 
-/// Rows of [`Reported::IfChanged`] whose values are not those of `default`, in the order of the table.
+/// Rows of [`Reported::IfChanged`] whose values are not those of `default`, in the order of the
+/// table.
 pub fn changed<C>(rows: &'static [SettingRow<C>], config: &C, default: &C) -> Vec<(&'static str, String)> {
     let rows = rows.iter().filter(|row| matches!(row.reported, Reported::IfChanged));
     let texts = rows.map(|row| (row.key, row.text(config), row.text(default)));

@@ -1,10 +1,12 @@
 //! Splitting: whether a bio fits the queue's limits, and where it is cut if not.
 //!
-//! A cut moves no data: the front part is a bio of the first `sectors`, flagged NOMERGE, and the rest goes on as the original.
-//! The caller also clears POLLED on a cut, and goes on with the remainder at once. (Up to 6.17 the remainder went behind what else
-//! the submission had pending, since then before it; a device that is not stacked on others has nothing else pending.)
+//! A cut moves no data: the front part is a bio of the first `sectors`, flagged NOMERGE, and the
+//! rest goes on as the original. The caller also clears POLLED on a cut, and goes on with the
+//! remainder at once. (Up to 6.17 the remainder went behind what else the submission had pending,
+//! since then before it; a device that is not stacked on others has nothing else pending.)
 //!
-//! Cost: O(1) for an I/O inside one page; else O(log runs) to find the first run, and O(segments) of the front part.
+//! Cost: O(1) for an I/O inside one page; else O(log runs) to find the first run, and O(segments)
+//! of the front part.
 
 use crate::bio::Bio;
 use crate::build::BIO_MAX_BYTES;
@@ -34,8 +36,9 @@ pub enum Split {
     Fail(Status),
 }
 
-/// Splits a bio. `layout` is where its data lies; with `None` (operations without data, and buffers of which nothing is
-/// known) the data counts as one run on a page boundary. `limits` must be valid.
+/// Splits a bio. `layout` is where its data lies; with `None` (operations without data, and buffers
+/// of which nothing is known) the data counts as one run on a page boundary. `limits` must be
+/// valid.
 #[inline]
 pub fn split(bio: &Bio, layout: Option<&Layout>, limits: &QueueLimits, rules: &Rules) -> Split {
     if matches!(bio.op, Op::Read | Op::Write) && limits.chunk_sectors.is_zero() {
@@ -87,7 +90,8 @@ fn split_data(bio: &Bio, layout: Option<&Layout>, limits: &QueueLimits) -> Split
     }
 }
 
-/// The soft limit of reads and writes, and the chunk they may not leave, in sectors; an atomic write has its own of both.
+/// The soft limit of reads and writes, and the chunk they may not leave, in sectors; an atomic
+/// write has its own of both.
 const fn data_limits(flags: Flags, limits: &QueueLimits) -> (u64, u64) {
     if flags.contains(Flags::ATOMIC) {
         (limits.atomic_write_max as u64 / SECTOR_SIZE, limits.atomic_write_boundary as u64 / SECTOR_SIZE)
@@ -96,8 +100,8 @@ const fn data_limits(flags: Flags, limits: &QueueLimits) -> (u64, u64) {
     }
 }
 
-/// Sectors from `sector` that a part may have under a limit: no further than the chunk, and to a physical block's end where
-/// one can be reached.
+/// Sectors from `sector` that a part may have under a limit: no further than the chunk, and to a
+/// physical block's end where one can be reached.
 fn cut_limit(sector: Sector, most: u64, chunk: u64, limits: &QueueLimits) -> u64 {
     let most = within_chunk(sector, most, chunk);
     let physical = u64::from(limits.physical_block_size) / SECTOR_SIZE;
@@ -117,8 +121,8 @@ const fn within_chunk(sector: Sector, most: u64, chunk: u64) -> u64 {
     if room < most { room } else { most }
 }
 
-/// Bytes and segments of the longest front part within `most` bytes, `max_segments` and without a gap; `None` where the
-/// memory is not aligned as the device needs it.
+/// Bytes and segments of the longest front part within `most` bytes, `max_segments` and without a
+/// gap; `None` where the memory is not aligned as the device needs it.
 fn walk(bio: &Bio, layout: Option<&Layout>, most: u64, limits: &QueueLimits) -> Option<(u64, u16)> {
     let unknown = [Run { start: 0, len: u64::MAX, physical: 0 }];
     let start = bio.data.offset;
@@ -128,7 +132,8 @@ fn walk(bio: &Bio, layout: Option<&Layout>, most: u64, limits: &QueueLimits) -> 
     };
     let mut left = bio.bytes.get();
     let mut skip = start - runs[first].start;
-    // Only the bits that a cut leaves alone: a remainder may start at any logical block of aligned memory.
+    // Only the bits that a cut leaves alone: a remainder may start at any logical block of aligned
+    // memory.
     let alignment = limits.dma_alignment & (limits.logical_block_size - 1);
     if (runs[first].physical + skip) & u64::from(alignment) != 0 {
         return None;
@@ -151,10 +156,12 @@ fn walk(bio: &Bio, layout: Option<&Layout>, most: u64, limits: &QueueLimits) -> 
     Some((bytes, segments))
 }
 
-/// Cuts physically consecutive memory into segments as long as there are any left; returns the bytes that found room.
+/// Cuts physically consecutive memory into segments as long as there are any left; returns the
+/// bytes that found room.
 fn take_segments(physical: u64, len: u64, segments: &mut u16, limits: &QueueLimits) -> u64 {
     let boundary = limits.seg_boundary_mask;
-    // Less one, so that a boundary at the end of the address space, and a segment size not set, mean no limit.
+    // Less one, so that a boundary at the end of the address space, and a segment size not set,
+    // mean no limit.
     let largest = u64::from(limits.max_segment_size).wrapping_sub(1);
     let mut taken = 0;
     while taken < len && *segments < limits.max_segments {
@@ -212,7 +219,8 @@ fn split_write_zeroes(bio: &Bio, limits: &QueueLimits, rules: &Rules) -> Split {
     }
 }
 
-/// The soft limit of a request of `op` that starts at `sector`, with the room in its chunk: how far a merge may let it grow.
+/// The soft limit of a request of `op` that starts at `sector`, with the room in its chunk: how far
+/// a merge may let it grow.
 #[inline]
 pub fn max_sectors_at(op: Op, flags: Flags, sector: Sector, limits: &QueueLimits) -> Sectors {
     let chunk = limits.chunk_sectors.get();
@@ -227,8 +235,9 @@ pub fn max_sectors_at(op: Op, flags: Flags, sector: Sector, limits: &QueueLimits
     Sectors::new(within_chunk(sector, most, chunk))
 }
 
-/// Whether two neighbouring vectors leave a gap that the device cannot describe: memory that is not consecutive, and an end
-/// or a start off the virt boundary. Both addresses are physical; `prev_end` is one past the last byte.
+/// Whether two neighbouring vectors leave a gap that the device cannot describe: memory that is not
+/// consecutive, and an end or a start off the virt boundary. Both addresses are physical;
+/// `prev_end` is one past the last byte.
 #[inline]
 pub const fn has_gap(limits: &QueueLimits, prev_end_physical: u64, next_start_physical: u64) -> bool {
     (prev_end_physical | next_start_physical) & limits.virt_boundary_mask != 0

@@ -1,18 +1,21 @@
 //! The stack: the path of a bio from submission to completion.
 //!
-//! Sans-IO: time comes in as `now`, the device as a [`Driver`](crate::driver::Driver). The loop of a caller is
+//! Sans-IO: time comes in as `now`, the device as a [`Driver`](crate::driver::Driver). The loop of
+//! a caller is
 //!
 //! 1. `handle_completion` for everything the device finished,
 //! 2. `handle_timers` once `next_timer` has come,
-//! 3. `submit` what the sources want (between `begin_batch` and `end_batch` where one system call carries several),
+//! 3. `submit` what the sources want (between `begin_batch` and `end_batch` where one system call
+//!    carries several),
 //! 4. drain `poll_done`, `poll_unblocked` and, with tracing on, `drain_events`,
 //!
 //! until none has work, then wait for the earliest of the device, the sources and `next_timer`.
 //!
-//! The path is cut by stage: `submit` builds and splits, `plug` gathers and merges, `dispatch` asks the
-//! scheduler and feeds the driver, `complete` ends requests, bios and calls and runs timers, `flush` carries out the
-//! flush machine's actions. Cost per bio beside the scheduler's: O(1), and O(log runs) to find the place in a scattered
-//! buffer. Nothing is allocated per I/O once tables have grown.
+//! The path is cut by stage: `submit` builds and splits, `plug` gathers and merges, `dispatch` asks
+//! the scheduler and feeds the driver, `complete` ends requests, bios and calls and runs timers,
+//! `flush` carries out the flush machine's actions. Cost per bio beside the scheduler's: O(1), and
+//! O(log runs) to find the place in a scattered buffer. Nothing is allocated per I/O once tables
+//! have grown.
 
 extern crate alloc;
 use alloc::collections::{BTreeSet, VecDeque};
@@ -58,7 +61,8 @@ use tenants::GatedBio;
 pub struct Io {
     /// Who submits it.
     pub task: TaskId,
-    /// The source's own name for it; comes back in [`Done`] and names its buffer in [`crate::driver::Piece`].
+    /// The source's own name for it; comes back in [`Done`] and names its buffer in
+    /// [`crate::driver::Piece`].
     pub token: u64,
     /// Read, Write, Discard, SecureErase, WriteZeroes or Flush (an fsync: an empty PREFLUSH).
     pub op: Op,
@@ -76,7 +80,8 @@ pub struct Io {
     pub tenant: TenantId,
     /// Layout of its buffer, from [`Stack::register_layout`]; ignored for operations without data.
     pub layout: LayoutId,
-    /// Whether the submitter sleeps when no tag is free (a system call does; io_uring hands the I/O to a worker instead).
+    /// Whether the submitter sleeps when no tag is free (a system call does; io_uring hands the I/O
+    /// to a worker instead).
     pub may_block: bool,
 }
 
@@ -85,7 +90,8 @@ pub struct Io {
 pub enum Submitted {
     /// On its way (or already over: see [`Stack::poll_done`]).
     Accepted,
-    /// The task sleeps until a tag is free; it must not submit before [`Stack::poll_unblocked`] names it.
+    /// The task sleeps until a tag is free; it must not submit before [`Stack::poll_unblocked`]
+    /// names it.
     Blocked,
 }
 
@@ -133,8 +139,9 @@ pub struct Counters {
     pub flushes: u64,
     /// Submissions that had to wait for a tag.
     pub tag_waits: u64,
-    /// Commands that read (0) and write data (1) by their length: entry n counts those of n sectors, the last also what is
-    /// longer (atomic writes and zone appends have limits of their own).
+    /// Commands that read (0) and write data (1) by their length: entry n counts those of n
+    /// sectors, the last also what is longer (atomic writes and zone appends have limits of
+    /// their own).
     pub sizes: [Vec<u64>; 2],
 }
 
@@ -196,16 +203,19 @@ struct HwQueueState {
     in_driver: u32,
     /// Scheduler tags; `None` without a scheduler.
     sched_tags: Option<TagMap>,
-    /// Requests that the driver refused, and flushes: served before the scheduler is asked. At most the requests of the queue.
+    /// Requests that the driver refused, and flushes: served before the scheduler is asked. At most
+    /// the requests of the queue.
     dispatch: VecDeque<RequestId>,
     /// Run again when any request of the queue is freed.
     restart: bool,
-    /// How often the driver was busy lately (EWMA in eighths); above 0 requests go out one at a time.
+    /// How often the driver was busy lately (EWMA in eighths); above 0 requests go out one at a
+    /// time.
     busy: u8,
     /// When to run again without any other cause.
     rerun_at: Option<Instant>,
     flush: FlushMachine,
-    /// Who waits for a tag, first come first served; each with a bio of its own, so at most as many as there are bios.
+    /// Who waits for a tag, first come first served; each with a bio of its own, so at most as many
+    /// as there are bios.
     waiters: VecDeque<TagWaiter>,
     /// Guards against running a queue from inside its own run.
     running: bool,
@@ -235,7 +245,8 @@ pub struct Stack {
 
     accounting: Accounting,
     counters: Counters,
-    /// As many as have ended since the caller last asked: it takes all after each call, so at most what was in flight.
+    /// As many as have ended since the caller last asked: it takes all after each call, so at most
+    /// what was in flight.
     done: VecDeque<Done>,
     /// As `done`; a task is in it at most once for each time that it slept.
     unblocked: VecDeque<TaskId>,
@@ -244,8 +255,8 @@ pub struct Stack {
     events: Vec<Event>,
 
     sequence: u64,
-    /// Sequences of commands that were aborted and have not been answered since. Without a bound: a device may never answer, and
-    /// each costs a timeout.
+    /// Sequences of commands that were aborted and have not been answered since. Without a bound: a
+    /// device may never answer, and each costs a timeout.
     aborted: BTreeSet<u64>,
     /// Earliest `rerun_at` of all queues.
     next_rerun: Option<Instant>,
@@ -262,7 +273,8 @@ pub struct Stack {
 }
 
 impl HwQueueState {
-    /// Idle. Tags are as many as the device takes commands (`queue_depth`), or with no scheduler as there are requests.
+    /// Idle. Tags are as many as the device takes commands (`queue_depth`), or with no scheduler as
+    /// there are requests.
     fn new(queue_depth: u32, nr_requests: u32, has_scheduler: bool) -> Self {
         Self {
             tags: TagMap::new(if has_scheduler { queue_depth } else { nr_requests }),
@@ -341,13 +353,15 @@ impl Stack {
         })
     }
 
-    /// Makes a buffer's layout known. Layout 0 is there from the start: contiguous memory of any length.
+    /// Makes a buffer's layout known. Layout 0 is there from the start: contiguous memory of any
+    /// length.
     pub fn register_layout(&mut self, layout: Layout) -> LayoutId {
         self.layouts.push(layout);
         LayoutId((self.layouts.len() - 1) as u32)
     }
 
-    /// Gives a layout to another buffer: pages with these physical page numbers. None of its I/O may be under way.
+    /// Gives a layout to another buffer: pages with these physical page numbers. None of its I/O
+    /// may be under way.
     pub fn set_layout(&mut self, id: LayoutId, pages: impl IntoIterator<Item = u64>) {
         self.layouts[id.index()].set_pages(pages);
     }
@@ -427,7 +441,8 @@ impl Stack {
         self.config.io_ticks_form()
     }
 
-    /// Gives a tenant a weight from 1 to 1000 in its parent, for schedulers that share by groups (see [`AnyScheduler::set_group`]).
+    /// Gives a tenant a weight from 1 to 1000 in its parent, for schedulers that share by groups
+    /// (see [`AnyScheduler::set_group`]).
     pub fn set_group(&mut self, tenant: TenantId, weight: u16) {
         if let Some(parent) = self.control.tenants().parent(tenant) {
             self.scheduler.set_group(tenant, parent, weight);

@@ -1,6 +1,7 @@
 //! What a run counts of each job: fio's figures, in integers.
 //!
-//! Sources fill these in; reports read them. Means and deviations are left to the report, which may use floats.
+//! Sources fill these in; reports read them. Means and deviations are left to the report, which may
+//! use floats.
 
 use crate::histogram::Histogram;
 
@@ -89,8 +90,8 @@ impl SampleStat {
         self.sum_squares += u128::from(value) * u128::from(value);
     }
 
-    /// Adds the samples of what ran beside it, as fio does for a group: smallest, largest and mean add up, the samples count
-    /// together and their spread about their own means is pooled.
+    /// Adds the samples of what ran beside it, as fio does for a group: smallest, largest and mean
+    /// add up, the samples count together and their spread about their own means is pooled.
     pub fn merge(&mut self, other: &Self) {
         if self.count == 0 || other.count == 0 {
             *self = if self.count == 0 { *other } else { *self };
@@ -121,7 +122,8 @@ pub struct DirectionStats {
     pub errors: u64,
     /// Time over which `ios` and `bytes` were counted, in nanoseconds.
     pub runtime_ns: u64,
-    /// Submission latency: from the I/O's start to the return of the submission. Asynchronous engines only.
+    /// Submission latency: from the I/O's start to the return of the submission. Asynchronous
+    /// engines only.
     pub slat: LatencyStat,
     /// Completion latency: from submission to completion.
     pub clat: LatencyStat,
@@ -131,8 +133,8 @@ pub struct DirectionStats {
     pub bandwidth: SampleStat,
     /// IOPS, one sample each 500 ms.
     pub iops: SampleStat,
-    /// Latency by priority word, for jobs that use more than one: completion latency, or whole latency
-    /// if the job has `lat_percentiles=1`.
+    /// Latency by priority word, for jobs that use more than one: completion latency, or whole
+    /// latency if the job has `lat_percentiles=1`.
     pub by_priority: alloc::vec::Vec<(crate::ioprio::IoPrio, LatencyStat)>,
 }
 extern crate alloc;

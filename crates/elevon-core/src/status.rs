@@ -30,8 +30,8 @@ pub enum Status {
     Offline,
     /// The request is not valid for this device.
     Invalid,
-    /// An error of a real file or device that is none of the above: its errno, as the system call returned it (EDQUOT, EFBIG,
-    /// EROFS, EPERM ...). No model answers it.
+    /// An error of a real file or device that is none of the above: its errno, as the system call
+    /// returned it (EDQUOT, EFBIG, EROFS, EPERM ...). No model answers it.
     Os(u16),
 }
 
@@ -42,7 +42,8 @@ impl Status {
         matches!(self, Self::Ok)
     }
 
-    /// The errno a caller sees (positive; 0 for success). The one place in the core that knows errno.
+    /// The errno a caller sees (positive; 0 for success). The one place in the core that knows
+    /// errno.
     pub const fn errno(self) -> i32 {
         match self {
             Self::Ok => 0,
@@ -62,8 +63,8 @@ impl Status {
         }
     }
 
-    /// The status of an errno (positive) that a system call returned. The other direction of [`Self::errno`]: no errno of the
-    /// kernel (up to 4095) changes on the way there and back.
+    /// The status of an errno (positive) that a system call returned. The other direction of
+    /// [`Self::errno`]: no errno of the kernel (up to 4095) changes on the way there and back.
     pub const fn from_errno(errno: i32) -> Self {
         match errno {
             0 => Self::Ok,
@@ -83,8 +84,8 @@ impl Status {
         }
     }
 
-    /// Whether another try, perhaps by another path, may succeed: all but the device's own final answers, and what a real
-    /// file system answered.
+    /// Whether another try, perhaps by another path, may succeed: all but the device's own final
+    /// answers, and what a real file system answered.
     pub const fn is_retryable(self) -> bool {
         matches!(self, Self::Transport | Self::Timeout | Self::IoError | Self::Again | Self::Offline)
     }

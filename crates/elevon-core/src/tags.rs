@@ -1,7 +1,7 @@
 //! Tags: small numbers that name what is in flight, and bound how much may be.
 //!
-//! The kernel picks a tag by a per-CPU hint that starts at random; here the lowest free one is taken, so that a run repeats.
-//! Taking and freeing cost O(depth / 64).
+//! The kernel picks a tag by a per-CPU hint that starts at random; here the lowest free one is
+//! taken, so that a run repeats. Taking and freeing cost O(depth / 64).
 
 extern crate alloc;
 use alloc::vec::Vec;
@@ -14,7 +14,8 @@ pub const MAX_DEPTH: u32 = 10240;
 /// How a shallow depth is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shallow {
-    /// The first positions of every word of the bitmap (up to 6.16). Words have 2^shift bits, as many that four fit.
+    /// The first positions of every word of the bitmap (up to 6.16). Words have 2^shift bits, as
+    /// many that four fit.
     PerWord,
     /// A number out of the whole map (6.17 and later).
     WholeMap,
@@ -118,8 +119,8 @@ pub const fn word_shift(depth: u32) -> u32 {
     shift
 }
 
-/// The async depth of a scheduler in the terms of a per-word limit: `async_depth` of `nr_requests`, scaled to one word and
-/// rounded up.
+/// The async depth of a scheduler in the terms of a per-word limit: `async_depth` of `nr_requests`,
+/// scaled to one word and rounded up.
 pub const fn per_word_limit(async_depth: u32, nr_requests: u32) -> u32 {
     let bits = 1u64 << word_shift(nr_requests);
     (async_depth as u64 * bits).div_ceil(nr_requests as u64) as u32

@@ -1,17 +1,19 @@
 //! Tenants: the tree of those who are charged for I/O, as cgroups are in Linux.
 //!
-//! Only the shape lives here; what a tenant may do is kept by each policy under its [`TenantId`]. Cost: adding and removing
-//! O(1), a walk to the root O(depth). 16 bytes a tenant.
+//! Only the shape lives here; what a tenant may do is kept by each policy under its [`TenantId`].
+//! Cost: adding and removing O(1), a walk to the root O(depth). 16 bytes a tenant.
 
 extern crate alloc;
 use alloc::vec::Vec;
 
 use crate::units::TenantId;
 
-/// The root: limits, weights and targets do not apply to it, and everything that has no other tenant is charged to it.
+/// The root: limits, weights and targets do not apply to it, and everything that has no other
+/// tenant is charged to it.
 pub const ROOT: TenantId = TenantId(0);
 
-/// Tenants deep that a tree may be; the kernel's own bound is configurable and far above what anybody nests.
+/// Tenants deep that a tree may be; the kernel's own bound is configurable and far above what
+/// anybody nests.
 pub const MAX_DEPTH: u16 = 64;
 
 /// Why a tenant could not be added or removed.
@@ -48,7 +50,8 @@ struct TenantNode {
     alive: bool,
 }
 
-/// The tree. Ids are dense, and are not used again: late I/O of a removed tenant must find its way to a living ancestor.
+/// The tree. Ids are dense, and are not used again: late I/O of a removed tenant must find its way
+/// to a living ancestor.
 #[derive(Clone, Debug)]
 pub struct Tenants {
     nodes: Vec<TenantNode>,
@@ -96,7 +99,8 @@ impl Tenants {
         Ok(())
     }
 
-    /// Who is charged for a tenant's I/O: itself while it lives, else the nearest living ancestor. An unknown id is the root's.
+    /// Who is charged for a tenant's I/O: itself while it lives, else the nearest living ancestor.
+    /// An unknown id is the root's.
     #[inline]
     pub fn charged(&self, tenant: TenantId) -> TenantId {
         let mut at = tenant;

@@ -1,7 +1,9 @@
-//! What ordered trees have in common: nodes in one table, links between them, and rotations that keep them shallow.
+//! What ordered trees have in common: nodes in one table, links between them, and rotations that
+//! keep them shallow.
 //!
-//! A treap whose priorities are a fixed mix of the node's number: no chance, no allocation per operation. Who owns the nodes
-//! knows their order and walks down; [`Treap::insert_at`] and [`Treap::take`] cost O(log n) expected in the size of the tree.
+//! A treap whose priorities are a fixed mix of the node's number: no chance, no allocation per
+//! operation. Who owns the nodes knows their order and walks down; [`Treap::insert_at`] and
+//! [`Treap::take`] cost O(log n) expected in the size of the tree.
 
 extern crate alloc;
 use alloc::vec::Vec;
@@ -56,7 +58,8 @@ pub(crate) struct Treap<T: Item> {
     nodes: Vec<TreapNode<T>>,
 }
 
-/// A bijection of `u32` that leaves no visible order, so that priorities are all different and look random.
+/// A bijection of `u32` that leaves no visible order, so that priorities are all different and look
+/// random.
 const fn mix(id: u32) -> u32 {
     let mut x = id.wrapping_add(0x9e37_79b9);
     x = (x ^ x >> 16).wrapping_mul(0x85eb_ca6b);
@@ -92,8 +95,8 @@ impl<T: Item> Treap<T> {
         self.nodes.get(n as usize).is_some_and(|node| node.parent != ABSENT)
     }
 
-    /// Puts a node below `parent`, on the side where nothing hangs, or on top of an empty tree where that is [`NIL`], and lifts it to
-    /// its height. The sums above must have taken it in.
+    /// Puts a node below `parent`, on the side where nothing hangs, or on top of an empty tree
+    /// where that is [`NIL`], and lifts it to its height. The sums above must have taken it in.
     #[inline]
     pub(crate) fn insert_at(&mut self, root: &mut Root, n: u32, item: T, mut parent: u32, goes_left: bool) {
         let node = self.at_mut(n);
@@ -208,7 +211,8 @@ impl<T: Item> Treap<T> {
         n
     }
 
-    /// The nodes of a tree in order, after a check of links, heights and sums; panics where one is broken. For tests: O(n).
+    /// The nodes of a tree in order, after a check of links, heights and sums; panics where one is
+    /// broken. For tests: O(n).
     pub(crate) fn self_check(&self, root: Root) -> Vec<u32> {
         let mut order = Vec::new();
         if !root.is_empty() {

@@ -1,10 +1,12 @@
 //! Ordered trees over request keys: what sorting schedulers keep their requests in.
 //!
-//! One table of links serves any number of trees, provided that a request is in one of them at a time: the tree itself is
-//! only a [`Root`]. Order is by sector; equal sectors keep the order of insertion (later ones to the right).
+//! One table of links serves any number of trees, provided that a request is in one of them at a
+//! time: the tree itself is only a [`Root`]. Order is by sector; equal sectors keep the order of
+//! insertion (later ones to the right).
 //!
-//! A treap whose priorities are a fixed mix of the request's key: no chance, no allocation per operation. Insert, remove and
-//! the searches cost O(log n) expected in the size of the tree; `next` and `prev` O(1) amortised over a walk.
+//! A treap whose priorities are a fixed mix of the request's key: no chance, no allocation per
+//! operation. Insert, remove and the searches cost O(log n) expected in the size of the tree;
+//! `next` and `prev` O(1) amortised over a walk.
 
 pub use crate::treap::Root;
 use crate::treap::{Item, NIL, Treap};
@@ -143,7 +145,8 @@ impl TreeLinks {
         core::iter::successors(self.first(root), |&id| self.next(id))
     }
 
-    /// Checks order, heap property and back links; returns the number of nodes. For tests: O(n), panics where one is broken.
+    /// Checks order, heap property and back links; returns the number of nodes. For tests: O(n),
+    /// panics where one is broken.
     pub fn self_check(&self, root: Root) -> usize {
         let order = self.nodes.self_check(root);
         let key = |n: u32| self.nodes.at(n).item;
@@ -219,7 +222,8 @@ mod tests {
                 }
                 depth
             };
-            // A random treap of n nodes has a mean depth of about 2 ln n = 19.4, and hardly ever one past 3 * log2 n + 8.
+            // A random treap of n nodes has a mean depth of about 2 ln n = 19.4, and hardly ever
+            // one past 3 * log2 n + 8.
             let depths: Vec<u32> = (0..count as u32).map(depth_of).collect();
             assert!(depths.iter().all(|&d| d <= 50), "deepest {:?}", depths.iter().max());
             assert!(depths.iter().sum::<u32>() / (count as u32) < 25);

@@ -1,7 +1,8 @@
 //! Units as types: positions, counts, spans and keys that cannot be mixed up.
 //!
-//! A *sector* is 512 bytes always, whatever the logical block size; a *page* is 4096 bytes. Only arithmetic that means
-//! something exists: `Instant - Instant = Nanos`, `Sector + Sectors = Sector`, and no `Instant + Instant`.
+//! A *sector* is 512 bytes always, whatever the logical block size; a *page* is 4096 bytes. Only
+//! arithmetic that means something exists: `Instant - Instant = Nanos`, `Sector + Sectors =
+//! Sector`, and no `Instant + Instant`.
 
 use core::fmt;
 use core::ops::{Add, AddAssign, Sub, SubAssign};

@@ -1,5 +1,5 @@
-//! BFQ against what Linux 6.18 did on a device known exactly: 8 slots of 2 ms, or one of 5 ms; the 0.15 ms that the measured path
-//! added to each I/O are part of the latency here.
+//! BFQ against what Linux 6.18 did on a device known exactly: 8 slots of 2 ms, or one of 5 ms; the
+//! 0.15 ms that the measured path added to each I/O are part of the latency here.
 
 mod closed_loop;
 
@@ -14,8 +14,8 @@ const DISK: Slots =
     Slots { slots: 1, latency: Nanos::from_micros(5150), bandwidth: 80_000_000, rotational: true, crowding: 0 };
 const SECONDS_6: Nanos = Nanos::from_secs(6);
 
-/// Every process within `percent` of the kernel's I/Os a second; one that is starved (under 2 % of the total) may have
-/// less than that, and no more by half a percent of the total.
+/// Every process within `percent` of the kernel's I/Os a second; one that is starved (under 2 % of
+/// the total) may have less than that, and no more by half a percent of the total.
 fn check(name: &str, outcome: &Outcome, kernel: &[f64], percent: f64) {
     let total = kernel.iter().sum::<f64>();
     for (process, (&ours, &theirs)) in outcome.iops.iter().zip(kernel).enumerate() {
@@ -100,8 +100,9 @@ fn groups_by_weight() {
     check("deep", &run(FLASH, off, &[(0, 100), (0, 400)], &two, seconds, 1), &[770.6, 3058.9], 10.0);
 }
 
-/// Five readers with weights 80 to 40 and one request each. The kernel's runs of this are chaotic: between 27 and 51 % of all that
-/// the device can do, with shares that follow the weights in none of them.
+/// Five readers with weights 80 to 40 and one request each. The kernel's runs of this are chaotic:
+/// between 27 and 51 % of all that the device can do, with shares that follow the weights in none
+/// of them.
 #[test]
 fn injection_by_weight_keeps_shares_and_throughput() {
     let of = |inject: &str| run(FLASH, &format!("bfq:low_latency=0,inject={inject}"), &[], &five(true), SECONDS_6, 1);
@@ -114,15 +115,17 @@ fn injection_by_weight_keeps_shares_and_throughput() {
     assert!(off.total() < 0.25 * none, "{:?}", off.iops);
     // All throughput, and no weights.
     assert!(seed.total() > 0.98 * none && unfairness(&seed) > 0.06, "{:?}", seed.iops);
-    // The heaviest cannot have more than one request after the other: 300/80 of 5 is the most that weights allow.
+    // The heaviest cannot have more than one request after the other: 300/80 of 5 is the most that
+    // weights allow.
     assert!(fair.total() > 0.65 * none && fair.total() <= 0.76 * none, "{:?}", fair.iops);
     assert!(unfairness(&fair) < 0.01, "{:?}", fair.iops);
     assert!(fair.longest.iter().all(|&longest| longest < Nanos::from_millis(130)), "{:?}", fair.longest);
 }
 
-/// Proposal 002's own case. The device is fitted to two of its three published figures: 164 us for a request alone are the 25
-/// MB/s of waiting, and 186 us among five the 110 MB/s of none. So those two only check the fit. What the schedulers make of it
-/// is not fitted: shares by weight, as much as none under the proposal's rule, and no injection with four processes.
+/// Proposal 002's own case. The device is fitted to two of its three published figures: 164 us for
+/// a request alone are the 25 MB/s of waiting, and 186 us among five the 110 MB/s of none. So those
+/// two only check the fit. What the schedulers make of it is not fitted: shares by weight, as much
+/// as none under the proposal's rule, and no injection with four processes.
 #[test]
 fn the_published_case() {
     let plextor =
@@ -150,7 +153,8 @@ fn the_published_case() {
     let share = |i: usize| outcome.iops[i] / outcome.total();
     assert!((0..5).all(|i| (share(i) - 0.2).abs() < 0.01), "{:?}", outcome.iops);
     assert_eq!(outcome.device_queues, Some(true));
-    // With four processes the depth never exceeds four, and the first version decides that the device does not queue.
+    // With four processes the depth never exceeds four, and the first version decides that the
+    // device does not queue.
     let (four, outcome) = megabytes("bfq:low_latency=0,inject=seed", &processes[..4]);
     assert_eq!(outcome.device_queues, Some(false));
     near("four processes are served one at a time", four, alone, 2.0);

@@ -1,9 +1,10 @@
-//! mq-deadline against a trace of Linux 6.1.187 (null_blk, one hardware queue): the scheduler is given the inserts of the
-//! trace and must choose what the kernel chose.
+//! mq-deadline against a trace of Linux 6.1.187 (null_blk, one hardware queue): the scheduler is
+//! given the inserts of the trace and must choose what the kernel chose.
 //!
-//! The trace is four reads of 1028 KiB, one of 16 MiB, and 200 mixed I/Os of 4 KiB at depth 8. In one stretch of the 16 MiB
-//! read two CPUs ran the queue at once, and what they took in turn from the scheduler reached the driver interleaved; there
-//! only what was chosen can be compared, not its order.
+//! The trace is four reads of 1028 KiB, one of 16 MiB, and 200 mixed I/Os of 4 KiB at depth 8. In
+//! one stretch of the 16 MiB read two CPUs ran the queue at once, and what they took in turn from
+//! the scheduler reached the driver interleaved; there only what was chosen can be compared, not
+//! its order.
 
 use std::collections::VecDeque;
 

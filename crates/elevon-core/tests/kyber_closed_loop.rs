@@ -1,8 +1,8 @@
-//! Kyber under the whole stack, with processes that wait for their I/O: against what Linux 6.18 measured, and for what the
-//! scheduler is there for.
+//! Kyber under the whole stack, with processes that wait for their I/O: against what Linux 6.18
+//! measured, and for what the scheduler is there for.
 //!
-//! The device is the one that the measurements were made on: servers behind one FIFO, each held for a latency and the
-//! transfer; 150 us more stand for what the real path added.
+//! The device is the one that the measurements were made on: servers behind one FIFO, each held for
+//! a latency and the transfer; 150 us more stand for what the real path added.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -50,7 +50,8 @@ impl Driver for Slots {
     }
 }
 
-/// A process that keeps `depth` I/Os going: at random in one half of the device, or in order in the other.
+/// A process that keeps `depth` I/Os going: at random in one half of the device, or in order in the
+/// other.
 #[derive(Clone, Debug)]
 struct Job {
     name: String,
@@ -229,7 +230,8 @@ fn every_job_runs_as_fast_as_under_the_kernel() {
     assert_eq!(compared, 9);
 }
 
-/// A device that meets the write target with room to spare, and misses the read target for the writes' sake.
+/// A device that meets the write target with room to spare, and misses the read target for the
+/// writes' sake.
 fn reader_against_writer(scheduler: &str) -> (Job, Job, Vec<u32>) {
     let device = Slots::new(8, Nanos::from_millis(1), 1_000_000_000_000);
     // At random, so that what waits in the scheduler does not merge.
@@ -266,8 +268,9 @@ fn writes_that_have_time_give_depth_to_reads_that_have_not() {
     assert!(mean(&reader) > 4000 && depths == [256, 128, 64, 16], "a target that is met takes nothing: {depths:?}");
 }
 
-/// Write zeroes have 16 tokens for the whole device, however fast it is: that must neither idle (a queue without a token is
-/// run when one comes free, not 3 ms later) nor favour the first hardware queue.
+/// Write zeroes have 16 tokens for the whole device, however fast it is: that must neither idle (a
+/// queue without a token is run when one comes free, not 3 ms later) nor favour the first hardware
+/// queue.
 #[test]
 fn hardware_queues_share_the_tokens_of_a_domain() {
     let device = Slots::new(64, Nanos::from_millis(1), 1_000_000_000_000);

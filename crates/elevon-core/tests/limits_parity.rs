@@ -1,8 +1,10 @@
-//! `io.max` against what Linux 6.18.44 did: when each of a synchronous reader's I/Os was over, on a device known exactly.
+//! `io.max` against what Linux 6.18.44 did: when each of a synchronous reader's I/Os was over, on a
+//! device known exactly.
 //!
-//! The machine had HZ=250. The device takes 200 us, and what lies in between about 150 us more. What the records do not say is
-//! how long before the first I/O the limit had been written; its slice begins there. Four of the six fit 4 ms to within a
-//! millisecond or so, the one of 64 KiB reads fits 12 ms; at 0 three of its 48 I/Os would be 12 ms late. All are held against
+//! The machine had HZ=250. The device takes 200 us, and what lies in between about 150 us more.
+//! What the records do not say is how long before the first I/O the limit had been written; its
+//! slice begins there. Four of the six fit 4 ms to within a millisecond or so, the one of 64 KiB
+//! reads fits 12 ms; at 0 three of its 48 I/Os would be 12 ms late. All are held against
 //! every millisecond from 2 to 13, so nothing hangs on a value that was chosen well.
 
 use elevon_core::control::exact::Exact;
@@ -46,7 +48,8 @@ impl<'a> Record<'a> {
         }
     }
 
-    /// When a synchronous reader's I/Os are over under a stage, in us since the first was submitted.
+    /// When a synchronous reader's I/Os are over under a stage, in us since the first was
+    /// submitted.
     fn run(&self, stage: &mut dyn Limiter, tenants: &Tenants, tenant: TenantId, start: Instant) -> Vec<u64> {
         let (mut now, mut breakdown, mut out) = (start, WaitBreakdown::default(), Vec::new());
         let charge = BioCost::plain(tenant, Op::Read, self.bytes);
@@ -88,7 +91,8 @@ fn each_io_is_over_when_the_kernel_said() {
     }
 }
 
-/// No slices: the last I/O of each record is over where the limit itself puts it, to a nanosecond an I/O.
+/// No slices: the last I/O of each record is over where the limit itself puts it, to a nanosecond
+/// an I/O.
 #[test]
 fn exact_is_the_limit_itself() {
     for record in RECORDS.lines().map(Record::parse) {

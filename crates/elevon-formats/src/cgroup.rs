@@ -1,9 +1,10 @@
 //! The control files of cgroups: the kernel's names and syntax to typed settings and back.
 //!
-//! A line is taken whole or not at all. What a kernel refuses is refused with its errno; what it would silently misread
-//! (`rbps=10M` is 10 bytes/s to it) is refused with what to write instead. One run has one device, so naming it is optional:
-//! `8:0 rbps=1048576` and `rbps=1048576` are the same, and a partition is refused as the kernel does. Sources: the
-//! documentation of cgroup v1 and v2, behaviour as read in 6.1; for `blockio.*` the io-throttle patches, version 8 and later.
+//! A line is taken whole or not at all. What a kernel refuses is refused with its errno; what it
+//! would silently misread (`rbps=10M` is 10 bytes/s to it) is refused with what to write instead.
+//! One run has one device, so naming it is optional: `8:0 rbps=1048576` and `rbps=1048576` are the
+//! same, and a partition is refused as the kernel does. Sources: the documentation of cgroup v1 and
+//! v2, behaviour as read in 6.1; for `blockio.*` the io-throttle patches, version 8 and later.
 
 use std::fmt;
 use std::ops::Range;
@@ -73,7 +74,8 @@ impl fmt::Display for FileError {
     }
 }
 
-/// One change of what a tenant may do, or of how its device is modelled. What a setting does not name stays as it was.
+/// One change of what a tenant may do, or of how its device is modelled. What a setting does not
+/// name stays as it was.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Setting {
     /// `io.max`: limits with slices, at every level.
@@ -102,7 +104,8 @@ pub enum Setting {
     Limit(Limit),
 }
 
-/// Our `limit`: rates that hold over every span of time but for the burst. What is `None` stays as it was.
+/// Our `limit`: rates that hold over every span of time but for the burst. What is `None` stays as
+/// it was.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Limit {
     /// Bytes a second of reads.
@@ -355,8 +358,9 @@ impl Setting {
         }
     }
 
-    /// The line that [`parse`] reads as this setting, for a device. A file that shows all its keys is read back in this form too
-    /// (`8:0 rbps=1048576 wbps=max riops=max wiops=max`). Our own knobs are written as a TOML value.
+    /// The line that [`parse`] reads as this setting, for a device. A file that shows all its keys
+    /// is read back in this form too (`8:0 rbps=1048576 wbps=max riops=max wiops=max`). Our own
+    /// knobs are written as a TOML value.
     pub fn text(&self, device: Option<&str>) -> String {
         let on = |line: String| match device {
             Some(device) if line.is_empty() => device.to_owned(),

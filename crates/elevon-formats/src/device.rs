@@ -1,4 +1,5 @@
-//! The file of a device of one's own (`--device @FILE`): TOML with a profile or model, and what differs from it.
+//! The file of a device of one's own (`--device @FILE`): TOML with a profile or model, and what
+//! differs from it.
 //!
 //! ```toml
 //! name = "my-phone"
@@ -20,8 +21,8 @@
 //! date = "2026-11-20"
 //! ```
 //!
-//! Here is only what TOML can tell: what a base takes is checked by whoever knows the bases. Everything that is wrong is
-//! said at once, a line each, with its place. O(file).
+//! Here is only what TOML can tell: what a base takes is checked by whoever knows the bases.
+//! Everything that is wrong is said at once, a line each, with its place. O(file).
 
 use elevon_core::nearest::did_you_mean;
 use toml::Spanned;

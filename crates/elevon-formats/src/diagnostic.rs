@@ -1,4 +1,5 @@
-//! What is wrong, or worth a word, in a text that a person wrote: one line that names the place and says what would be right.
+//! What is wrong, or worth a word, in a text that a person wrote: one line that names the place and
+//! says what would be right.
 
 use std::fmt;
 
@@ -64,7 +65,8 @@ impl Complaint {
     }
 }
 
-/// What a key is complained of for: words alone say that its value does not have the form that the key takes.
+/// What a key is complained of for: words alone say that its value does not have the form that the
+/// key takes.
 pub(crate) trait IntoComplaint {
     /// The complaint without its place.
     fn into_complaint(self) -> Complaint;

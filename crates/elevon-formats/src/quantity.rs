@@ -1,17 +1,20 @@
-//! Sizes, rates, times, counts and shares as text: one grammar for the command line, devices and tenants.
+//! Sizes, rates, times, counts and shares as text: one grammar for the command line, devices and
+//! tenants.
 //!
-//! A quantity is `DIGITS[.DIGITS]UNIT`, without a space; case counts. Up to twelve decimals are read, and
-//! what is left of less than one byte, nanosecond or part in a million is dropped. All arithmetic is on
-//! whole numbers.
+//! A quantity is `DIGITS[.DIGITS]UNIT`, without a space; case counts. Up to twelve decimals are
+//! read, and what is left of less than one byte, nanosecond or part in a million is dropped. All
+//! arithmetic is on whole numbers.
 //!
 //! - A time has `ns`, `us`, `ms` or `s`; a plain `0` needs no unit.
-//! - A size has `B`, `kB` or `KB`, `MB`, `GB`, `TB` (powers of 1000), or `Ki`, `Mi`, `Gi`, `Ti` (powers of
-//!   1024), these also as `KiB` and so on. What may be left out of a unit is up to the place: see [`Short`].
+//! - A size has `B`, `kB` or `KB`, `MB`, `GB`, `TB` (powers of 1000), or `Ki`, `Mi`, `Gi`, `Ti`
+//!   (powers of 1024), these also as `KiB` and so on. What may be left out of a unit is up to the
+//!   place: see [`Short`].
 //! - A rate is a size, with `/s` behind it or without.
 //! - A count is a plain number, or has `K`, `M`, `G` or `T` (powers of 1000).
 //! - A share has `%` or `ppm`.
 //!
-//! fio's job files have a grammar of their own ([`crate::fio`]), and so have the kernel's control files.
+//! fio's job files have a grammar of their own ([`crate::fio`]), and so have the kernel's control
+//! files.
 
 use elevon_core::units::{Bytes, Nanos};
 
@@ -96,7 +99,8 @@ pub enum QuantityError {
 }
 
 impl QuantityError {
-    /// `; write 4GB or 4GiB`, for the end of a message that says what is expected; empty if nothing near is known.
+    /// `; write 4GB or 4GiB`, for the end of a message that says what is expected; empty if nothing
+    /// near is known.
     pub fn hint(&self) -> String {
         match self {
             Self::Unit { meant, .. } => write_one_of(meant),
@@ -109,7 +113,8 @@ fn write_one_of(texts: &[String]) -> String {
     if texts.is_empty() { String::new() } else { format!("; write {}", texts.join(" or ")) }
 }
 
-/// `DIGITS[.DIGITS]UNIT`, where `scale_of` knows the units and `all` are those that may have been meant.
+/// `DIGITS[.DIGITS]UNIT`, where `scale_of` knows the units and `all` are those that may have been
+/// meant.
 fn quantity(text: &str, scale_of: impl Fn(&str) -> Option<u64>, all: &[&str]) -> Result<u64, QuantityError> {
     let owned = || text.to_owned();
     let split = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
@@ -135,7 +140,8 @@ fn quantity(text: &str, scale_of: impl Fn(&str) -> Option<u64>, all: &[&str]) ->
     value().ok_or_else(|| QuantityError::TooLarge { text: owned() })
 }
 
-/// Whether a unit as written may stand for the unit of this name: whatever its case, and with or without `i`, `B` and `/s`.
+/// Whether a unit as written may stand for the unit of this name: whatever its case, and with or
+/// without `i`, `B` and `/s`.
 fn is_same_unit(name: &str, written: &str) -> bool {
     let plain = |unit: &str| unit.trim_end_matches("/s").to_ascii_lowercase();
     let (name, written) = (plain(name), plain(written));
@@ -207,7 +213,8 @@ pub fn count(text: &str) -> Result<u64, QuantityError> {
     quantity(text, scale_of, &PREFIXES.map(|prefix| prefix.letter))
 }
 
-/// The value in the largest of these units that leaves at most three decimals: the text of a value that reads back as it.
+/// The value in the largest of these units that leaves at most three decimals: the text of a value
+/// that reads back as it.
 pub fn text(value: u64, units: &[Unit]) -> String {
     let fits = |scale: u64| value >= scale && (u128::from(value) * 1000).is_multiple_of(u128::from(scale));
     match units.iter().filter(|(_, scale)| fits(*scale)).max_by_key(|(_, scale)| scale) {
@@ -220,7 +227,8 @@ pub fn text(value: u64, units: &[Unit]) -> String {
     }
 }
 
-/// A size of memory in the largest of `GiB`, `MiB` and `KiB` of which it is a whole number; in `KiB` if it is of none.
+/// A size of memory in the largest of `GiB`, `MiB` and `KiB` of which it is a whole number; in
+/// `KiB` if it is of none.
 pub fn memory_text(size: Bytes) -> String {
     let whole = |scale: u64| size.get().is_multiple_of(scale) && size.get() > 0;
     let (unit, scale) = match () {

@@ -1,4 +1,5 @@
-//! The file of `--tenants`: TOML, one table a tenant, the kernel's control files as quoted keys beside knobs of our own.
+//! The file of `--tenants`: TOML, one table a tenant, the kernel's control files as quoted keys
+//! beside knobs of our own.
 //!
 //! ```toml
 //! [tenant."batch/nightly"]
@@ -70,7 +71,8 @@ pub struct Change {
     pub settings: Vec<Setting>,
 }
 
-/// Reads a file's text; `file` is what complaints call it. Either everything is well, or every complaint is told.
+/// Reads a file's text; `file` is what complaints call it. Either everything is well, or every
+/// complaint is told.
 pub fn parse(file: &str, text: &str, rules: &Rules) -> Result<TenantsFile, Vec<Diagnostic>> {
     let mut reader = Reader::new(file, text);
     let mut result = TenantsFile::default();
@@ -243,7 +245,8 @@ pub fn normal_path(text: &str) -> Result<String, Complaint> {
     Ok(names.join("/"))
 }
 
-/// The names of a path below the root; empty for the root itself. Empty names and `.` are left out, as a kernel does.
+/// The names of a path below the root; empty for the root itself. Empty names and `.` are left out,
+/// as a kernel does.
 pub fn path_names(text: &str) -> Result<Vec<&str>, Complaint> {
     let names: Vec<&str> = text.split('/').filter(|name| !name.is_empty() && *name != ".").collect();
     match names.iter().find(|name| **name == ".." || name.len() > 255 || name.contains(char::is_control)) {

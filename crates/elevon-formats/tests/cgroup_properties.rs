@@ -1,4 +1,5 @@
-//! Settings to text and back, as control files and as a file of tenants; and random text, which is taken or refused.
+//! Settings to text and back, as control files and as a file of tenants; and random text, which is
+//! taken or refused.
 
 #[path = "../../../fuzz/checks/cgroup.rs"]
 mod cgroup;

@@ -1,5 +1,5 @@
-//! The same small jobs to the installed fio: what it takes we take, what it refuses we refuse, and numbers come out the
-//! same. Differences are listed with their reason.
+//! The same small jobs to the installed fio: what it takes we take, what it refuses we refuse, and
+//! numbers come out the same. Differences are listed with their reason.
 
 mod common;
 

@@ -1,5 +1,5 @@
-//! The lists of `docs/fio.md` are those of the option table. `UPDATE_DOCS=1 cargo test -p elevon-formats --test fio_manual`
-//! writes them anew.
+//! The lists of `docs/fio.md` are those of the option table. `UPDATE_DOCS=1 cargo test -p
+//! elevon-formats --test fio_manual` writes them anew.
 
 use elevon_formats::fio::options::{OptionRow, Status, TABLE};
 use elevon_formats::fio::{Behaviour, ENGINES};

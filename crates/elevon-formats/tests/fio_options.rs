@@ -1,4 +1,5 @@
-//! The option table against fio's own list: nothing that fio takes is unknown, and nothing is listed twice.
+//! The option table against fio's own list: nothing that fio takes is unknown, and nothing is
+//! listed twice.
 
 mod common;
 
@@ -13,7 +14,8 @@ fn every_documented_option_is_known() {
     assert_eq!(missing, [""; 0]);
 }
 
-/// Names and aliases of `fio --cmdhelp` or `--enghelp` text: the first word of a line, before a colon.
+/// Names and aliases of `fio --cmdhelp` or `--enghelp` text: the first word of a line, before a
+/// colon.
 fn names(text: &[u8]) -> Vec<String> {
     let text = String::from_utf8_lossy(text);
     text.lines()

@@ -1,5 +1,5 @@
-//! The lists of `docs/tenants.md` are those of the tables. `UPDATE_DOCS=1 cargo test -p elevon-formats --test tenants_manual`
-//! writes them anew; its examples are files that are taken.
+//! The lists of `docs/tenants.md` are those of the tables. `UPDATE_DOCS=1 cargo test -p
+//! elevon-formats --test tenants_manual` writes them anew; its examples are files that are taken.
 
 use elevon_core::kernel::Kernel;
 use elevon_formats::cgroup::{FILES, FileOwner};

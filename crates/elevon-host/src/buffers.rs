@@ -1,7 +1,9 @@
-//! The bytes of I/O: for every task one aligned slab, cut into slots of equal size; those of a page cache are `frames`.
+//! The bytes of I/O: for every task one aligned slab, cut into slots of equal size; those of a page
+//! cache are `frames`.
 //!
-//! The kernel writes into a slot while a command is in flight. Every slot counts its commands, and a slot is handed out as
-//! a slice only while none is, so no Rust reference ever covers memory that the kernel may be changing.
+//! The kernel writes into a slot while a command is in flight. Every slot counts its commands, and
+//! a slot is handed out as a slice only while none is, so no Rust reference ever covers memory that
+//! the kernel may be changing.
 
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 
@@ -32,7 +34,8 @@ unsafe impl Send for Slab {}
 impl Drop for Slab {
     fn drop(&mut self) {
         if !self.is_idle() {
-            // A command was abandoned: the kernel may still write here, so the memory is never used again.
+            // A command was abandoned: the kernel may still write here, so the memory is never used
+            // again.
             return;
         }
         // SAFETY: allocated in `Slab::new` with this layout, freed once.
@@ -60,8 +63,8 @@ impl Slab {
     fn slot(&mut self, token: u64) -> Option<&mut [u8]> {
         let index = usize::try_from(token).ok()?;
         assert_eq!(*self.in_flight.get(index)?, 0, "the buffer of an I/O in flight is asked for");
-        // SAFETY: the slot lies inside the slab (its counter exists), no command is in flight on it, and the slice
-        // borrows the slab, so no command can start while it lives.
+        // SAFETY: the slot lies inside the slab (its counter exists), no command is in flight on
+        // it, and the slice borrows the slab, so no command can start while it lives.
         Some(unsafe { std::slice::from_raw_parts_mut(self.memory.add(index * self.slot_bytes), self.slot_bytes) })
     }
 }
@@ -81,7 +84,8 @@ pub(crate) struct Span {
 // SAFETY: a span is an address and a length; whoever dereferences it answers for that.
 unsafe impl Send for Span {}
 
-/// In place of the index of a slab: the span lies in frames of the page cache, which are not registered. No task has this number.
+/// In place of the index of a slab: the span lies in frames of the page cache, which are not
+/// registered. No task has this number.
 const FRAMES: u32 = TaskId::IDLE.0;
 
 impl Span {
@@ -109,7 +113,8 @@ pub(crate) struct Buffers {
 }
 
 impl Buffers {
-    /// Makes a slab for a task, in place of the one it had. Panics if a command is in flight on that one.
+    /// Makes a slab for a task, in place of the one it had. Panics if a command is in flight on
+    /// that one.
     pub(crate) fn prepare(&mut self, task: TaskId, slots: u32, bytes: u64) {
         assert_ne!(task, TaskId::IDLE, "the idle task does no I/O");
         if task.index() >= self.slabs.len() {
@@ -161,8 +166,8 @@ impl Buffers {
         frames.carry_out(copy, slab.and_then(|slab| slab.slot(copy.token)));
     }
 
-    /// Registers slabs by `register`, which says whether that succeeded: as many as one call takes, and none that is too large.
-    /// The others have no index.
+    /// Registers slabs by `register`, which says whether that succeeded: as many as one call takes,
+    /// and none that is too large. The others have no index.
     pub(crate) fn register(&mut self, register: impl FnOnce(&[libc::iovec]) -> bool) {
         const LARGEST: usize = 1 << 30;
         const MOST: usize = 1024;

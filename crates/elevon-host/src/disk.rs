@@ -4,8 +4,8 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::Path;
 
 /// The name of the disk that a block device is part of, or that the file system of a file lies on:
-/// `sda` for `/dev/sda1` and for a file on it. `None` if there is no single disk: a file on tmpfs, on
-/// a network, or on a file system of several devices.
+/// `sda` for `/dev/sda1` and for a file on it. `None` if there is no single disk: a file on tmpfs,
+/// on a network, or on a file system of several devices.
 ///
 /// Only links of sysfs are read; the disk is not opened.
 pub fn disk_of(path: &Path) -> Option<String> {

@@ -94,7 +94,8 @@ pub enum OpenError {
 }
 
 impl HostFile {
-    /// Opens a path. A regular file is created or grown only if the caller writes and says how large.
+    /// Opens a path. A regular file is created or grown only if the caller writes and says how
+    /// large.
     pub fn open(path: &Path, options: OpenOptions) -> Result<Self, OpenError> {
         let io = |action| move |error| OpenError::Io { path: path.to_owned(), action, error };
         let existing = match std::fs::metadata(path) {
@@ -165,7 +166,8 @@ fn open_as(
     notes: &mut Vec<String>,
 ) -> std::io::Result<(File, bool)> {
     let open = |direct: bool| {
-        // Without O_CREAT, O_EXCL on a block device means that nobody else holds it: no file system, no md, no swap.
+        // Without O_CREAT, O_EXCL on a block device means that nobody else holds it: no file
+        // system, no md, no swap.
         let exclusive = if is_block_device && options.write { libc::O_EXCL } else { 0 };
         let flags = libc::O_CLOEXEC | exclusive | if direct { libc::O_DIRECT } else { 0 };
         // Not `create_new`: an open with O_DIRECT that fails may have made the file already.
@@ -185,7 +187,8 @@ fn open_as(
     }
 }
 
-/// The file that flushes go to, opened a second time if it is written to; see [`HostFile::flush_file`].
+/// The file that flushes go to, opened a second time if it is written to; see
+/// [`HostFile::flush_file`].
 fn open_to_flush(path: &Path, file: &File, write: bool) -> std::io::Result<File> {
     if !write {
         return file.try_clone();

@@ -1,7 +1,9 @@
-//! The page frames of a cache with real bytes: one mapping, a page a frame, memory taken as frames are first used.
+//! The page frames of a cache with real bytes: one mapping, a page a frame, memory taken as frames
+//! are first used.
 //!
-//! Frames that a command reads into or writes from count as in flight. The policy above never moves bytes of such a frame (a page
-//! that is being read is locked, one that is being written is stable), and that is asserted here before any byte moves.
+//! Frames that a command reads into or writes from count as in flight. The policy above never moves
+//! bytes of such a frame (a page that is being read is locked, one that is being written is
+//! stable), and that is asserted here before any byte moves.
 
 use elevon_cache::FrameId;
 use elevon_cache::page_cache::{ByteCopy, Way};
@@ -34,7 +36,8 @@ unsafe impl Send for Frames {}
 impl Drop for Frames {
     fn drop(&mut self) {
         if self.in_flight.iter().any(|frame| frame.reads > 0 || frame.writes > 0) {
-            // A command was abandoned: the kernel may still use this memory, so nobody else ever does.
+            // A command was abandoned: the kernel may still use this memory, so nobody else ever
+            // does.
             return;
         }
         // SAFETY: mapped in `Frames::new` with this length, unmapped once.
@@ -53,9 +56,9 @@ impl Frames {
         if memory == libc::MAP_FAILED {
             return Err(std::io::Error::last_os_error());
         }
-        // Hits of a large cache are misses of the TLB. Frames are first used in order, so huge pages take no more memory than frames do, but
-        // for the last one. A kernel without them says so, and nothing is lost.
-        // SAFETY: the mapping that was just made, whole.
+        // Hits of a large cache are misses of the TLB. Frames are first used in order, so huge
+        // pages take no more memory than frames do, but for the last one. A kernel without them
+        // says so, and nothing is lost. SAFETY: the mapping that was just made, whole.
         unsafe { libc::madvise(memory, count * PAGE, libc::MADV_HUGEPAGE) };
         Ok(Self { memory: memory.cast(), in_flight: vec![InFlight::default(); count], bios: Vec::new() })
     }
@@ -76,7 +79,8 @@ impl Frames {
         unsafe { self.memory.add(slot * PAGE + offset) }
     }
 
-    /// Marks bytes `[offset, offset + len)` of a bio as in flight and says where they lie: a span for each run of neighbouring frames.
+    /// Marks bytes `[offset, offset + len)` of a bio as in flight and says where they lie: a span
+    /// for each run of neighbouring frames.
     pub(crate) fn start(&mut self, bio: usize, offset: u64, len: u64, is_read: bool, spans: &mut Vec<Span>) {
         let (mut offset, mut left) = (offset as usize, len as usize);
         while left > 0 {
@@ -121,8 +125,9 @@ impl Frames {
             let buffer = buffer.expect("a call that moves bytes has a buffer");
             buffer[call_offset as usize..][..len].as_mut_ptr()
         };
-        // SAFETY: both ends lie inside what they belong to, by the assertion and the slicing above, and never overlap: one is a
-        // buffer of a task, the other our own mapping. No command writes to the frame, and none reads it while it is changed.
+        // SAFETY: both ends lie inside what they belong to, by the assertion and the slicing above,
+        // and never overlap: one is a buffer of a task, the other our own mapping. No command
+        // writes to the frame, and none reads it while it is changed.
         unsafe {
             match way {
                 Way::ToCall => std::ptr::copy_nonoverlapping(frame, place(buffer), len),

@@ -1,8 +1,10 @@
-//! Signals as flags: a run sees that it is to stop, drains what is in flight, and still reports; or it is asked how far it is.
+//! Signals as flags: a run sees that it is to stop, drains what is in flight, and still reports; or
+//! it is asked how far it is.
 //!
-//! SIGINT, SIGTERM and SIGHUP ask the run to stop. Senders often send two: timeout(1) signals its child and then its own group, a
-//! terminal that closes sends SIGHUP after SIGTERM. So a further signal gives the run up only [`GRACE`] after the first; what comes
-//! sooner belongs to the first. SIGUSR1 asks for the status so far, as with fio, and never ends the process.
+//! SIGINT, SIGTERM and SIGHUP ask the run to stop. Senders often send two: timeout(1) signals its
+//! child and then its own group, a terminal that closes sends SIGHUP after SIGTERM. So a further
+//! signal gives the run up only [`GRACE`] after the first; what comes sooner belongs to the first.
+//! SIGUSR1 asks for the status so far, as with fio, and never ends the process.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
@@ -54,8 +56,8 @@ impl Interrupt {
                 continue;
             }
             let flags = flags.clone();
-            // SAFETY: the handler reads a clock, touches atomics, and calls poll, write and _exit: all of
-            // them may be called in a signal handler, and errno is put back.
+            // SAFETY: the handler reads a clock, touches atomics, and calls poll, write and _exit:
+            // all of them may be called in a signal handler, and errno is put back.
             unsafe { signal_hook::low_level::register(signal, move || flags.handle(signal)) }?;
         }
         let status = flags.clone();
@@ -137,7 +139,8 @@ fn clock() -> Instant {
 
 /// Whether a signal is ignored at present.
 fn is_ignored(signal: i32) -> bool {
-    // SAFETY: zeroes are a valid sigaction, and a null pointer in place of a new one only asks for the old.
+    // SAFETY: zeroes are a valid sigaction, and a null pointer in place of a new one only asks for
+    // the old.
     unsafe {
         let mut old: libc::sigaction = std::mem::zeroed();
         libc::sigaction(signal, std::ptr::null(), &raw mut old) == 0 && old.sa_sigaction == libc::SIG_IGN

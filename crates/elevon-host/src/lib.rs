@@ -44,7 +44,8 @@ pub struct Host {
     interrupt: Interrupt,
     /// Dropped before the buffers and the file: it waits for what is still in flight.
     engine: Engine,
-    /// Discards of a block device, which io_uring knows only from Linux 6.12 on; started with the first.
+    /// Discards of a block device, which io_uring knows only from Linux 6.12 on; started with the
+    /// first.
     discards: Option<threads::Threads>,
     buffers: Buffers,
     file: HostFile,
@@ -67,8 +68,8 @@ enum Engine {
 }
 
 impl Host {
-    /// Starts the clock, for `depth` commands in flight. `method` `None` takes io_uring, or threads with a warning where the kernel
-    /// denies it; see [`Self::queue_depth`].
+    /// Starts the clock, for `depth` commands in flight. `method` `None` takes io_uring, or threads
+    /// with a warning where the kernel denies it; see [`Self::queue_depth`].
     ///
     /// # Errors
     ///
@@ -129,13 +130,15 @@ impl Host {
         }
     }
 
-    /// Commands that are at the device at a time: a thread carries out one, and there are at most 32. A stack of this depth keeps
-    /// the rest in its own queue, where it is counted as waiting; of a deeper one some would wait here, unseen.
+    /// Commands that are at the device at a time: a thread carries out one, and there are at most
+    /// 32. A stack of this depth keeps the rest in its own queue, where it is counted as
+    /// waiting; of a deeper one some would wait here, unseen.
     pub const fn queue_depth(&self) -> u32 {
         self.depth
     }
 
-    /// Why no I/O reaches the kernel any more, if that is so. Every command ends with [`Status::Offline`] then.
+    /// Why no I/O reaches the kernel any more, if that is so. Every command ends with
+    /// [`Status::Offline`] then.
     pub fn failure(&self) -> Option<String> {
         match &self.engine {
             Engine::Uring(ring) => ring.failure().map(|error| format!("io_uring failed: {error}")),
@@ -160,7 +163,8 @@ impl Host {
         &self.file
     }
 
-    /// The kernel may still be at work on memory of commands that were given up: nobody may look at it.
+    /// The kernel may still be at work on memory of commands that were given up: nobody may look at
+    /// it.
     fn is_broken(&self) -> bool {
         matches!(&self.engine, Engine::Uring(ring) if ring.failure().is_some())
     }
@@ -197,8 +201,8 @@ impl Driver for Host {
     }
 }
 
-/// Whether the pieces of a command follow one another. One system call punches one hole: a discard of several ranges would hit
-/// what lies between them.
+/// Whether the pieces of a command follow one another. One system call punches one hole: a discard
+/// of several ranges would hit what lies between them.
 fn is_one_range(command: &Command, pieces: &dyn Pieces) -> bool {
     let (mut next, mut follows) = (command.sector, true);
     pieces.for_each(&mut |piece| {

@@ -6,10 +6,10 @@ use elevon_core::status::Status;
 
 /// Remembers the first answer that took a promise back.
 ///
-/// The flushes of all jobs of a run share one open file ([`crate::HostFile`]), and the kernel tells a
-/// lost write once to each open file. The first flush after it fails and the next one succeeds, though
-/// the lost write may be another job's. So after a flush or a FUA write that failed, no flush of the
-/// run succeeds: what the failed one covered is never told durable by a later one.
+/// The flushes of all jobs of a run share one open file ([`crate::HostFile`]), and the kernel tells
+/// a lost write once to each open file. The first flush after it fails and the next one succeeds,
+/// though the lost write may be another job's. So after a flush or a FUA write that failed, no
+/// flush of the run succeeds: what the failed one covered is never told durable by a later one.
 #[derive(Debug, Default)]
 pub(crate) struct Promises {
     broken: Option<Status>,
@@ -32,7 +32,8 @@ impl Promises {
     }
 }
 
-/// Whether the success of a command says that something is durable. Such a command is never tried again, whatever came of it.
+/// Whether the success of a command says that something is durable. Such a command is never tried
+/// again, whatever came of it.
 pub(crate) const fn is_promise(command: &Command) -> bool {
     matches!(command.op, Op::Flush) || command.flags.contains(Flags::FUA)
 }

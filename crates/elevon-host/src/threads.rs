@@ -1,4 +1,5 @@
-//! Commands by plain system calls on a pool of threads, where io_uring is denied, and those that io_uring does not know.
+//! Commands by plain system calls on a pool of threads, where io_uring is denied, and those that
+//! io_uring does not know.
 
 use std::collections::VecDeque;
 use std::fs::File;
@@ -19,7 +20,8 @@ use crate::{Finished, HostFile};
 /// Threads at the most: more only fight for the same device.
 const MOST_THREADS: u32 = 32;
 
-/// `BLKDISCARD` and `BLKSECDISCARD` of linux/fs.h: discard a range of a block device, or erase it for good.
+/// `BLKDISCARD` and `BLKSECDISCARD` of linux/fs.h: discard a range of a block device, or erase it
+/// for good.
 const BLKDISCARD: libc::Ioctl = libc::_IO(0x12, 119);
 const BLKSECDISCARD: libc::Ioctl = libc::_IO(0x12, 125);
 
@@ -64,7 +66,8 @@ pub(crate) struct Threads {
 }
 
 impl Threads {
-    /// A pool for so many commands at a time, 32 at the most, and as many threads as the machine gives.
+    /// A pool for so many commands at a time, 32 at the most, and as many threads as the machine
+    /// gives.
     ///
     /// # Errors
     ///
@@ -186,7 +189,8 @@ fn serve(hand: &Hand) {
             return;
         }
         let one = 1_u64.to_ne_bytes();
-        // SAFETY: a valid descriptor and eight bytes. It fails only where the counter is full, and then it is readable.
+        // SAFETY: a valid descriptor and eight bytes. It fails only where the counter is full, and
+        // then it is readable.
         unsafe { libc::write(hand.alarm.as_raw_fd(), one.as_ptr().cast(), one.len()) };
     }
 }
@@ -225,8 +229,8 @@ fn move_data(fd: i32, work: &mut Work) -> Result<(), i32> {
         while done < span.len {
             let vector = libc::iovec { iov_base: span.address.wrapping_add(done).cast(), iov_len: span.len - done };
             let at = (start + work.moved) as libc::off_t;
-            // SAFETY: the span's slot counts as in flight until the completion is taken, so nobody else touches it, and
-            // the memory lives as long as the slab.
+            // SAFETY: the span's slot counts as in flight until the completion is taken, so nobody
+            // else touches it, and the memory lives as long as the slab.
             let result = unsafe {
                 if work.command.op.is_write() {
                     libc::pwritev2(fd, &vector, 1, at, flags)

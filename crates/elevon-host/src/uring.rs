@@ -1,4 +1,5 @@
-//! Commands by io_uring: registered buffers where the kernel allows, one system call for a batch and its wait.
+//! Commands by io_uring: registered buffers where the kernel allows, one system call for a batch
+//! and its wait.
 
 use std::collections::VecDeque;
 use std::os::fd::{AsRawFd, RawFd};
@@ -17,11 +18,12 @@ use crate::{Finished, HostFile};
 /// Submissions gathered at most before the kernel is told.
 const BATCH: usize = 64;
 
-/// Tries to hand a full queue over, and tries of a command that the kernel sends back unheard, before the ring or the command
-/// counts as failed.
+/// Tries to hand a full queue over, and tries of a command that the kernel sends back unheard,
+/// before the ring or the command counts as failed.
 const TRIES: u32 = 10_000;
 
-/// Names the poll of another engine's alarm among the results; commands are named by their place in the table.
+/// Names the poll of another engine's alarm among the results; commands are named by their place in
+/// the table.
 const ALARM: u64 = u64::MAX;
 
 /// A command in the kernel.
@@ -86,8 +88,8 @@ impl Uring {
         })
     }
 
-    /// Why the ring takes and answers nothing any more, if that is so. Commands that were in it ended with
-    /// [`Status::Offline`], and the kernel may still be working on them.
+    /// Why the ring takes and answers nothing any more, if that is so. Commands that were in it
+    /// ended with [`Status::Offline`], and the kernel may still be working on them.
     pub(crate) const fn failure(&self) -> Option<&std::io::Error> {
         self.broken.as_ref()
     }
@@ -97,8 +99,9 @@ impl Uring {
         self.alarm = Some((alarm, false));
     }
 
-    /// Buffers are about to be prepared. They are registered anew before the next command, unless commands are in flight: the
-    /// kernel may wait for those before it gives a registration back. Then the new buffers go by their plain addresses.
+    /// Buffers are about to be prepared. They are registered anew before the next command, unless
+    /// commands are in flight: the kernel may wait for those before it gives a registration
+    /// back. Then the new buffers go by their plain addresses.
     pub(crate) fn forget_registration(&mut self, buffers: &mut Buffers) {
         if self.in_flight > 0 {
             return;
@@ -114,8 +117,9 @@ impl Uring {
     fn register(&mut self, buffers: &mut Buffers) {
         self.registration = Registration::Refused;
         buffers.register(|iovecs| {
-            // SAFETY: the slabs are there for as long as a command may name them by their index: a slab that is replaced has
-            // none in flight, and its successor has no index before it is registered itself. The kernel keeps the pages.
+            // SAFETY: the slabs are there for as long as a command may name them by their index: a
+            // slab that is replaced has none in flight, and its successor has no index before it is
+            // registered itself. The kernel keeps the pages.
             let is_done = unsafe { self.ring.submitter().register_buffers(iovecs) }.is_ok();
             if is_done {
                 self.registration = Registration::Done;
@@ -161,11 +165,13 @@ impl Uring {
         self.push_entry(&sqe);
     }
 
-    /// Puts an entry on the submission queue; where that is full it is handed over first. What finds no place breaks the ring.
+    /// Puts an entry on the submission queue; where that is full it is handed over first. What
+    /// finds no place breaks the ring.
     fn push_entry(&mut self, sqe: &squeue::Entry) {
         for _ in 0..TRIES {
-            // SAFETY: the buffers stay where they are until the completion (their slots count as in flight), and the iovecs
-            // live in the table entry, whose key is not used again before that.
+            // SAFETY: the buffers stay where they are until the completion (their slots count as in
+            // flight), and the iovecs live in the table entry, whose key is not used again before
+            // that.
             if unsafe { self.ring.submission().push(sqe) }.is_ok() {
                 self.unsubmitted += 1;
                 if self.unsubmitted >= BATCH {
@@ -209,7 +215,8 @@ impl Uring {
             } else if let Some((fd, is_watched)) = alarm {
                 *is_watched = false;
                 let mut count = [0_u8; 8];
-                // SAFETY: a descriptor that the engine before this one in the host keeps open, and memory for eight bytes.
+                // SAFETY: a descriptor that the engine before this one in the host keeps open, and
+                // memory for eight bytes.
                 unsafe { libc::read(*fd, count.as_mut_ptr().cast(), count.len()) };
             }
         }
@@ -241,8 +248,8 @@ impl Uring {
         }
     }
 
-    /// With a broken ring: the next command that nobody will hear of again. Its memory stays in flight, and its place is not used
-    /// again: the kernel may still be working on it.
+    /// With a broken ring: the next command that nobody will hear of again. Its memory stays in
+    /// flight, and its place is not used again: the kernel may still be working on it.
     fn give_up(&mut self) -> Option<Finished> {
         self.broken.as_ref()?;
         let entry = self.table.iter_mut().find(|entry| entry.is_live)?;
@@ -251,8 +258,8 @@ impl Uring {
         Some(Finished { command: entry.command, status: Status::Offline, bytes: Bytes::ZERO })
     }
 
-    /// Hands over what was gathered and waits for a completion, the alarm or the time; false where none can come. `others`: whether
-    /// the alarm may come.
+    /// Hands over what was gathered and waits for a completion, the alarm or the time; false where
+    /// none can come. `others`: whether the alarm may come.
     pub(crate) fn wait(&mut self, limit: Option<Duration>, others: bool) -> bool {
         if let Some((fd, is_watched @ false)) = &mut self.alarm {
             *is_watched = true;
@@ -278,7 +285,8 @@ impl Uring {
             Some(limit) => {
                 let timespec = types::Timespec::new().sec(limit.as_secs()).nsec(limit.subsec_nanos());
                 let args = types::SubmitArgs::new().timespec(&timespec);
-                // One is wanted even where there is no time: the kernel posts completions only to who waits for them.
+                // One is wanted even where there is no time: the kernel posts completions only to
+                // who waits for them.
                 self.ring.submitter().submit_with_args(1, &args)
             }
         };
@@ -287,7 +295,8 @@ impl Uring {
     }
 }
 
-/// Refuses a ring whose waits cannot have a limit (kernels before 5.11): timers would come too late, or never.
+/// Refuses a ring whose waits cannot have a limit (kernels before 5.11): timers would come too
+/// late, or never.
 fn waits_with_a_limit(has_ext_arg: bool) -> std::io::Result<()> {
     let words = "a wait cannot have a time limit before Linux 5.11";
     if has_ext_arg { Ok(()) } else { Err(std::io::Error::new(std::io::ErrorKind::Unsupported, words)) }
@@ -304,7 +313,8 @@ impl InFlight {
     fn settle(&mut self, result: i32) -> Settled {
         match result {
             _ if result == -libc::EAGAIN || result == -libc::EINTR => {
-                // Nothing was done. A promise is asked for once all the same: what it would have told may be gone.
+                // Nothing was done. A promise is asked for once all the same: what it would have
+                // told may be gone.
                 self.tries += 1;
                 let is_over = is_promise(&self.command) || self.tries >= TRIES;
                 if is_over { Settled::Over(Status::from_errno(-result)) } else { Settled::Again }
@@ -377,7 +387,8 @@ impl InFlight {
 
 impl Drop for Uring {
     fn drop(&mut self) {
-        // Buffers outlive the ring, but not commands: wait for what is still in flight, a second at the most.
+        // Buffers outlive the ring, but not commands: wait for what is still in flight, a second at
+        // the most.
         let until = std::time::Instant::now() + Duration::from_secs(1);
         while self.broken.is_none() && self.in_flight > self.results.len() && std::time::Instant::now() < until {
             self.wait(Some(Duration::from_millis(50)), false);

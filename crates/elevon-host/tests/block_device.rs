@@ -1,4 +1,5 @@
-//! Jobs through the cache on a block device: a loop device over a file, where this machine lets us have one (root, and losetup).
+//! Jobs through the cache on a block device: a loop device over a file, where this machine lets us
+//! have one (root, and losetup).
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -39,7 +40,8 @@ impl Loop {
         Some(Self { device, file, _directory: directory })
     }
 
-    /// Discards that the device has completed, and their sectors: two fields of its `stat` in sysfs.
+    /// Discards that the device has completed, and their sectors: two fields of its `stat` in
+    /// sysfs.
     fn discards(&self) -> (u64, u64) {
         let folder = Path::new("/sys/block").join(self.device.file_name().expect("a device has a name"));
         // A loop device need not count by itself.

@@ -1,5 +1,6 @@
-//! Jobs through the page cache: over a simulated device, and with real bytes over a file by io_uring and by threads. The same job
-//! gives the same I/Os on each; on the files every byte is checked.
+//! Jobs through the page cache: over a simulated device, and with real bytes over a file by
+//! io_uring and by threads. The same job gives the same I/Os on each; on the files every byte is
+//! checked.
 
 use elevon_cache::page_cache::WriteMode;
 use elevon_core::limits::QueueLimits;
@@ -16,7 +17,8 @@ mod common;
 
 use common::{LARGE, METHODS, MIB, SIZE, SMALL, config, host, quick_directory, run_job};
 
-/// Runs a job through a cache of each size and mode by each method. `check`: outcome, cache and what the file holds then.
+/// Runs a job through a cache of each size and mode by each method. `check`: outcome, cache and
+/// what the file holds then.
 fn really(text: &str, check: impl Fn(&RunOutcome, &BufferedIo, &[u8])) {
     let disk = tempfile::tempdir().expect("a directory");
     // A file system in memory has blocks of a page for direct I/O of jobs.

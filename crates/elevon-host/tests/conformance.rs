@@ -1,5 +1,5 @@
-//! One body of tests, three back ends: a simulated device, a file by io_uring, a file by threads. The same job gives the same
-//! I/Os on each; on the files the bytes are checked, too.
+//! One body of tests, three back ends: a simulated device, a file by io_uring, a file by threads.
+//! The same job gives the same I/Os on each; on the files the bytes are checked, too.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
@@ -40,7 +40,8 @@ fn facts(outcome: &RunOutcome) -> Facts {
     }
 }
 
-/// The body: runs a job on a back end that has these limits and this size. Merges are wanted, so buffers lie scattered.
+/// The body: runs a job on a back end that has these limits and this size. Merges are wanted, so
+/// buffers lie scattered.
 fn run_job<B: Backend>(
     text: &str,
     limits: &QueueLimits,

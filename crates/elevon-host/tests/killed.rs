@@ -1,6 +1,7 @@
-//! A process that is killed (SIGKILL) while it writes through a cache: what it was told is durable is in the file, and where writes go
-//! through, all that it was told is written. What a dead machine would leave is the matter of `power_cut.rs`; that the kernel is asked
-//! for every flush is looked at here, by strace where it is there.
+//! A process that is killed (SIGKILL) while it writes through a cache: what it was told is durable
+//! is in the file, and where writes go through, all that it was told is written. What a dead
+//! machine would leave is the matter of `power_cut.rs`; that the kernel is asked for every flush is
+//! looked at here, by strace where it is there.
 
 use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader, Write};
@@ -19,15 +20,15 @@ mod common;
 
 use common::{METHODS, SMALL, config, host, quick_directory, run_job};
 
-/// Every block once, in random order, again and again; each sector says which write it is of (a write's number counts from 1). Blocks of
-/// three sectors share their pages.
+/// Every block once, in random order, again and again; each sector says which write it is of (a
+/// write's number counts from 1). Blocks of three sectors share their pages.
 const JOB: &str = "[job]\nioengine=psync\nrw=randwrite\nbs=1536\nsize=384k\nloops=100000\nverify=crc32c\nverify_interval=512\n\
                    do_verify=0\nfsync=16\n";
 const BLOCKS: u64 = 256;
 const FSYNC_EVERY: u64 = 16;
 
-/// Says how many writes the job was promised: those before the last fsync (it goes on to the next write only when it has that back),
-/// or all, where writes go through.
+/// Says how many writes the job was promised: those before the last fsync (it goes on to the next
+/// write only when it has that back), or all, where writes go through.
 struct Tell {
     mode: WriteMode,
     told: u64,
@@ -91,7 +92,8 @@ fn a_killed_process_loses_nothing_that_it_was_promised() {
     }
 }
 
-/// Kills a process when it has said so many lines; answers what it had been promised when it was dead.
+/// Kills a process when it has said so many lines; answers what it had been promised when it was
+/// dead.
 fn kill_after(lines: u64, arguments: &str) -> u64 {
     let mut child = child(Command::new(std::env::current_exe().expect("this test")), "the_process_that_is_killed")
         .env("ELEVON_CRASH", arguments)
@@ -116,8 +118,9 @@ fn kill_after(lines: u64, arguments: &str) -> u64 {
     promised
 }
 
-/// Each loop writes every block once, so of the writes that were promised each is in the file, or a block of a later loop is in its
-/// place. No block is older than the last loop that was promised whole; every sector is whole.
+/// Each loop writes every block once, so of the writes that were promised each is in the file, or a
+/// block of a later loop is in its place. No block is older than the last loop that was promised
+/// whole; every sector is whole.
 fn check(bytes: &[u8], promised: u64, about: &str) {
     let whole_loops = promised / BLOCKS;
     let mut found = [const { BTreeSet::new() }; 3];
@@ -155,7 +158,8 @@ fn the_process_that_is_traced() {
     println!("flushes {}", outcome.disk_end.flushes);
 }
 
-/// strace, if it is there and may trace: looked at apart from the job, since strace ends as its child does.
+/// strace, if it is there and may trace: looked at apart from the job, since strace ends as its
+/// child does.
 fn strace() -> Option<Command> {
     let probe =
         elevon_testkit::tool("strace")?.args(["-qq", "-o", "/dev/null", "true"]).output().expect("strace starts");

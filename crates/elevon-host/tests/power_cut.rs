@@ -1,9 +1,11 @@
-//! Power cuts: jobs through the page cache over a drive with a volatile write cache, all in memory and in virtual time.
+//! Power cuts: jobs through the page cache over a drive with a volatile write cache, all in memory
+//! and in virtual time.
 //!
-//! The drive keeps what it was sent until a flush that was submitted after that write's completion, or FUA; of the rest, a cut leaves any
-//! version of any sector. At random moments the test takes what a cut would leave at that moment, and looks for every sector that
-//! the job was told is durable. It also takes bytes as they leave memory and again as the command ends: a page under writeback
-//! must not have changed.
+//! The drive keeps what it was sent until a flush that was submitted after that write's completion,
+//! or FUA; of the rest, a cut leaves any version of any sector. At random moments the test takes
+//! what a cut would leave at that moment, and looks for every sector that the job was told is
+//! durable. It also takes bytes as they leave memory and again as the command ends: a page under
+//! writeback must not have changed.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;

@@ -1,4 +1,5 @@
-//! A job as a job file: what is not fio's default, in units that need no thought. The text parses to an equal job.
+//! A job as a job file: what is not fio's default, in units that need no thought. The text parses
+//! to an equal job.
 
 use elevon_core::ioprio::{IoPrio, PrioClass};
 use elevon_core::units::Nanos;
@@ -8,7 +9,8 @@ use elevon_formats::fio::spec::{
 };
 use std::fmt::{Display, Write};
 
-/// Jobs as one job file. `origin` and `options` are not part of it: they say where a job came from, not what it does.
+/// Jobs as one job file. `origin` and `options` are not part of it: they say where a job came from,
+/// not what it does.
 pub fn jobs<'a>(jobs: impl IntoIterator<Item = &'a JobSpec>) -> String {
     let mut page = Page(String::new());
     for job in jobs {

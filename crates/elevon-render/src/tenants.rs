@@ -5,7 +5,8 @@ use std::fmt::Write;
 use elevon_formats::cgroup::Setting;
 use elevon_formats::tenants::TenantsFile;
 
-/// The TOML text that [`elevon_formats::tenants::parse`] reads as the same, but for the order of lines with different keys.
+/// The TOML text that [`elevon_formats::tenants::parse`] reads as the same, but for the order of
+/// lines with different keys.
 pub fn tenants(file: &TenantsFile) -> String {
     let mut out = String::new();
     let mut table = |head: String, settings: &[Setting]| {

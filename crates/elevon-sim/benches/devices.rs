@@ -1,7 +1,8 @@
-//! Cost per I/O of the bare device models in a closed loop, the loop's own cost (draws, digest) included.
+//! Cost per I/O of the bare device models in a closed loop, the loop's own cost (draws, digest)
+//! included.
 //!
-//! Prints nanoseconds per I/O and the digest of all completions: the digest must not change with the speed.
-//! `cargo bench -p elevon-sim --bench devices`; `-- --test` for a short run.
+//! Prints nanoseconds per I/O and the digest of all completions: the digest must not change with
+//! the speed. `cargo bench -p elevon-sim --bench devices`; `-- --test` for a short run.
 
 use std::time::Instant;
 

@@ -1,11 +1,13 @@
-//! What io-throttle's hook costs a bio, in instructions: without the hook, with it and no rule (with and without the counter of
-//! live rules), and with a rule of another tenant.
+//! What io-throttle's hook costs a bio, in instructions: without the hook, with it and no rule
+//! (with and without the counter of live rules), and with a rule of another tenant.
 //!
-//! "stack" is the whole simulated path, job to histogram, 4 KiB random reads one at a time on the null device: a bio's
-//! instructions are the same in every run, so they are counted (callgrind), not timed. The path without the hook is another
-//! build: `cargo bench -p elevon-sim --bench io_throttle`, then again with `--features without-throttle`; the difference of the
-//! two is the cost. `--features without-control` has nothing at all for tenants, gates and the breakdown's clock included.
-//! "policy" is the stage alone, called as the stack calls it, and the same loop without it.
+//! "stack" is the whole simulated path, job to histogram, 4 KiB random reads one at a time on the
+//! null device: a bio's instructions are the same in every run, so they are counted (callgrind),
+//! not timed. The path without the hook is another build: `cargo bench -p elevon-sim --bench
+//! io_throttle`, then again with `--features without-throttle`; the difference of the two is the
+//! cost. `--features without-control` has nothing at all for tenants, gates and the breakdown's
+//! clock included. "policy" is the stage alone, called as the stack calls it, and the same loop
+//! without it.
 
 #[path = "../../elevon-core/benches/instructions/mod.rs"]
 mod instructions;

@@ -1,9 +1,11 @@
-//! The whole simulated path, as `elevon run` takes it: parsed job, process, stack with all accounting, device, histograms.
+//! The whole simulated path, as `elevon run` takes it: parsed job, process, stack with all
+//! accounting, device, histograms.
 //!
-//! Prints nanoseconds per I/O (best of several rounds), I/Os per second and a hash of the result, which must not change with
-//! the speed. Where fio is installed its `null` engine with its default clocks runs the same job between the rounds, on the
-//! same processor, and the ratio is printed. `cargo bench -p elevon-sim --bench stack`; `-- --test` for a short run, `--
-//! --only NAME` for one line (to profile it).
+//! Prints nanoseconds per I/O (best of several rounds), I/Os per second and a hash of the result,
+//! which must not change with the speed. Where fio is installed its `null` engine with its default
+//! clocks runs the same job between the rounds, on the same processor, and the ratio is printed.
+//! `cargo bench -p elevon-sim --bench stack`; `-- --test` for a short run, `-- --only NAME` for one
+//! line (to profile it).
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::process::Command;
@@ -26,8 +28,8 @@ use elevon_workload::run::{NoObserver, run};
 /// Rounds of which the best counts.
 const ROUNDS: usize = 9;
 
-/// The job: as fio has it by default every block is read once before any is read again; `free` lets blocks repeat, which
-/// spares fio its map of what it has read.
+/// The job: as fio has it by default every block is read once before any is read again; `free` lets
+/// blocks repeat, which spares fio its map of what it has read.
 fn job(ios: u64, free: bool) -> String {
     let map = if free { "norandommap=1\n" } else { "" };
     format!("[read]\nioengine=null\nrw=randread\nbs=4k\niodepth=32\nsize=100g\n{map}number_ios={ios}\n")
@@ -116,7 +118,8 @@ fn insert_cost(scheduler: &str, queued: u64) -> f64 {
     started.elapsed().as_nanos() as f64 / more as f64
 }
 
-/// Starts this program again on one processor, where `taskset` is there to do it; fio inherits the place.
+/// Starts this program again on one processor, where `taskset` is there to do it; fio inherits the
+/// place.
 fn pinned() -> bool {
     if std::env::var_os("ELEVON_BENCH_PINNED").is_some() {
         return true;

@@ -1,7 +1,8 @@
-//! Chance as a function: the same seed and counter give the same number on every machine, whatever else is drawn.
+//! Chance as a function: the same seed and counter give the same number on every machine, whatever
+//! else is drawn.
 //!
-//! There is no generator with a state to share: a draw is `mix64` of seed, purpose and a counter (a command's sequence, a
-//! sector), so that a draw more in one place changes nothing in another.
+//! There is no generator with a state to share: a draw is `mix64` of seed, purpose and a counter (a
+//! command's sequence, a sector), so that a draw more in one place changes nothing in another.
 
 pub use elevon_workload::chance::mix64;
 

@@ -49,7 +49,8 @@ impl Description {
         StackConfig::new(self.limits.clone(), self.size, self.hw_queues, self.queue_depth)
     }
 
-    /// Commands that all hardware queues together hold: what a device reserves room for. Cut to a sane first allocation.
+    /// Commands that all hardware queues together hold: what a device reserves room for. Cut to a
+    /// sane first allocation.
     pub(crate) fn capacity(&self) -> usize {
         (usize::from(self.hw_queues) * self.queue_depth as usize).min(1 << 16)
     }
@@ -69,11 +70,13 @@ pub trait Device {
     /// Moves the device's inner steps to `now` and takes the next completion that is due, if any.
     fn poll(&mut self, now: Instant) -> Option<Completion>;
 
-    /// Forgets a command that the host has given up on; false where it is not (or no longer) in flight.
+    /// Forgets a command that the host has given up on; false where it is not (or no longer) in
+    /// flight.
     fn abort(&mut self, now: Instant, command: &Command) -> bool;
 }
 
-/// Whether the command lies on the device. The block layer never lets another one through; a device checks all the same.
+/// Whether the command lies on the device. The block layer never lets another one through; a device
+/// checks all the same.
 #[inline]
 pub(crate) fn in_range(description: &Description, command: &Command) -> bool {
     let size = description.size.get();
@@ -81,7 +84,8 @@ pub(crate) fn in_range(description: &Description, command: &Command) -> bool {
     sectors <= size && command.sector.get() <= size - sectors
 }
 
-/// Limits of a device that has no medium to speak of: 512-byte blocks, discard and write zeroes in one go.
+/// Limits of a device that has no medium to speak of: 512-byte blocks, discard and write zeroes in
+/// one go.
 pub(crate) fn limits_without_medium() -> QueueLimits {
     QueueLimits {
         max_hw_discard_sectors: Sectors::new((u32::MAX >> 9).into()),
@@ -178,7 +182,8 @@ impl fmt::Display for Model {
     }
 }
 
-/// Reads `MODEL[:key=value,...]`, as `slots:slots=8,latency=2ms`; what is not given has the model's default.
+/// Reads `MODEL[:key=value,...]`, as `slots:slots=8,latency=2ms`; what is not given has the model's
+/// default.
 pub fn parse_model(text: &str) -> Result<Model, TextError> {
     let (name, parameters) = text.split_once(':').unwrap_or((text, ""));
     match name {

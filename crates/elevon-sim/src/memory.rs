@@ -1,8 +1,10 @@
-//! Physical memory: where the pages of a user's buffer lie, which decides how much a bio holds (proposal 001).
+//! Physical memory: where the pages of a user's buffer lie, which decides how much a bio holds
+//! (proposal 001).
 //!
-//! A page fault takes one page (order 0). Where the allocator has single pages left, neighbours in the buffer are no neighbours in
-//! memory; where it has to break up a larger block, it hands out its pages in ascending order, and they form a run. The
-//! models range from the bare result (a list of runs, a distribution of them) to the mechanism (a buddy allocator).
+//! A page fault takes one page (order 0). Where the allocator has single pages left, neighbours in
+//! the buffer are no neighbours in memory; where it has to break up a larger block, it hands out
+//! its pages in ascending order, and they form a run. The models range from the bare result (a list
+//! of runs, a distribution of them) to the mechanism (a buddy allocator).
 //!
 //! Everything follows from the seed. Cost: O(pages) for a buffer, once, before the run starts.
 
@@ -37,7 +39,8 @@ pub enum MemoryModel {
     Contiguous,
     /// Runs of these lengths in pages (each at least 1), over and over.
     Runs(Vec<u64>),
-    /// Every run is a block of order k (2^k pages) with this probability in millionths, by order; they add up to a million.
+    /// Every run is a block of order k (2^k pages) with this probability in millionths, by order;
+    /// they add up to a million.
     Fragmented([u32; MAX_ORDER + 1]),
     /// A buddy allocator.
     Buddy(BuddyParameters),
@@ -50,8 +53,9 @@ pub struct BuddyParameters {
     pub size: Bytes,
     /// Percent of it (0 to 99) that others hold when the run starts.
     pub used: u8,
-    /// Percent (0 to 100) of the free memory that lies scattered as single pages among what others hold; the rest is free in
-    /// largest blocks. Scattered pages that happen to be buddies coalesce.
+    /// Percent (0 to 100) of the free memory that lies scattered as single pages among what others
+    /// hold; the rest is free in largest blocks. Scattered pages that happen to be buddies
+    /// coalesce.
     pub fragmentation: u8,
     /// Whether faults ask for transparent huge pages first, for every 2 MiB of a buffer.
     pub thp: bool,
@@ -64,8 +68,8 @@ impl Default for BuddyParameters {
 }
 
 impl Default for MemoryModel {
-    /// Single pages, and a pair in 4.4 % of the cases: mean run 1.044 pages, which gives the bio sizes of the proposal's trace
-    /// (2138 sectors in the mean, standard deviation 26).
+    /// Single pages, and a pair in 4.4 % of the cases: mean run 1.044 pages, which gives the bio
+    /// sizes of the proposal's trace (2138 sectors in the mean, standard deviation 26).
     fn default() -> Self {
         let mut orders = [0; MAX_ORDER + 1];
         (orders[0], orders[1]) = (MILLION - 44_000, 44_000);
@@ -252,7 +256,8 @@ impl Memory {
         memory
     }
 
-    /// The pages of a new page-aligned buffer of at least `bytes` (at least one byte), touched from its start to its end.
+    /// The pages of a new page-aligned buffer of at least `bytes` (at least one byte), touched from
+    /// its start to its end.
     ///
     /// # Errors
     /// The buddy allocator has not that many free pages; nothing has then been taken.
@@ -279,13 +284,15 @@ impl Memory {
         }
     }
 
-    /// Takes the buffers of jobs and makes them known to `stack`: what [`Jobs::new`](elevon_workload::jobs::Jobs::new) asks for.
-    /// It panics where [`Self::allocate`] fails.
+    /// Takes the buffers of jobs and makes them known to `stack`: what
+    /// [`Jobs::new`](elevon_workload::jobs::Jobs::new) asks for. It panics where
+    /// [`Self::allocate`] fails.
     pub fn buffers<'a>(&'a mut self, stack: &'a mut Stack) -> impl FnMut(TaskId, u32, u64) -> LayoutId + 'a {
         |_, _, bytes| stack.register_layout(self.allocate(Bytes::new(bytes)).expect("memory enough for the jobs"))
     }
 
-    /// Gives a buffer's pages back, from its start to its end. Only the buddy allocator ever uses them again.
+    /// Gives a buffer's pages back, from its start to its end. Only the buddy allocator ever uses
+    /// them again.
     pub fn free(&mut self, buffer: &Layout) {
         if let State::Buddy { allocator, .. } = &mut self.state {
             for run in buffer.runs() {
@@ -295,7 +302,8 @@ impl Memory {
         }
     }
 
-    /// An allocator whose memory others hold, but for whole blocks and scattered pages that were freed in random order.
+    /// An allocator whose memory others hold, but for whole blocks and scattered pages that were
+    /// freed in random order.
     fn aged(&mut self, parameters: &BuddyParameters) -> Buddy {
         let blocks = (parameters.size.get() / (PAGE_SIZE << MAX_ORDER)) as u32;
         let pages = u64::from(blocks) << MAX_ORDER;
@@ -337,7 +345,8 @@ fn order_of(orders: &[u32; MAX_ORDER + 1], mut number: u64) -> usize {
     0
 }
 
-/// A buffer of `pages` from runs of (length, alignment) in pages; no run physically follows the one before it.
+/// A buffer of `pages` from runs of (length, alignment) in pages; no run physically follows the one
+/// before it.
 fn place(pages: u64, next: &mut u64, mut run: impl FnMut() -> (u64, u64)) -> Layout {
     let mut all = Vec::with_capacity(pages as usize);
     while (all.len() as u64) < pages {

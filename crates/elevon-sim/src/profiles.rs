@@ -1,8 +1,9 @@
-//! Named devices: profiles with their parameters and sources, and how a device is opened by its text.
+//! Named devices: profiles with their parameters and sources, and how a device is opened by its
+//! text.
 //!
-//! A profile is a model with settings. `ufs-4.0` opens one, `ufs-4.0:read_command_cost=50us` changes one thing of it, and
-//! `slots:slots=8,latency=2ms` is a model without a profile. What each profile should do by arithmetic stands beside what it
-//! does: see [`predictions`] and [`measure`].
+//! A profile is a model with settings. `ufs-4.0` opens one, `ufs-4.0:read_command_cost=50us`
+//! changes one thing of it, and `slots:slots=8,latency=2ms` is a model without a profile. What each
+//! profile should do by arithmetic stands beside what it does: see [`predictions`] and [`measure`].
 
 mod disk;
 mod limits;
@@ -68,7 +69,8 @@ pub enum Basis {
 /// Where values come from.
 #[derive(Clone, Copy, Debug)]
 pub struct Source {
-    /// The parameters, or queue limits by their sysfs names, that rest on it; none for what has no name.
+    /// The parameters, or queue limits by their sysfs names, that rest on it; none for what has no
+    /// name.
     pub parameters: &'static [&'static str],
     /// What the source says.
     pub value: &'static str,
@@ -123,7 +125,8 @@ pub struct ParameterLine {
     pub value: String,
     /// What it means.
     pub meaning: &'static str,
-    /// The source of the profile's value, by its place in [`Profile::sources`]; `None` for an estimate without one.
+    /// The source of the profile's value, by its place in [`Profile::sources`]; `None` for an
+    /// estimate without one.
     pub source: Option<usize>,
     /// Whether the value is the user's rather than the profile's.
     pub changed: bool,
@@ -177,8 +180,8 @@ pub fn profile(name: &str) -> Option<&'static Profile> {
     PROFILES.iter().find(|profile| profile.name == name)
 }
 
-/// Opens the device that `spec` describes: a profile's or model's name, with `:key=value,...` after it where something is
-/// different. `seed` decides every chance in it.
+/// Opens the device that `spec` describes: a profile's or model's name, with `:key=value,...` after
+/// it where something is different. `seed` decides every chance in it.
 pub fn open(spec: &str, seed: u64) -> Result<AnyDevice, DeviceError> {
     let (name, settings) = spec.split_once(':').unwrap_or((spec, ""));
     if let Some(profile) = profile(name) {
@@ -218,7 +221,8 @@ impl Profile {
         }
     }
 
-    /// The flash parameters of this profile with `settings` over them; `None` where it is not a flash device.
+    /// The flash parameters of this profile with `settings` over them; `None` where it is not a
+    /// flash device.
     pub fn flash_config(&self, settings: &str) -> Result<Option<FlashConfig>, DeviceError> {
         let Base::Flash { settings: own, .. } = self.base else { return Ok(None) };
         let config = self.configured(flash::PARAMETERS, FlashConfig::default(), own, settings)?;
@@ -261,7 +265,8 @@ impl Profile {
         }
     }
 
-    /// Its parameters with their values and meanings; empty for a model that documents its own keys.
+    /// Its parameters with their values and meanings; empty for a model that documents its own
+    /// keys.
     pub fn parameters(&self) -> Vec<ParameterLine> {
         self.parameters_with("").unwrap_or_default()
     }

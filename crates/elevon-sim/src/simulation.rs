@@ -44,8 +44,8 @@ impl<D: Device> Driver for Simulation<D> {
     }
 
     fn handle_timeout(&mut self, now: Instant, command: &Command) -> TimeoutAction {
-        // A command that the device will not give up, or has just answered, must not be ended here: its request would be used
-        // again, and the late answer would end another command.
+        // A command that the device will not give up, or has just answered, must not be ended here:
+        // its request would be used again, and the late answer would end another command.
         if self.device.abort(now, command) { TimeoutAction::Aborted } else { TimeoutAction::ResetTimer }
     }
 }

@@ -24,7 +24,8 @@ impl Observer for Tape {
     }
 }
 
-/// Runs a job file with tenants prepared by `prepare`: the outcome, every event, and the stack afterwards.
+/// Runs a job file with tenants prepared by `prepare`: the outcome, every event, and the stack
+/// afterwards.
 fn simulate(
     text: &str,
     device: &str,
@@ -85,7 +86,8 @@ fn without_a_rule_of_ones_own_the_trace_is_the_same_event_for_event() {
     assert!(none == 0 && spared == 0 && all > 100 && all == all_again, "{none} {all} {spared} {all_again}");
 }
 
-/// A synchronous reader sleeps, an asynchronous one goes on: both get the rate, and the breakdown knows why.
+/// A synchronous reader sleeps, an asynchronous one goes on: both get the rate, and the breakdown
+/// knows why.
 #[test]
 fn a_limit_holds_for_who_sleeps_and_for_who_does_not() {
     for engine in ["psync", "libaio\niodepth=8", "io_uring\niodepth=8"] {

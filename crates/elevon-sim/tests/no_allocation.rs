@@ -1,4 +1,5 @@
-//! A steady run allocates nothing per I/O: counted by a global allocator, for the whole path of `elevon run`.
+//! A steady run allocates nothing per I/O: counted by a global allocator, for the whole path of
+//! `elevon run`.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -41,7 +42,8 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-/// Notes at every step how often memory was asked for, and the I/Os done, once the run is warm and until it ends.
+/// Notes at every step how often memory was asked for, and the I/Os done, once the run is warm and
+/// until it ends.
 struct Watch {
     warm_after: u64,
     cold_before: u64,

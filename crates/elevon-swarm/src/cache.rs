@@ -1,8 +1,10 @@
-//! The page cache of a seed: a machine with little memory, jobs that meet in it, and other programs, which are no jobs and do what
-//! fio's jobs cannot, such as to truncate a file, to advise about ranges, to drop caches, or to take memory away.
+//! The page cache of a seed: a machine with little memory, jobs that meet in it, and other
+//! programs, which are no jobs and do what fio's jobs cannot, such as to truncate a file, to advise
+//! about ranges, to drop caches, or to take memory away.
 //!
-//! The jobs go the way of `--memory` or, with bytes, of `--cache`: `elevon_workload::cached` drives the cache, so what is tried is the
-//! code that runs for users, and not a second driver of the same core.
+//! The jobs go the way of `--memory` or, with bytes, of `--cache`: `elevon_workload::cached` drives
+//! the cache, so what is tried is the code that runs for users, and not a second driver of the same
+//! core.
 
 use elevon_cache::FileId;
 use elevon_cache::activity::{Activity, Origin};
@@ -287,7 +289,8 @@ impl OtherPrograms {
             20 | 21 => CallKind::Fadvise(*dice.pick(&[Advice::Random, Advice::Sequential, Advice::Normal])),
             _ => CallKind::Fadvise(*dice.pick(&[Advice::DontNeed, Advice::WillNeed])),
         };
-        // What jobs use lies from one MiB on, in the device; a file of theirs begins with it or not.
+        // What jobs use lies from one MiB on, in the device; a file of theirs begins with it or
+        // not.
         let (base, reach) = if is_own { (0, OTHER_PROGRAMS_BYTES) } else { (1 << 20, 8 << 20) };
         let mut offset = base + dice.below(reach / 512) * 512;
         let longest = *dice.pick(&[8, 8, 64, 256]);
@@ -394,7 +397,8 @@ impl SeenCache {
     }
 }
 
-/// The priority of a task that asked for `set`, and a number that is the greater the less urgent it is.
+/// The priority of a task that asked for `set`, and a number that is the greater the less urgent it
+/// is.
 pub(super) const fn own_priority(set: IoPrio) -> IoPrio {
     IoPrio::of_task(set, elevon_core::ioprio::CpuPolicy::Normal, 0)
 }

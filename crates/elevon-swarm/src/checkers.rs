@@ -1,7 +1,7 @@
 //! What must hold in every run: one property a checker, none of which knows the stack's inside.
 //!
-//! They are fed from three places: the border to the device (commands taken, completions, aborts), the event stream, and
-//! the results. Each keeps its own books; a violation is a line of text.
+//! They are fed from three places: the border to the device (commands taken, completions, aborts),
+//! the event stream, and the results. Each keeps its own books; a violation is a line of text.
 
 mod border;
 mod cache;
@@ -69,7 +69,8 @@ pub(super) struct World {
     pub(super) keeps_classes_back: bool,
     /// Priorities of the page cache's bios, by task and token.
     pub(super) bios: BTreeMap<(u32, u64), IoPrio>,
-    /// Who pays for the page cache's writes: whoever made their pages dirty. By task and token, and for events by task and sector.
+    /// Who pays for the page cache's writes: whoever made their pages dirty. By task and token, and
+    /// for events by task and sector.
     pub(super) payers: BTreeMap<(u32, u64), TenantId>,
     pub(super) payers_at: BTreeMap<(u32, u64), TenantId>,
     /// Who is charged for each tenant that was removed; nobody removed while it is empty.
@@ -348,7 +349,8 @@ impl Checks {
         let issued = if kind == EventKind::Issue { self.unseen.pop_front() } else { None };
         self.each(|checker, world| checker.on_event(world, event, issued.as_ref()));
         if kind == EventKind::BioQueue && op == Op::Write {
-            // The same task may write there directly next, for itself: before a direct write the cache writes what it has.
+            // The same task may write there directly next, for itself: before a direct write the
+            // cache writes what it has.
             self.world.payers_at.remove(&(task.0, sector.get()));
         }
     }

@@ -1,8 +1,8 @@
 //! A hash that is the same with every compiler, on every machine and for ever: 64-bit FNV-1a over
 //! little-endian bytes.
 //!
-//! The standard library's default hasher may change with a version of Rust, so what it gives cannot be
-//! stored. Cost: one multiplication a byte.
+//! The standard library's default hasher may change with a version of Rust, so what it gives cannot
+//! be stored. Cost: one multiplication a byte.
 
 const OFFSET: u64 = 0xcbf2_9ce4_8422_2325;
 const PRIME: u64 = 0x0000_0100_0000_01b3;

@@ -1,13 +1,14 @@
-//! The swarm: one seed draws a device, limits, kernel, scheduler, faults, memory and jobs, and everything that must hold is
-//! held against the run.
+//! The swarm: one seed draws a device, limits, kernel, scheduler, faults, memory and jobs, and
+//! everything that must hold is held against the run.
 //!
-//! In half of the seeds the jobs go through a page cache on a machine with little memory, beside programs that are no jobs; then what
-//! pages and device hold is held against a shadow of it.
+//! In half of the seeds the jobs go through a page cache on a machine with little memory, beside
+//! programs that are no jobs; then what pages and device hold is held against a shadow of it.
 //!
-//! Phase one runs under faults and, now and then, a cut of power; phase two without faults must make progress to its end.
-//! Checkers (one property each) live apart from the system: they see what passes the border to the device, the events and
-//! the results. A seed that fails is replayed by its number. Everything runs in virtual time; the same seed gives the same
-//! events, which is itself checked by running a seed twice.
+//! Phase one runs under faults and, now and then, a cut of power; phase two without faults must
+//! make progress to its end. Checkers (one property each) live apart from the system: they see what
+//! passes the border to the device, the events and the results. A seed that fails is replayed by
+//! its number. Everything runs in virtual time; the same seed gives the same events, which is
+//! itself checked by running a seed twice.
 #![forbid(unsafe_code)]
 
 mod cache;
@@ -427,7 +428,8 @@ fn users(jobs: &Jobs) -> impl Iterator<Item = (u32, User)> {
     })
 }
 
-/// The run reached its end; where nothing went wrong on purpose nothing went wrong, and the jobs have what they asked for.
+/// The run reached its end; where nothing went wrong on purpose nothing went wrong, and the jobs
+/// have what they asked for.
 fn progress(outcome: &RunOutcome, clean: bool, queued: Option<u64>, left: usize) -> checkers::CheckResult {
     ensure(outcome.ended_early.is_none() && left == 0, || {
         format!("the run ended by {:?} with {left} I/Os left", outcome.ended_early)
@@ -620,7 +622,8 @@ impl Border {
         self.checks.borrow_mut().note("durability", verdict);
     }
 
-    /// A command is over. A write that is not made, or made elsewhere, may be there or not, as one that failed.
+    /// A command is over. A write that is not made, or made elsewhere, may be there or not, as one
+    /// that failed.
     fn tell_oracle(&mut self, command: &Command, status: Status) {
         match self.silent.remove(&command.sequence) {
             Some(Silent::Lost) => self.oracle.on_complete(command, Status::IoError),

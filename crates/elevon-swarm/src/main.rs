@@ -1,6 +1,8 @@
-//! The swarm on every core: a range of random seeds, each a whole run with everything that must hold.
+//! The swarm on every core: a range of random seeds, each a whole run with everything that must
+//! hold.
 //!
-//! What goes to stdout depends on the seeds alone, never on threads or time; progress goes to stderr.
+//! What goes to stdout depends on the seeds alone, never on threads or time; progress goes to
+//! stderr.
 
 use std::collections::BTreeMap;
 use std::io::IsTerminal;
@@ -45,7 +47,8 @@ struct Options {
     /// The random seed to stop before: `--from 100 --to 200` runs 100 to 199.
     #[arg(long, value_name = "SEED")]
     to: Option<u64>,
-    /// Begins no further seed after so many seconds [default: 60 if neither --count nor --to is given].
+    /// Begins no further seed after so many seconds [default: 60 if neither --count nor --to is
+    /// given].
     #[arg(long, value_name = "S")]
     seconds: Option<u64>,
     /// Threads; a seed runs on one [default: one for each CPU].
@@ -54,7 +57,8 @@ struct Options {
     /// Goes on after a failure, and ends with a list of all by kind.
     #[arg(long)]
     keep_going: bool,
-    /// Runs each seed once instead of twice: nearly twice the seeds, without the check that both runs are the same.
+    /// Runs each seed once instead of twice: nearly twice the seeds, without the check that both
+    /// runs are the same.
     #[arg(long)]
     once: bool,
     /// Prints the hash of each seed's events and completions, one a line.
@@ -100,8 +104,9 @@ impl Swarm<'_> {
         self.options.seconds().is_some_and(|seconds| self.started.elapsed() >= Duration::from_secs(seconds))
     }
 
-    /// Runs seeds until there are no more. Seeds are handed out in order, and each that was is run to its end, so that
-    /// what has been run is a range without a gap, and the first failure is the same whatever the threads do.
+    /// Runs seeds until there are no more. Seeds are handed out in order, and each that was is run
+    /// to its end, so that what has been run is a range without a gap, and the first failure is
+    /// the same whatever the threads do.
     fn work(&self) {
         while !self.is_over() {
             let seed = self.next.fetch_add(1, Ordering::Relaxed);

@@ -171,7 +171,8 @@ impl Plan {
         }
     }
 
-    /// Draws tenants from dice of their own, so that a seed is otherwise what it was before there were any.
+    /// Draws tenants from dice of their own, so that a seed is otherwise what it was before there
+    /// were any.
     fn draw_tenants(&mut self, dice: &mut Dice) {
         if dice.percent(70) {
             let tenants = Drawn::new(dice, self.kernel);
@@ -186,7 +187,8 @@ impl Plan {
         }
     }
 
-    /// Draws a fault of the kinds that came later from dice of their own, so that a seed is otherwise what it was before.
+    /// Draws a fault of the kinds that came later from dice of their own, so that a seed is
+    /// otherwise what it was before.
     fn draw_silent_fault(&mut self, dice: &mut Dice) {
         if dice.percent(25) {
             self.faults.push(match dice.below(5) {
@@ -217,7 +219,8 @@ impl Plan {
         config.limits.validate(&rules).expect("a device's own limits are valid");
         config.limits = changed(&config.limits, &self.limits, self.kernel).expect("limits tried before");
         for (key, value) in &self.settings {
-            // A kernel may refuse what another takes; the setting is then not made, as on a running system.
+            // A kernel may refuse what another takes; the setting is then not made, as on a running
+            // system.
             let _ = config.set(key, value);
         }
         config
@@ -264,9 +267,9 @@ fn scheduler(dice: &mut Dice) -> String {
     text
 }
 
-/// A value of a tunable: mostly near the small end, where things change. Times stay below half a second: a kernel's
-/// mq-deadline takes a request that came before its `write_expire` was lowered for one that comes in the future, and lets it
-/// lie until then.
+/// A value of a tunable: mostly near the small end, where things change. Times stay below half a
+/// second: a kernel's mq-deadline takes a request that came before its `write_expire` was lowered
+/// for one that comes in the future, and lets it lie until then.
 pub(super) fn tunable_value(dice: &mut Dice, tunable: &TunableInfo) -> i64 {
     let span = tunable.max.abs_diff(tunable.min);
     let is_time = tunable.name.contains("expire") || tunable.unit.contains('s');
@@ -395,7 +398,8 @@ fn job(dice: &mut Dice, limits: &QueueLimits, device: Sectors, budget: u64, text
         ("bssplit", "4k/60:64k/30:1m/10"),
     ]);
     line(key, value.to_owned());
-    // Small regions collide; large ones do not. All start inside the first GiB, which every device has.
+    // Small regions collide; large ones do not. All start inside the first GiB, which every device
+    // has.
     let mib = *dice.pick(&[2, 16, 256]);
     line("size", format!("{mib}m"));
     line("offset", format!("{}m", 1 + dice.below((device.get() / 2048).min(1024) - mib - 1)));

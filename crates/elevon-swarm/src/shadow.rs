@@ -1,16 +1,19 @@
 //! What frames, buffers and the device hold, by version: the shadow of a page cache with bytes.
 //!
-//! A sector's content is the number of the write that it comes from. Versions move where bytes would: with the copies that the cache
-//! orders, and with the commands that the device takes and completes. Beside that the shadow keeps, for each sector, which versions a
-//! reader may see: the last one written through the cache, and whatever direct writes have that were under way with it. So every
-//! read is held against every write, whoever made them, and an fsync against what was there when it began.
+//! A sector's content is the number of the write that it comes from. Versions move where bytes
+//! would: with the copies that the cache orders, and with the commands that the device takes and
+//! completes. Beside that the shadow keeps, for each sector, which versions a reader may see: the
+//! last one written through the cache, and whatever direct writes have that were under way with it.
+//! So every read is held against every write, whoever made them, and an fsync against what was
+//! there when it began.
 //!
-//! A write that fails may be there or not: from then on nothing is said of its sectors until they are written again (they are
-//! *loose*). The same holds for what a truncation cuts off, and for what a cut of power takes back, but for what an fsync has
-//! promised: that must survive.
+//! A write that fails may be there or not: from then on nothing is said of its sectors until they
+//! are written again (they are *loose*). The same holds for what a truncation cuts off, and for
+//! what a cut of power takes back, but for what an fsync has promised: that must survive.
 //!
-//! A device may do wrong without a word: lose a write, send it elsewhere, bring something else of a sector. What is planned so the
-//! shadow does as well, and whoever meets it finds it; it is no violation then, but a run must not miss it.
+//! A device may do wrong without a word: lose a write, send it elsewhere, bring something else of a
+//! sector. What is planned so the shadow does as well, and whoever meets it finds it; it is no
+//! violation then, but a run must not miss it.
 //!
 //! Cost: O(log sectors) a sector moved. For the swarm.
 
@@ -60,7 +63,8 @@ struct Cell {
     candidates: Vec<Candidate>,
     /// Since when nothing can be said.
     loose: Option<u64>,
-    /// Until when nothing could be said, the last time: who began to read before may have seen anything.
+    /// Until when nothing could be said, the last time: who began to read before may have seen
+    /// anything.
     loose_until: u64,
     /// When a bio that was to write it failed last.
     failed: u64,
@@ -188,7 +192,8 @@ pub(super) struct Shadow {
     bios: BTreeMap<(u32, u64), CacheBio>,
     /// By request.
     carried: BTreeMap<u32, Carried>,
-    /// Sectors that the device may hold wrongly, because it lost writes or sent them elsewhere without a word.
+    /// Sectors that the device may hold wrongly, because it lost writes or sent them elsewhere
+    /// without a word.
     damaged: BTreeSet<u64>,
     /// What every write wrote, by sequence and in order of sectors; only where the power is cut.
     written: BTreeMap<u64, SectorVersions>,
@@ -246,7 +251,8 @@ impl Shadow {
         self.wrong.push((property, message));
     }
 
-    /// Whether what is wrong with a sector, of which `seen` was seen, is a fault of the device that was planned. It is found then.
+    /// Whether what is wrong with a sector, of which `seen` was seen, is a fault of the device that
+    /// was planned. It is found then.
     fn is_planned(&mut self, sector: u64, seen: u64) -> bool {
         let is_planned = seen == ROTTEN || self.damaged.contains(&sector);
         self.found += u64::from(is_planned);
@@ -388,7 +394,8 @@ impl Shadow {
         regions.iter().flat_map(within).filter_map(|(&sector, cell)| Some((sector, certain(cell)?))).collect()
     }
 
-    /// A file is cut: nothing is said of what lies behind, until the call is over and it is written again.
+    /// A file is cut: nothing is said of what lies behind, until the call is over and it is written
+    /// again.
     pub(super) fn truncate(&mut self, cut: Option<(u64, u64)>) {
         self.clock += 1;
         for (first, end) in [self.truncating, cut].into_iter().flatten() {
@@ -447,8 +454,9 @@ impl Shadow {
         }
     }
 
-    /// A page is changed. Sectors of it that a direct write under way writes may come from either, whoever wrote them: the page goes
-    /// back whole, with what it held of them. (So it does in Linux, which warns of it: `docs/faithfulness.md`.)
+    /// A page is changed. Sectors of it that a direct write under way writes may come from either,
+    /// whoever wrote them: the page goes back whole, with what it held of them. (So it does in
+    /// Linux, which warns of it: `docs/faithfulness.md`.)
     fn collide(&mut self, home: u64) {
         for sector in home..home + PAGE_SECTORS {
             let is_under_way = |cell: &Cell| cell.candidates.iter().any(|candidate| candidate.ended == NEVER);
@@ -516,7 +524,8 @@ impl Shadow {
         let command = carried.command;
         let is_whole = completion.status.is_ok() && completion.bytes >= command.bytes;
         if !is_whole {
-            // What comes before the place of an error has moved: bios that lie in it wholly end well.
+            // What comes before the place of an error has moved: bios that lie in it wholly end
+            // well.
             carried.pieces = first_bytes(&carried.pieces, completion.bytes.get());
         }
         for piece in &carried.pieces {
@@ -619,7 +628,8 @@ impl Shadow {
                 lost.insert(sector);
             }
         }
-        // A sync under way had found these written, and cannot know: it promises nothing of them, even if they are written again.
+        // A sync under way had found these written, and cannot know: it promises nothing of them,
+        // even if they are written again.
         for doing in self.doing.values_mut() {
             doing.promises.retain(|(sector, _)| !lost.contains(sector));
             doing.landed.retain(|(sector, _)| !lost.contains(sector));

@@ -1,7 +1,9 @@
-//! The tenants of a seed: a tree with rules of every stage, rules that change while I/O is in flight, tenants that are removed.
+//! The tenants of a seed: a tree with rules of every stage, rules that change while I/O is in
+//! flight, tenants that are removed.
 //!
-//! All but the removals is the text of a file of tenants, so that a seed goes the way of `--tenants`. The tree outlives the first
-//! phase: names of the second give the same tenants, removed ones among them.
+//! All but the removals is the text of a file of tenants, so that a seed goes the way of
+//! `--tenants`. The tree outlives the first phase: names of the second give the same tenants,
+//! removed ones among them.
 
 use elevon_core::control::limits::{Limits, UNLIMITED};
 use elevon_core::control::{Gate, Limiter, io_throttle};
@@ -105,7 +107,8 @@ impl Drawn {
     }
 }
 
-/// A tree as paths; parents come before their children, since what jobs name must have the same ids in both phases.
+/// A tree as paths; parents come before their children, since what jobs name must have the same ids
+/// in both phases.
 fn paths(dice: &mut Dice) -> Vec<String> {
     let mut paths: Vec<String> = Vec::new();
     for index in 0..dice.range(1, 6) {

@@ -54,7 +54,8 @@ fn seeds_differ_and_reach_everything() {
     assert!(any(&|plan| plan.power_cut.is_some()) && any(&|plan| plan.limits.len() > 2));
 }
 
-/// A plan with fixed jobs that reach every checker: mixed sizes, merges, flushes, more processes than tags.
+/// A plan with fixed jobs that reach every checker: mixed sizes, merges, flushes, more processes
+/// than tags.
 fn plain(scheduler: &str) -> Plan {
     let jobs = "[global]\ndirect=1\nioengine=libaio\niodepth=16\niodepth_batch_submit=8\n\
                 [w]\nrw=write\nbs=4k\nsize=2m\noffset=1m\nnumber_ios=200\nfsync=7\n\
@@ -217,7 +218,8 @@ fn through_cache(settings: &[(&'static str, &str)]) -> Plan {
     Plan { jobs: [jobs.into(), jobs.into()], cache: Some(cache), ..plain("mq-deadline") }
 }
 
-/// The checkers of the page cache fail where what they watch over is broken, and pass where it is not.
+/// The checkers of the page cache fail where what they watch over is broken, and pass where it is
+/// not.
 #[test]
 fn canaries_of_the_page_cache() {
     let back: &[(&str, &str)] = &[];
@@ -265,7 +267,8 @@ fn canaries_of_the_page_cache() {
     assert!(wrong.is_empty(), "{wrong:#?}");
 }
 
-/// What a device does wrong without a word is met by programs and syncs; not knowing that it was planned, the checkers notice.
+/// What a device does wrong without a word is met by programs and syncs; not knowing that it was
+/// planned, the checkers notice.
 #[test]
 fn canaries_of_silent_faults() {
     let mut wrong = Vec::new();
@@ -316,7 +319,8 @@ fn page_caches_of_every_kind_are_drawn() {
     assert!(drawn().any(|cache| cache.truncates && cache.memory_changes > 0 && cache.other_program_calls > 0));
 }
 
-/// What writes out another than it reads would be found, and so would a run that is not the same twice.
+/// What writes out another than it reads would be found, and so would a run that is not the same
+/// twice.
 #[test]
 fn a_seed_is_its_plan() {
     assert_eq!(Plan::new(7).to_string(), Plan::new(7).to_string());

@@ -41,12 +41,14 @@ pub fn skip(reason: &str) {
     println!("skipped: {reason}");
 }
 
-/// Says on stdout that the rest of a test is skipped because this machine denies a facility of the kernel (io_uring, loop
-/// devices, FUSE, tracing of processes), which nobody can install. The caller then returns.
+/// Says on stdout that the rest of a test is skipped because this machine denies a facility of the
+/// kernel (io_uring, loop devices, FUSE, tracing of processes), which nobody can install. The
+/// caller then returns.
 ///
 /// # Panics
 ///
-/// If [`REQUIRE_TOOLS`] is `1` and the test runs as root: a machine that checks changes and gives root gives these, too.
+/// If [`REQUIRE_TOOLS`] is `1` and the test runs as root: a machine that checks changes and gives
+/// root gives these, too.
 #[track_caller]
 pub fn denied(reason: &str) {
     let is_root = std::fs::metadata("/proc/self").is_ok_and(|process| process.uid() == 0);

@@ -1,7 +1,7 @@
 //! Proof that `elevon-core` and `elevon-cache` need no operating system.
 //!
-//! This library brings its own allocator and panic handler. If one of them, or anything that it links,
-//! used `std`, there would be two panic handlers and the compiler would refuse to build it.
+//! This library brings its own allocator and panic handler. If one of them, or anything that it
+//! links, used `std`, there would be two panic handlers and the compiler would refuse to build it.
 //! `.ci/run` builds it; it is never run.
 #![no_std]
 

@@ -1,8 +1,10 @@
-//! Counts instructions of a piece of work, exactly and repeatably, by running the bench again under valgrind's callgrind.
+//! Counts instructions of a piece of work, exactly and repeatably, by running the bench again under
+//! valgrind's callgrind.
 //!
-//! A [`Case`] does its work `turns` times. The bench's `main` calls [`serve`] first: in the counted run it does one case and
-//! ends. [`Case::per_turn`] counts two runs of different length and divides the difference, so that the start of the process
-//! and the set-up of the case cancel out. Without valgrind it answers nothing, and the bench says so and goes on.
+//! A [`Case`] does its work `turns` times. The bench's `main` calls [`serve`] first: in the counted
+//! run it does one case and ends. [`Case::per_turn`] counts two runs of different length and
+//! divides the difference, so that the start of the process and the set-up of the case cancel out.
+//! Without valgrind it answers nothing, and the bench says so and goes on.
 
 use std::process::Command;
 
@@ -10,7 +12,8 @@ use std::process::Command;
 pub(crate) struct Case {
     /// Unique name, also the argument of the counted run.
     pub(crate) name: String,
-    /// Sets up, then does the work so many times. The work must not be longer or shorter from turn to turn by chance.
+    /// Sets up, then does the work so many times. The work must not be longer or shorter from turn
+    /// to turn by chance.
     pub(crate) run: Box<dyn Fn(u64)>,
 }
 

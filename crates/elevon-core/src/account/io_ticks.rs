@@ -1,24 +1,25 @@
 //! io_ticks: the time a device was busy, as each kernel version counted it.
 //!
-//! The kernel keeps a `stamp`, the jiffy of the last update. Every start and end of a request, and a read of the
-//! statistics while something is in flight, comes here; only when the jiffy has moved past the stamp does the rule add
-//! something, and the stamp moves along. A rule is wrong where a start moves the stamp without adding the time since it
-//! ([`Rule::Sampled`]), or adds a jiffy that was not busy. Cost: O(1), and callers need not call at all within one
-//! jiffy.
+//! The kernel keeps a `stamp`, the jiffy of the last update. Every start and end of a request, and
+//! a read of the statistics while something is in flight, comes here; only when the jiffy has moved
+//! past the stamp does the rule add something, and the stamp moves along. A rule is wrong where a
+//! start moves the stamp without adding the time since it ([`Rule::Sampled`]), or adds a jiffy that
+//! was not busy. Cost: O(1), and callers need not call at all within one jiffy.
 
 /// What is added when the jiffy has moved on, by kernel version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rule {
-    /// 5.7 to 6.9: one jiffy at a start, the elapsed time at an end. Reads count from 5.18 on, which is what this rule
-    /// does.
+    /// 5.7 to 6.9: one jiffy at a start, the elapsed time at an end. Reads count from 5.18 on,
+    /// which is what this rule does.
     Sampled,
-    /// Proposal 003: at a start the elapsed time where other tags are in use too and the device has one hardware queue,
-    /// else one jiffy; at an end the elapsed time.
+    /// Proposal 003: at a start the elapsed time where other tags are in use too and the device has
+    /// one hardware queue, else one jiffy; at an end the elapsed time.
     Inflight {
         /// Whether the device has one hardware queue.
         one_hw_queue: bool,
     },
-    /// 6.10 and later: at a start the elapsed time if anything was in flight, else nothing; at an end the elapsed time.
+    /// 6.10 and later: at a start the elapsed time if anything was in flight, else nothing; at an
+    /// end the elapsed time.
     Precise,
 }
 
@@ -55,8 +56,9 @@ impl IoTicks {
 
     /// Takes note of a moment at jiffy `now`, which never goes backwards.
     pub const fn update(&mut self, now: u64, moment: Moment) {
-        // Before the first update nothing was in flight: no rule looks at the elapsed time then, but for the proposal's
-        // where tags are held by requests that are not counted. It gets a jiffy.
+        // Before the first update nothing was in flight: no rule looks at the elapsed time then,
+        // but for the proposal's where tags are held by requests that are not counted. It gets a
+        // jiffy.
         let elapsed = match self.stamp {
             Some(stamp) if now <= stamp => return,
             Some(stamp) => now - stamp,
@@ -155,8 +157,8 @@ mod tests {
         assert_eq!(totals, [50, 50, 50, 0]);
     }
 
-    /// In any history `precise` is the jiffies between the first and the last event of every busy stretch,
-    /// and the proposal's form passes them by at most a jiffy per idle-to-busy edge.
+    /// In any history `precise` is the jiffies between the first and the last event of every busy
+    /// stretch, and the proposal's form passes them by at most a jiffy per idle-to-busy edge.
     #[test]
     fn precise_counts_whole_jiffies_of_busy_stretches() {
         let mut rng = elevon_testkit::Rng(1);

@@ -73,8 +73,9 @@ fn time_in_the_device_counts_for_the_task_that_had_the_request() {
     assert_eq!([0, 1, 2].map(|task| account.device_time(TaskId(task)).get()), [0, 25, 0]);
 }
 
-/// A device busy for about 5.2 ms, a hundred times a second, at 250 Hz. A real 6.18 showed 2000 ms in one run of 5 s
-/// and 3012 ms in another, with 2622 ms of time in queue in both: it depends on where in the jiffy the requests fall.
+/// A device busy for about 5.2 ms, a hundred times a second, at 250 Hz. A real 6.18 showed 2000 ms
+/// in one run of 5 s and 3012 ms in another, with 2622 ms of time in queue in both: it depends on
+/// where in the jiffy the requests fall.
 #[test]
 fn whole_jiffies_err_by_a_fifth_and_nanoseconds_do_not() {
     for (phase, precise) in [(0, 2000), (3 * MS, 3000)] {
@@ -90,7 +91,8 @@ fn whole_jiffies_err_by_a_fifth_and_nanoseconds_do_not() {
     }
 }
 
-/// Upstream's argument for `precise`: a thinking process whose requests take microseconds looks busy to `sampled`.
+/// Upstream's argument for `precise`: a thinking process whose requests take microseconds looks
+/// busy to `sampled`.
 #[test]
 fn a_thinking_writer_looks_busy_to_sampled() {
     let mut account = Accounting::new(IoTicksForm::Sampled, 250, 1, false);
@@ -103,8 +105,9 @@ fn a_thinking_writer_looks_busy_to_sampled() {
     assert_eq!(busy.exact, Nanos::from_millis(20));
 }
 
-/// A device that stalls 190 of every 250 ms with requests inside, while a second submitter starts `beta` requests a
-/// second: `sampled` loses the time between starts as the closed form says, `precise` and `exact` nothing.
+/// A device that stalls 190 of every 250 ms with requests inside, while a second submitter starts
+/// `beta` requests a second: `sampled` loses the time between starts as the closed form says,
+/// `precise` and `exact` nothing.
 #[test]
 fn a_second_submitter_hides_stalls_from_sampled() {
     for (beta, expected) in [(3.0, 82.0), (6.0, 69.3), (10.0, 58.0), (15.0, 49.0)] {
@@ -143,7 +146,8 @@ fn a_second_submitter_hides_stalls_from_sampled() {
     }
 }
 
-/// Starts and ends as independent Poisson streams on a device that is never idle: 50 % + 50 % (1 - e^(-2 lambda / HZ)).
+/// Starts and ends as independent Poisson streams on a device that is never idle: 50 % + 50 % (1 -
+/// e^(-2 lambda / HZ)).
 #[test]
 fn sampled_on_a_busy_device_with_random_starts() {
     for (lambda, expected) in [(200.0, 66.5), (413.0, 78.1), (1000.0, 93.0), (4000.0, 100.0)] {

@@ -67,7 +67,8 @@ fn a_buffer_that_starts_inside_a_page_loses_that_much() {
     let layout = Layout::from_run_pages(repeat_n(1, 600)).skip(1024);
     let sizes = bios(&layout, Source::Direct, Fill::Full, &limits(1024));
     assert_eq!(sizes, [256 * 4096 - 1024, 256 * 4096, 88 * 4096]);
-    // An address less aligned than the logical block: the end is rounded down, and the next bio starts inside a page too.
+    // An address less aligned than the logical block: the end is rounded down, and the next bio
+    // starts inside a page too.
     let layout = Layout::from_run_pages(repeat_n(1, 600)).skip(4);
     assert_eq!(
         next_bio_bytes(&layout, 0, 600 * 4096 - 512, Source::Direct, Fill::Full, &limits(1024)),
@@ -113,7 +114,8 @@ fn a_tail_of_the_call_itself_stays_whatever_the_fill() {
     assert_eq!(bios(&layout, Source::Direct, Fill::Trim, &limits(1024)), [2056 * 512]);
 }
 
-/// The draft that was measured: bios of 1792 KiB, which a queue of 512 KiB cuts into 512, 512, 512 and 256.
+/// The draft that was measured: bios of 1792 KiB, which a queue of 512 KiB cuts into 512, 512, 512
+/// and 256.
 #[test]
 fn the_draft_trims_to_256_kib_whatever_the_limit() {
     let layout = Layout::from_run_pages((0..16384 / 13 * 7).map(|i| if i % 7 == 0 { 1 } else { 2 }));
@@ -130,7 +132,8 @@ fn the_draft_trims_to_256_kib_whatever_the_limit() {
 fn trim_takes_a_mask_for_a_remainder() {
     let layout = Layout::from_run_pages(repeat_n(2, 512));
     let kept = |max| next_bio_bytes(&layout, 0, layout.len(), Source::Direct, Fill::Trim, &limits(max)) >> 10;
-    // 511 pages fill the bio. 1280 KiB less one as a mask takes off 1276 KiB of 2044; a remainder would be 764 KiB.
+    // 511 pages fill the bio. 1280 KiB less one as a mask takes off 1276 KiB of 2044; a remainder
+    // would be 764 KiB.
     assert_eq!((kept(1024), kept(2048), kept(2560)), (1536, 1024, 768));
     // Inside the mask altogether: nothing is taken off.
     let layout = Layout::from_run_pages(recipe(2136).chain(repeat_n(1, 256)));
@@ -175,7 +178,8 @@ fn vectors(layout: &Layout, mut at: u64, bytes: u64) -> usize {
     count
 }
 
-/// Direct fill as the kernel does it: pin as many pages as there are free vectors, add them, again until none is free.
+/// Direct fill as the kernel does it: pin as many pages as there are free vectors, add them, again
+/// until none is free.
 fn batches(layout: &Layout, start: u64, remaining: u64) -> u64 {
     let (mut at, end, mut used, mut after) = (start, start + remaining, 0, None);
     while at < end && used < BIO_MAX_VECS {

@@ -1,23 +1,28 @@
 //! Limits to the nanosecond: what `io.max` says, without slices (ours).
 //!
-//! Each limit is one rate with a burst (a GCRA); a bio may go when every limit of its tenant and of all ancestors says so,
-//! and then pays to all of them at once. So over any window nobody gets more than rate · window + burst + one I/O, at any level,
-//! and the long-run rate is the limit itself. A bio that is larger than a burst goes when its turn comes and the next waits
-//! longer: nothing is ever too large.
+//! Each limit is one rate with a burst (a GCRA); a bio may go when every limit of its tenant and of
+//! all ancestors says so, and then pays to all of them at once. So over any window nobody gets more
+//! than rate · window + burst + one I/O, at any level, and the long-run rate is the limit itself. A
+//! bio that is larger than a burst goes when its turn comes and the next waits longer: nothing is
+//! ever too large.
 //!
-//! A real clock calls late, and a bucket without a burst would forget every microsecond of it. So what was held pays as of the time
-//! at which it was due, and what the same tenant submits next counts as come earlier by as much as its bios were late. A tenant gets
-//! back at most [`CATCH_UP`], and only of what it asked for; then over any window the bound above grows by rate · [`CATCH_UP`]. What
-//! a tenant waited after it was due is charged to [`Cause::LateTimer`]. In virtual time nothing is ever late.
+//! A real clock calls late, and a bucket without a burst would forget every microsecond of it. So
+//! what was held pays as of the time at which it was due, and what the same tenant submits next
+//! counts as come earlier by as much as its bios were late. A tenant gets back at most
+//! [`CATCH_UP`], and only of what it asked for; then over any window the bound above grows by rate
+//! · [`CATCH_UP`]. What a tenant waited after it was due is charged to [`Cause::LateTimer`]. In
+//! virtual time nothing is ever late.
 //!
-//! What waits stands in a queue for each tenant, direction and priority class; a tenant's RT never waits behind its BE, its reads
-//! never behind its writes. A tenant that has something waiting stands in the list of the one level that will hold it
-//! longest; levels stand in a tree by when they let the next go. Tenants in one list take turns by the bio. Journal and metadata
+//! What waits stands in a queue for each tenant, direction and priority class; a tenant's RT never
+//! waits behind its BE, its reads never behind its writes. A tenant that has something waiting
+//! stands in the list of the one level that will hold it longest; levels stand in a tree by when
+//! they let the next go. Tenants in one list take turns by the bio. Journal and metadata
 //! I/O goes at once and is owed.
 //!
-//! Cost: a tenant without a rule on its path O(1), once its path was walked after the last change of any rule; else O(depth) to
-//! pass, O(depth + log levels that hold something) to wait. [`NODE_BYTES`] a tenant below a rule, and [`QUEUES_BYTES`] beside the
-//! entries once something has waited there.
+//! Cost: a tenant without a rule on its path O(1), once its path was walked after the last change
+//! of any rule; else O(depth) to pass, O(depth + log levels that hold something) to wait.
+//! [`NODE_BYTES`] a tenant below a rule, and [`QUEUES_BYTES`] beside the entries once something has
+//! waited there.
 
 extern crate alloc;
 use alloc::boxed::Box;
@@ -37,7 +42,8 @@ mod tests;
 
 use bucket::Bucket;
 
-/// How much of a lateness is made up for: one slice of `io.max` on a disk that rotates. A longer stall is lost beyond that.
+/// How much of a lateness is made up for: one slice of `io.max` on a disk that rotates. A longer
+/// stall is lost beyond that.
 pub const CATCH_UP: Nanos = Nanos::from_millis(100);
 
 /// What a tenant takes in memory before anything of it has waited.
@@ -95,8 +101,9 @@ impl Backlog {
         self.classes.iter_mut().find_map(VecDeque::pop_front)
     }
 
-    /// A bio that nothing holds goes at `now`; its limits let it go from `eligible` on. Answers as of when it pays: it counts as come
-    /// earlier by what the tenant's last bio was late. That is over once the tenant had nothing to submit for as long.
+    /// A bio that nothing holds goes at `now`; its limits let it go from `eligible` on. Answers as
+    /// of when it pays: it counts as come earlier by what the tenant's last bio was late. That
+    /// is over once the tenant had nothing to submit for as long.
     fn pass(&mut self, now: Instant, eligible: Instant) -> Instant {
         let came = Instant::new(now.get() - self.late.get().min(now.get()));
         if eligible > came {
@@ -196,8 +203,8 @@ impl Exact {
         self.nodes.get(tenant.index()).map_or_else(Limits::default, |node| node.limits)
     }
 
-    /// Sets a tenant's limits. What it owes it still owes, at the new rate; what waits is looked at anew. Panics where a
-    /// limit is 0: it would never let anything go.
+    /// Sets a tenant's limits. What it owes it still owes, at the new rate; what waits is looked at
+    /// anew. Panics where a limit is 0: it would never let anything go.
     pub fn set(&mut self, now: Instant, tenant: TenantId, limits: Limits) {
         assert!(limits.is_valid(), "a limit of 0 for tenant {}", tenant.index());
         self.clock.advance(now);
@@ -226,7 +233,8 @@ impl Exact {
         self.nodes.get_mut(tenant.index())?.queues.as_mut().map(|queues| &mut queues.backlog[direction as usize])
     }
 
-    /// The level of a path that holds a direction longest, where any holds it still. `None`: it may go.
+    /// The level of a path that holds a direction longest, where any holds it still. `None`: it may
+    /// go.
     fn blocked_by(
         &self,
         now: u64,
@@ -254,7 +262,8 @@ impl Exact {
         tenants.path(tenant).find(has_line).map(|level| (level, self.nodes[level.index()].eligible(direction).1))
     }
 
-    /// From when on every level of a path lets the next of a direction go, but not before the last change of a limit.
+    /// From when on every level of a path lets the next of a direction go, but not before the last
+    /// change of a limit.
     fn due(&self, tenants: &Tenants, tenant: TenantId, direction: Direction) -> Instant {
         let at = |level: TenantId| self.nodes.get(level.index()).map_or(0, |node| node.eligible(direction).0);
         let eligible = tenants.path(tenant).map(at).max().unwrap_or(0);
@@ -288,7 +297,8 @@ impl Exact {
         }
     }
 
-    /// Puts a level that has a line where it belongs in the tree, behind its equals; takes one that has none out.
+    /// Puts a level that has a line where it belongs in the tree, behind its equals; takes one that
+    /// has none out.
     fn rekey(&mut self, level: TenantId, direction: Direction) {
         let node = &mut self.nodes[level.index()];
         let at = node.eligible(direction).0;
@@ -297,8 +307,9 @@ impl Exact {
         self.waiting.set((level, direction), &mut line.due, (!line.tenants.is_empty()).then_some(at));
     }
 
-    /// A tenant leaves the line that it stands in: what its bios waited for until now, the next and all behind it, is written
-    /// down. From now on they wait for something else, or the next goes, which was `due`.
+    /// A tenant leaves the line that it stands in: what its bios waited for until now, the next and
+    /// all behind it, is written down. From now on they wait for something else, or the next
+    /// goes, which was `due`.
     fn settle(
         &mut self,
         now: Instant,

@@ -1,10 +1,12 @@
 //! Why a tenant's I/O took as long as it did: every nanosecond from entry to completion, by cause.
 //!
-//! A bio carries a stamp of when it began to wait for what it waits for now; whoever lets it go on charges the time since to a
-//! [`Cause`] and sets the stamp anew. So the causes of a tenant always sum to the time its bios spent, to the nanosecond. Waiting for
-//! the scheduler is divided further, by whom the device was given instead: [`SchedulerWaits`].
+//! A bio carries a stamp of when it began to wait for what it waits for now; whoever lets it go on
+//! charges the time since to a [`Cause`] and sets the stamp anew. So the causes of a tenant always
+//! sum to the time its bios spent, to the nanosecond. Waiting for the scheduler is divided further,
+//! by whom the device was given instead: [`SchedulerWaits`].
 //!
-//! Cost: O(log of the tenant's causes) to charge one; 24 bytes a tenant and 40 for each cause that it met.
+//! Cost: O(log of the tenant's causes) to charge one; 24 bytes a tenant and 40 for each cause that
+//! it met.
 
 extern crate alloc;
 use alloc::vec::Vec;
@@ -64,7 +66,8 @@ impl Rule {
 /// What an I/O waited for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Cause {
-    /// A limit, its own tenant's or an ancestor's, that held it or what stood before it in its queue.
+    /// A limit, its own tenant's or an ancestor's, that held it or what stood before it in its
+    /// queue.
     Limit {
         /// Whose limit.
         level: TenantId,
@@ -89,13 +92,15 @@ pub enum Cause {
         /// Whom it served; `None` where it served nobody (idling, or a busy driver).
         served: Option<TenantId>,
     },
-    /// The scheduler, while it served somebody of the many that [`SchedulerWaits`] does not tell apart.
+    /// The scheduler, while it served somebody of the many that [`SchedulerWaits`] does not tell
+    /// apart.
     SchedulerOthers,
     /// Cache flushes before or after its data.
     Flush,
     /// The device.
     Device,
-    /// The clock that calls limits: what a bio waited after its limits would have let it go. Zero in virtual time.
+    /// The clock that calls limits: what a bio waited after its limits would have let it go. Zero
+    /// in virtual time.
     LateTimer,
 }
 
@@ -194,7 +199,8 @@ impl WaitBreakdown {
         rows.flat_map(|(at, row)| row.iter().map(move |&(cause, wait)| (TenantId(at as u32), cause, wait.time)))
     }
 
-    /// What a tenant's own I/O waited for, by cause; of [`Self::rolled_up`], that of everybody below it too.
+    /// What a tenant's own I/O waited for, by cause; of [`Self::rolled_up`], that of everybody
+    /// below it too.
     pub fn of(&self, tenant: TenantId) -> &[(Cause, Wait)] {
         self.rows.get(tenant.index()).map_or(&[], Vec::as_slice)
     }
@@ -211,7 +217,8 @@ impl WaitBreakdown {
         self.of(tenant).iter().fold(Nanos::ZERO, |sum, &(_, wait)| sum + wait.time)
     }
 
-    /// With what lies below a tenant added to it, removed tenants included; nothing is added to the root. O(tenants).
+    /// With what lies below a tenant added to it, removed tenants included; nothing is added to the
+    /// root. O(tenants).
     #[must_use]
     pub fn rolled_up(&self, tenants: &Tenants) -> Self {
         let mut all = self.clone();

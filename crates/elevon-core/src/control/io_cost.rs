@@ -1,17 +1,20 @@
-//! io.cost: tenants share a device in proportion to their weights, measured in device time that a model says.
+//! io.cost: tenants share a device in proportion to their weights, measured in device time that a
+//! model says.
 //!
-//! As in Linux. Each I/O has a cost in nanoseconds of the device ([`Model`]). The device's virtual time passes as real time
-//! does, at a speed that a control loop corrects (`vrate`); a tenant's virtual time advances by `cost / share` with each I/O
-//! and must not pass the device's: so in the long run a tenant gets its share of device time, and no more while others want
-//! theirs. Shares (`hweight`) count active leaves only, and leaves that need less than their share lend the rest
+//! As in Linux. Each I/O has a cost in nanoseconds of the device ([`Model`]). The device's virtual
+//! time passes as real time does, at a speed that a control loop corrects (`vrate`); a tenant's
+//! virtual time advances by `cost / share` with each I/O and must not pass the device's: so in the
+//! long run a tenant gets its share of device time, and no more while others want theirs. Shares
+//! (`hweight`) count active leaves only, and leaves that need less than their share lend the rest
 //! (`period`). What must be issued is issued, and becomes debt (`debt`).
 //!
-//! Only leaves are controlled: an I/O of a tenant that has active tenants below it passes free, and so does an I/O below a
-//! tenant that is itself active as a leaf, until that one has been idle for a period. Ours: timers fire exactly, without the
-//! kernel's slack of 1 % of a period, which saves interrupts and nothing else.
+//! Only leaves are controlled: an I/O of a tenant that has active tenants below it passes free, and
+//! so does an I/O below a tenant that is itself active as a leaf, until that one has been idle for
+//! a period. Ours: timers fire exactly, without the kernel's slack of 1 % of a period, which saves
+//! interrupts and nothing else.
 //!
-//! Cost: an I/O O(1), O(depth) after weights have changed; a wake-up O(log waiting tenants); a period's end O(active tenants).
-//! Nothing is allocated per I/O once queues have grown.
+//! Cost: an I/O O(1), O(depth) after weights have changed; a wake-up O(log waiting tenants); a
+//! period's end O(active tenants). Nothing is allocated per I/O once queues have grown.
 
 extern crate alloc;
 use alloc::collections::{BinaryHeap, VecDeque};
@@ -191,7 +194,8 @@ impl IoCost {
         self.apply_qos(now, Qos { enable, ..self.qos });
     }
 
-    /// Sets `io.cost.qos` as its user does; the automatic values are left for good, or until [`Self::set_auto`].
+    /// Sets `io.cost.qos` as its user does; the automatic values are left for good, or until
+    /// [`Self::set_auto`].
     pub fn set_qos(&mut self, now: Instant, qos: Qos) -> Result<(), QosError> {
         let qos = qos.checked()?;
         self.auto.user_qos = true;
@@ -205,7 +209,8 @@ impl IoCost {
         self.apply_model(now, coefficients);
     }
 
-    /// Goes back to the presets (`ctrl=auto` of both files) and says whether the device is controlled.
+    /// Goes back to the presets (`ctrl=auto` of both files) and says whether the device is
+    /// controlled.
     pub fn set_auto(&mut self, now: Instant, enable: bool) {
         (self.auto.user_qos, self.auto.user_model) = (false, false);
         self.apply_model(now, self.auto.preset.coefficients());
@@ -238,7 +243,8 @@ impl IoCost {
         self.known(tenant).map_or(DEFAULT_WEIGHT, |slot| self.shares.weight(slot))
     }
 
-    /// A request waited so long to be allocated (no tag was free): the sign of an overloaded device that needs no percentile.
+    /// A request waited so long to be allocated (no tag was free): the sign of an overloaded device
+    /// that needs no percentile.
     pub fn on_alloc_wait(&mut self, _now: Instant, wait: Nanos) {
         self.seen.alloc_wait += wait;
     }
@@ -253,13 +259,15 @@ impl IoCost {
         &self.coefficients
     }
 
-    /// Speed of the device's virtual clock in millionths: what the control loop made of it (`cost.vrate`).
+    /// Speed of the device's virtual clock in millionths: what the control loop made of it
+    /// (`cost.vrate`).
     #[cfg(test)]
     const fn vrate_ppm(&self) -> u64 {
         self.control.speed * 1_000_000 / SPEED_ONE
     }
 
-    /// An active leaf's share of the device, and the part of it that it uses, in millionths; `None` for others.
+    /// An active leaf's share of the device, and the part of it that it uses, in millionths; `None`
+    /// for others.
     #[cfg(test)]
     fn share_ppm(&mut self, tenant: TenantId) -> Option<(u64, u64)> {
         let slot = self.known(tenant)?;
@@ -275,7 +283,8 @@ impl IoCost {
         Nanos::new(self.known(tenant).map_or(0, |slot| self.groups[slot as usize].debt))
     }
 
-    /// How long a task of the tenant is delayed on its way back to user space, for debt beyond 5 periods: 250 us to 250 ms.
+    /// How long a task of the tenant is delayed on its way back to user space, for debt beyond 5
+    /// periods: 250 us to 250 ms.
     pub fn delay_of(&self, now: Instant, tenants: &Tenants, tenant: TenantId) -> Nanos {
         let delay = |at| self.known(at).map_or(Nanos::ZERO, |slot| self.groups[slot as usize].delay.at(now));
         tenants.path(tenant).map(delay).max().unwrap_or(Nanos::ZERO)
@@ -351,7 +360,8 @@ impl IoCost {
         self.slots.get(tenant.index()).copied().filter(|&slot| slot != NO_SLOT)
     }
 
-    /// What a fragment costs, as a request or as a part of one; moves the tenant's cursor. 0 for what the model does not know.
+    /// What a fragment costs, as a request or as a part of one; moves the tenant's cursor. 0 for
+    /// what the model does not know.
     #[inline]
     fn price(&mut self, slot: u32, charge: &BioCost, is_merge: bool) -> u64 {
         let is_write = match charge.op {
@@ -409,8 +419,8 @@ impl IoCost {
         (hweight::mul_div(self.qos.period().get(), self.control.speed, SPEED_ONE) * percent / 100) as i64
     }
 
-    /// The virtual time that a cost takes a leaf now. One that lent of its share and runs short takes it back, a quarter at a
-    /// time, as far as this I/O needs it.
+    /// The virtual time that a cost takes a leaf now. One that lent of its share and runs short
+    /// takes it back, a quarter at a time, as far as this I/O needs it.
     #[inline]
     fn need(&mut self, slot: u32, cost: u64, now: i64) -> i64 {
         let need = stretch(cost, self.shares.of(slot).1) as i64;
@@ -494,7 +504,8 @@ impl IoCost {
         }
     }
 
-    /// Sets when to look at a tenant that waits: when its debt is paid, or its first I/O affordable.
+    /// Sets when to look at a tenant that waits: when its debt is paid, or its first I/O
+    /// affordable.
     fn arm(&mut self, slot: u32) {
         let share = self.shares.of(slot);
         let group = &mut self.groups[slot as usize];
@@ -515,7 +526,8 @@ impl IoCost {
         }
     }
 
-    /// Everything that a tenant holds may go, free, and it owes nothing: it is leaving, or the control is.
+    /// Everything that a tenant holds may go, free, and it owes nothing: it is leaving, or the
+    /// control is.
     fn let_go(&mut self, now: Instant, slot: u32) {
         while !self.groups[slot as usize].waiting.is_empty() {
             self.groups[slot as usize].passed += 1;

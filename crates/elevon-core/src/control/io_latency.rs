@@ -1,12 +1,14 @@
 //! io.latency: tenants with a latency target are protected from their siblings.
 //!
-//! As in Linux. A tenant that misses its target makes its siblings with a higher target, or none, do with fewer I/Os in
-//! flight: half as many each time, down to one, and then with delays of their tasks. Each set of siblings shares a *cookie*
-//! (`scaling`): a violation lowers it, recovery raises it, and a sibling that sees another value than the last time it looked
-//! takes one step. An I/O takes a place at each level on its way up and waits at the first that is full, first come first served.
+//! As in Linux. A tenant that misses its target makes its siblings with a higher target, or none,
+//! do with fewer I/Os in flight: half as many each time, down to one, and then with delays of their
+//! tasks. Each set of siblings shares a *cookie* (`scaling`): a violation lowers it, recovery
+//! raises it, and a sibling that sees another value than the last time it looked takes one step. An
+//! I/O takes a place at each level on its way up and waits at the first that is full, first come
+//! first served.
 //!
-//! Cost: an I/O O(depth) when it comes and when it ends; a look at the sets once a second while one is throttled. Nothing is
-//! allocated per I/O once queues have grown.
+//! Cost: an I/O O(depth) when it comes and when it ends; a look at the sets once a second while one
+//! is throttled. Nothing is allocated per I/O once queues have grown.
 
 extern crate alloc;
 use alloc::collections::VecDeque;
@@ -100,8 +102,8 @@ pub struct IoLatency {
 const NO_SLOT: u32 = u32::MAX;
 
 impl IoLatency {
-    /// For a device with so many requests (`nr_requests`). On rotational devices the mean of a window is held against the
-    /// target, on others the slow tenth.
+    /// For a device with so many requests (`nr_requests`). On rotational devices the mean of a
+    /// window is held against the target, on others the slow tenth.
     pub fn new(queue_size: u32, is_rotational: bool) -> Self {
         Self {
             queue_size: queue_size.max(1),
@@ -119,8 +121,8 @@ impl IoLatency {
         }
     }
 
-    /// Sets a tenant's `io.latency` target; `None` or zero clears it. Its siblings start anew, without throttling. The root
-    /// has none.
+    /// Sets a tenant's `io.latency` target; `None` or zero clears it. Its siblings start anew,
+    /// without throttling. The root has none.
     pub fn set(&mut self, now: Instant, tenants: &Tenants, tenant: TenantId, target: Option<Nanos>) {
         let target = target.filter(|target| !target.is_zero());
         let Some(parent) = tenants.parent(tenant) else { return };
@@ -163,8 +165,8 @@ impl IoLatency {
         }
     }
 
-    /// How long a task of the tenant is delayed now, on its way back to user space: the most that its levels ask for, at most
-    /// 250 ms. Pools decay as time passes.
+    /// How long a task of the tenant is delayed now, on its way back to user space: the most that
+    /// its levels ask for, at most 250 ms. Pools decay as time passes.
     pub fn delay_of(&mut self, now: Instant, tenants: &Tenants, tenant: TenantId) -> Nanos {
         let mut most = Nanos::ZERO;
         for at in tenants.path(tenant) {
@@ -210,7 +212,8 @@ impl IoLatency {
         slot
     }
 
-    /// Takes a place at a level and at all above it; waits at the first that is full. False where it waits.
+    /// Takes a place at a level and at all above it; waits at the first that is full. False where
+    /// it waits.
     fn climb(
         &mut self,
         now: Instant,
@@ -233,7 +236,8 @@ impl IoLatency {
         true
     }
 
-    /// A tenant looks at its siblings' cookie, takes a step if it changed, and lets go who has a place then.
+    /// A tenant looks at its siblings' cookie, takes a step if it changed, and lets go who has a
+    /// place then.
     fn look(&mut self, now: Instant, tenants: &Tenants, tenant: TenantId, slot: usize) {
         let parent = self.slot(tenants, tenants.parent(tenant).unwrap_or(ROOT));
         let siblings = self.levels[parent].children;
@@ -275,7 +279,8 @@ impl IoLatency {
         }
     }
 
-    /// Those children of a level who hold something look at their cookie now, not only with their next I/O.
+    /// Those children of a level who hold something look at their cookie now, not only with their
+    /// next I/O.
     fn step_children(&mut self, now: Instant, tenants: &Tenants, parent: usize) {
         for id in 1..self.slots.len() as u32 {
             let tenant = TenantId(id);

@@ -1,20 +1,24 @@
 //! `io.max` as Linux does it: limits checked in slices of time, level by level.
 //!
-//! Every tenant with a limit above it or on it counts what it dispatched in the current slice, by direction. A bio climbs from
-//! its tenant to the child of the root; each level tests and charges it. Where a level denies it, or holds others of its
-//! direction already, it waits there in the queue of the source it came from (the tenant's own I/O, or one child); sources
-//! take turns by the bio. Tenants with something queued stand in a tree by the tick at which they may dispatch; a turn is at most 6
-//! reads and 2 writes, and everything that a run lets through goes with its reads first, round robin by source.
+//! Every tenant with a limit above it or on it counts what it dispatched in the current slice, by
+//! direction. A bio climbs from its tenant to the child of the root; each level tests and charges
+//! it. Where a level denies it, or holds others of its direction already, it waits there in the
+//! queue of the source it came from (the tenant's own I/O, or one child); sources take turns by the
+//! bio. Tenants with something queued stand in a tree by the tick at which they may dispatch; a
+//! turn is at most 6 reads and 2 writes, and everything that a run lets through goes with its reads
+//! first, round robin by source.
 //!
-//! Consequences to know: up to a slice's worth goes at once at the start of a slice; an I/O larger than that waits until it is
-//! earned; limits of a few I/Os a second are met roughly (see [`super::exact`] for what we do instead).
+//! Consequences to know: up to a slice's worth goes at once at the start of a slice; an I/O larger
+//! than that waits until it is earned; limits of a few I/Os a second are met roughly (see
+//! [`super::exact`] for what we do instead).
 //!
-//! Behaviour of Linux 6.1 and 6.18 as documented and as measured on 6.18.44; versions differ by [`Rules`]. Journal and metadata
-//! writes are held like any other, as there.
+//! Behaviour of Linux 6.1 and 6.18 as documented and as measured on 6.18.44; versions differ by
+//! [`Rules`]. Journal and metadata writes are held like any other, as there.
 //!
-//! Cost: a tenant without a rule on its path O(1), once its path was walked after the last change of any rule; else O(depth) to
-//! pass, O(depth + log tenants that wait) to wait, whatever the number of tenants. [`NODE_BYTES`] a tenant below a rule, and
-//! [`QUEUES_BYTES`] beside the entries once something has waited there.
+//! Cost: a tenant without a rule on its path O(1), once its path was walked after the last change
+//! of any rule; else O(depth) to pass, O(depth + log tenants that wait) to wait, whatever the
+//! number of tenants. [`NODE_BYTES`] a tenant below a rule, and [`QUEUES_BYTES`] beside the entries
+//! once something has waited there.
 
 extern crate alloc;
 use alloc::boxed::Box;
@@ -52,7 +56,8 @@ pub struct Config {
     pub hz: u32,
     /// Slice in ms, at least a tick.
     pub slice_ms: u64,
-    /// Bytes and I/Os are tested one after the other and a finished slice is kept ([`Rules::throttle_in_series`]).
+    /// Bytes and I/Os are tested one after the other and a finished slice is kept
+    /// ([`Rules::throttle_in_series`]).
     pub in_series: bool,
     /// Only the tenant's own limits count, not its ancestors' (`blkio.throttle.*` of cgroup v1).
     pub flat: bool,
@@ -84,7 +89,8 @@ struct HeldBio {
 /// A bio that the current run let through.
 #[derive(Clone, Copy, Debug)]
 struct Through {
-    /// How many of the same source went through before it in this run, and the place of the source among all.
+    /// How many of the same source went through before it in this run, and the place of the source
+    /// among all.
     turn: u32,
     place: u32,
     /// The last level that it passed.
@@ -155,7 +161,8 @@ impl Lane {
     }
 }
 
-/// Laid out so that a read that passes touches one cache line a level: with 100,000 tenants that is what it costs.
+/// Laid out so that a read that passes touches one cache line a level: with 100,000 tenants that is
+/// what it costs.
 #[derive(Clone, Debug, Default)]
 #[repr(C, align(64))]
 struct IoMaxNode {
@@ -226,9 +233,9 @@ impl IoMax {
         Limits { bps: lanes.map(|lane| lane.bps), iops: lanes.map(|lane| lane.iops), ..Limits::default() }
     }
 
-    /// Sets a tenant's limits, those that Linux knows. What was earned under the old ones is carried over while something waits,
-    /// and what waits is looked at anew; a limit that goes lets go at once. Panics where a limit is 0: it would never let
-    /// anything go.
+    /// Sets a tenant's limits, those that Linux knows. What was earned under the old ones is
+    /// carried over while something waits, and what waits is looked at anew; a limit that goes
+    /// lets go at once. Panics where a limit is 0: it would never let anything go.
     pub fn set(&mut self, now: Instant, tenant: TenantId, limits: Limits) {
         assert!(limits.is_valid(), "a limit of 0 for tenant {}", tenant.index());
         let time = self.time(now);
@@ -260,7 +267,8 @@ impl IoMax {
         if self.flat { None } else { tenants.parent(tenant).filter(|&parent| parent != ROOT) }
     }
 
-    /// Whether a level lets a bio go now; pays for its bytes as soon as they are due where the version tests in series.
+    /// Whether a level lets a bio go now; pays for its bytes as soon as they are due where the
+    /// version tests in series.
     fn test(&mut self, tick: u64, level: TenantId, direction: Direction, held: &mut HeldBio) -> Option<Wait> {
         let clock = self.clock;
         let node = &mut self.nodes[level.index()];
@@ -285,7 +293,8 @@ impl IoMax {
         wait
     }
 
-    /// Tests the front of a level, where there is one: how many ticks it has to wait. What denies it holds all behind it as well.
+    /// Tests the front of a level, where there is one: how many ticks it has to wait. What denies
+    /// it holds all behind it as well.
     fn test_front(&mut self, time: Time, level: TenantId, direction: Direction) -> Option<u64> {
         let (_, &mut held) = self.front(level, direction)?;
         let mut tested = held;
@@ -311,7 +320,8 @@ impl IoMax {
         slice.trim(&clock, tick, *bps, *iops);
     }
 
-    /// Climbs from a level upwards until the bio is through (`None`) or has to wait somewhere: there, and from which source.
+    /// Climbs from a level upwards until the bio is through (`None`) or has to wait somewhere:
+    /// there, and from which source.
     fn climb(
         &mut self,
         tick: u64,
@@ -381,7 +391,8 @@ impl IoMax {
         held
     }
 
-    /// Puts a tenant that holds something where it belongs in the tree, behind its equals; takes one that does not out.
+    /// Puts a tenant that holds something where it belongs in the tree, behind its equals; takes
+    /// one that does not out.
     fn rekey(&mut self, time: Time, tenant: TenantId) {
         if self.nodes[tenant.index()].queues.is_none() {
             return;

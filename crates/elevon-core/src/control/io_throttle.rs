@@ -1,21 +1,27 @@
-//! io-throttle: bandwidth and iops limits of single tenants, after Andrea Righi's cgroup controller of 2008-2009 (v16, never
-//! merged), with the live-rule counter that he proposed in May 2009.
+//! io-throttle: bandwidth and iops limits of single tenants, after Andrea Righi's cgroup controller
+//! of 2008-2009 (v16, never merged), with the live-rule counter that he proposed in May 2009.
 //!
-//! A tenant has at most one rule node, with a bandwidth and an iops limiter, each a leaky or a token bucket, both of which a
-//! bio pays. Rules are flat: only the tenant's own count, never an ancestor's. A bio that has to wait stands in its tenant's
-//! queue; tenants that have a queue stand in a tree by the deadline of its head. Whether the submitter sleeps or goes on is
-//! all that differs between a task (the proposal's sleep) and writeback or asynchronous I/O (the proposal's `kiothrottled`).
+//! A tenant has at most one rule node, with a bandwidth and an iops limiter, each a leaky or a
+//! token bucket, both of which a bio pays. Rules are flat: only the tenant's own count, never an
+//! ancestor's. A bio that has to wait stands in its tenant's queue; tenants that have a queue stand
+//! in a tree by the deadline of its head. Whether the submitter sleeps or goes on is
+//! all that differs between a task (the proposal's sleep) and writeback or asynchronous I/O (the
+//! proposal's `kiothrottled`).
 //!
 //! Where we leave the proposal, because it said so itself or a virtual clock shows it:
-//! - a bio pays when it goes, not when it comes; with one limiter that gives the same times. Waiting bios follow a
-//!   change of their rule, and go at once when it is deleted; the proposal's sleepers slept on;
+//! - a bio pays when it goes, not when it comes; with one limiter that gives the same times.
+//!   Waiting bios follow a change of their rule, and go at once when it is deleted; the proposal's
+//!   sleepers slept on;
 //! - a leaky bucket limits from the first instant and a token bucket never gives more than it holds
 //!   ([`Config::quirks`] brings the proposal's arithmetic back);
-//! - journal and metadata I/O ([`BioCost::must_issue`]) goes at once and leaves a debt (not under `quirks`);
-//! - [`Config::class_aware`] keeps a queue for each priority class, so that a limit does not put RT behind BE.
+//! - journal and metadata I/O ([`BioCost::must_issue`]) goes at once and leaves a debt (not under
+//!   `quirks`);
+//! - [`Config::class_aware`] keeps a queue for each priority class, so that a limit does not put RT
+//!   behind BE.
 //!
-//! Cost: without any rule and with the counter, one comparison. Else O(1) for a bio that passes, O(log tenants that hold
-//! something) for one that waits, whatever the number of tenants and rules. 4 bytes a tenant, and [`NODE_BYTES`] a rule node.
+//! Cost: without any rule and with the counter, one comparison. Else O(1) for a bio that passes,
+//! O(log tenants that hold something) for one that waits, whatever the number of tenants and rules.
+//! 4 bytes a tenant, and [`NODE_BYTES`] a rule node.
 
 extern crate alloc;
 use alloc::collections::{BTreeSet, VecDeque};
@@ -39,14 +45,15 @@ pub const NODE_BYTES: usize = size_of::<ThrottleNode>();
 /// How the stage works, for all tenants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Config {
-    /// The live-rule counter: while no tenant has a rule, nothing is looked up or accounted. Off is what the proposal's patch found:
-    /// both for every bio, rules or not.
+    /// The live-rule counter: while no tenant has a rule, nothing is looked up or accounted. Off is
+    /// what the proposal's patch found: both for every bio, rules or not.
     pub counter: bool,
-    /// The proposal's arithmetic: a leaky bucket lets everything pass at the instant at which its window began, and a token bucket is
-    /// capped after a bio has paid, so that after idling it gives its capacity and one bio more.
+    /// The proposal's arithmetic: a leaky bucket lets everything pass at the instant at which its
+    /// window began, and a token bucket is capped after a bio has paid, so that after idling it
+    /// gives its capacity and one bio more.
     pub quirks: bool,
-    /// A queue for each priority class (RT, then BE, then IDLE) in a tenant; off is the proposal's single FIFO. Strict: BE
-    /// waits while the tenant's RT wants all that the limit gives.
+    /// A queue for each priority class (RT, then BE, then IDLE) in a tenant; off is the proposal's
+    /// single FIFO. Strict: BE waits while the tenant's RT wants all that the limit gives.
     pub class_aware: bool,
 }
 
@@ -153,8 +160,8 @@ pub struct Statistics {
 pub struct LimitState {
     /// As it was set.
     pub limit: Limit,
-    /// In thousandths of a unit. Leaky: what went since the window began. Token: what the bucket held when it was used last,
-    /// less than 0 for a debt.
+    /// In thousandths of a unit. Leaky: what went since the window began. Token: what the bucket
+    /// held when it was used last, less than 0 for a debt.
     pub usage_milli: i64,
     /// Leaky: how long ago the window began. Token: how long ago it was used.
     pub elapsed: Nanos,
@@ -185,8 +192,8 @@ struct ThrottledBio {
     tenant: TenantId,
     cost: Cost,
     arrived: Instant,
-    /// While it stands in a queue, what its node had waited when it came; then what it waited itself, but for what followed the
-    /// end of its rule.
+    /// While it stands in a queue, what its node had waited when it came; then what it waited
+    /// itself, but for what followed the end of its rule.
     waits: Waits,
     next: u32,
 }
@@ -304,8 +311,9 @@ impl IoThrottle {
         self.work
     }
 
-    /// Sets a limit of a tenant or, with `None`, takes it away. Bios that wait keep what they have waited for: their times are
-    /// reckoned anew from now on. A limiter that owes nothing starts afresh (a token bucket full).
+    /// Sets a limit of a tenant or, with `None`, takes it away. Bios that wait keep what they have
+    /// waited for: their times are reckoned anew from now on. A limiter that owes nothing
+    /// starts afresh (a token bucket full).
     pub fn set(
         &mut self,
         now: Instant,
@@ -385,8 +393,9 @@ impl IoThrottle {
         }
     }
 
-    /// Files a node by its head's deadline, after its state or its queues have changed and it was settled. The
-    /// head could go from `from` on, which is before now only where the one in front of it is let go late.
+    /// Files a node by its head's deadline, after its state or its queues have changed and it was
+    /// settled. The head could go from `from` on, which is before now only where the one in
+    /// front of it is let go late.
     fn reschedule(&mut self, slot: u32, now: Instant, from: Instant) {
         let node = &mut self.nodes[slot];
         if node.head != NIL {
@@ -448,7 +457,8 @@ impl IoThrottle {
         }
     }
 
-    /// The head of a node goes. It pays as of its deadline, so that a late call costs nobody anything.
+    /// The head of a node goes. It pays as of its deadline, so that a late call costs nobody
+    /// anything.
     fn release_head(&mut self, now: Instant, slot: u32) -> u32 {
         let node = &mut self.nodes[slot];
         node.settle(now);
@@ -473,8 +483,8 @@ impl IoThrottle {
         key
     }
 
-    /// A bio is on its way: its time goes to the breakdown. What passed between the end of a rule and now counts as the rule's that
-    /// held it longer.
+    /// A bio is on its way: its time goes to the breakdown. What passed between the end of a rule
+    /// and now counts as the rule's that held it longer.
     fn let_go(&mut self, now: Instant, key: u32, breakdown: &mut WaitBreakdown, out: &mut Vec<BioId>) {
         let held = self.held.remove(key);
         let [bandwidth, iops] = held.waits;

@@ -1,7 +1,9 @@
-//! What the limiters `io.max` and `exact` keep for each tenant, and in which order they look at those that hold something.
+//! What the limiters `io.max` and `exact` keep for each tenant, and in which order they look at
+//! those that hold something.
 //!
-//! *Cost.* A tenant's level is found by its index. Whether a rule on a tenant's path limits it is remembered: the path is walked
-//! only after a rule has changed anywhere. A place in the order costs O(log n) of those that hold something.
+//! *Cost.* A tenant's level is found by its index. Whether a rule on a tenant's path limits it is
+//! remembered: the path is walked only after a rule has changed anywhere. A place in the order
+//! costs O(log n) of those that hold something.
 
 extern crate alloc;
 use alloc::collections::BTreeSet;
@@ -58,7 +60,8 @@ impl<L: Level> Levels<L> {
         self.generation += 1;
     }
 
-    /// Returns true if a tenant's own rules, or with `ancestors` those of a tenant above it, limit a direction.
+    /// Returns true if a tenant's own rules, or with `ancestors` those of a tenant above it, limit
+    /// a direction.
     pub(super) fn is_ruled(
         &mut self,
         tenants: &Tenants,
@@ -95,7 +98,8 @@ impl<L> DerefMut for Levels<L> {
     }
 }
 
-/// Those that hold something, by when they are to be looked at; of two at one time the one that was put there first.
+/// Those that hold something, by when they are to be looked at; of two at one time the one that was
+/// put there first.
 #[derive(Clone, Debug)]
 pub(super) struct DueOrder<T> {
     tree: BTreeSet<(u64, u64, T)>,
@@ -112,8 +116,8 @@ impl<T> Default for DueOrder<T> {
 }
 
 impl<T: Copy + Ord> DueOrder<T> {
-    /// Moves `what` from its place to the time `at`, behind all of that time; `None` takes it out. `due` is where it keeps its
-    /// place.
+    /// Moves `what` from its place to the time `at`, behind all of that time; `None` takes it out.
+    /// `due` is where it keeps its place.
     pub(super) fn set(&mut self, what: T, due: &mut Option<Due>, at: Option<u64>) {
         if let Some((at, sequence)) = due.take() {
             let was_there = self.tree.remove(&(at, sequence, what));

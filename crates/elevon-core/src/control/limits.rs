@@ -5,7 +5,8 @@ use super::{Direction, Rule};
 /// No limit.
 pub const UNLIMITED: u64 = u64::MAX;
 
-/// Limits of one tenant; [`UNLIMITED`] where there is none. Linux clamps I/Os a second to 2³² − 1, which means unlimited.
+/// Limits of one tenant; [`UNLIMITED`] where there is none. Linux clamps I/Os a second to 2³² − 1,
+/// which means unlimited.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Bytes a second, by [`Direction`].

@@ -1,12 +1,14 @@
 //! Pressure: for how much of the time a tenant's work stood still for I/O (PSI, `io.pressure`).
 //!
-//! A tenant has contexts (tasks, as a rule), each of which is idle, can run, or is blocked on I/O, and counts for its ancestors and
-//! for the whole system too (the root). *Some*: at least one context is blocked. *Full*: at least one is blocked and none can run. With
-//! several CPUs these are fractions, of the CPUs that the contexts could use.
+//! A tenant has contexts (tasks, as a rule), each of which is idle, can run, or is blocked on I/O,
+//! and counts for its ancestors and for the whole system too (the root). *Some*: at least one
+//! context is blocked. *Full*: at least one is blocked and none can run. With several CPUs these
+//! are fractions, of the CPUs that the contexts could use.
 //!
-//! Averages over 10, 60 and 300 s are taken every 2 s of the run's clock, in the 11-bit fixed point of Linux; Linux itself folds a
-//! tick later. They are folded when somebody looks or something changes: a change costs O(depth) and, amortised, one fold for
-//! every 2 s that have passed. 112 bytes a tenant.
+//! Averages over 10, 60 and 300 s are taken every 2 s of the run's clock, in the 11-bit fixed point
+//! of Linux; Linux itself folds a tick later. They are folded when somebody looks or something
+//! changes: a change costs O(depth) and, amortised, one fold for every 2 s that have passed. 112
+//! bytes a tenant.
 
 extern crate alloc;
 use alloc::vec::Vec;
@@ -21,7 +23,8 @@ const PERIOD: u64 = 2_000_000_000;
 const ONE: u64 = 1 << 11;
 /// What is left of an average over 10, 60 and 300 s after a period: 2048·e^(-2/10), and so on.
 const DECAY: [u64; 3] = [1677, 1981, 2034];
-/// Stalled time is counted in nanoseconds with this many bits after the point, as fractions of CPUs do not divide.
+/// Stalled time is counted in nanoseconds with this many bits after the point, as fractions of CPUs
+/// do not divide.
 const FRACTION: u32 = 32;
 
 /// What a context does.
@@ -85,7 +88,8 @@ pub struct Pressure {
 }
 
 impl Stall {
-    /// The average over 10, 60 or 300 s (0, 1, 2), in hundredths of a percent, rounded down as it is printed.
+    /// The average over 10, 60 or 300 s (0, 1, 2), in hundredths of a percent, rounded down as it
+    /// is printed.
     pub const fn average(&self, window: usize) -> u32 {
         let fixed = self.averages[window];
         (fixed >> 11) * 100 + (((fixed & (ONE as u32 - 1)) * 100) >> 11)
@@ -182,13 +186,14 @@ const fn in_nanos(stalled: u128) -> u64 {
 }
 
 impl Pressure {
-    /// Nothing yet. `cpus`: how many contexts can run at a time (at least 1); with one, a tenant is never partly stalled.
+    /// Nothing yet. `cpus`: how many contexts can run at a time (at least 1); with one, a tenant is
+    /// never partly stalled.
     pub const fn new(cpus: u32) -> Self {
         Self { cpus: if cpus == 0 { 1 } else { cpus }, groups: Vec::new() }
     }
 
-    /// A context of this tenant changes from one state to another. Moving one to another tenant is a change to idle here and
-    /// from idle there.
+    /// A context of this tenant changes from one state to another. Moving one to another tenant is
+    /// a change to idle here and from idle there.
     pub fn on_change(
         &mut self,
         now: Instant,
@@ -200,7 +205,8 @@ impl Pressure {
         if from == to {
             return;
         }
-        // A removed tenant keeps its place in the tree, so what was counted on the way up is taken back on the same way.
+        // A removed tenant keeps its place in the tree, so what was counted on the way up is taken
+        // back on the same way.
         for at in tenants.path(tenant).chain([ROOT]) {
             let index = at.index();
             if index >= self.groups.len() {

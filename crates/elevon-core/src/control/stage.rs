@@ -35,11 +35,14 @@ pub struct BioCost {
     pub sector: Sector,
     /// Length as it is charged: [`DISCARD_BYTES`] for a discard, 0 for an empty flush.
     pub bytes: u64,
-    /// False for what is left of a split bio: its bytes were charged with the whole, it is one more I/O only.
+    /// False for what is left of a split bio: its bytes were charged with the whole, it is one more
+    /// I/O only.
     pub first: bool,
-    /// Journal, metadata, memory release: goes at once and is charged later where a policy knows debt (META, SWAP flags).
+    /// Journal, metadata, memory release: goes at once and is charged later where a policy knows
+    /// debt (META, SWAP flags).
     pub must_issue: bool,
-    /// The submitter is a task that can be put to sleep; false for asynchronous submission and writeback.
+    /// The submitter is a task that can be put to sleep; false for asynchronous submission and
+    /// writeback.
     pub may_sleep: bool,
 }
 
@@ -63,10 +66,11 @@ impl BioCost {
 pub enum StageVerdict {
     /// It goes on, and was charged.
     Pass,
-    /// It is kept; its submitter goes on (the kernel's io.max: the bio waits, the task only where it waits for the bio).
+    /// It is kept; its submitter goes on (the kernel's io.max: the bio waits, the task only where
+    /// it waits for the bio).
     Hold,
-    /// It is kept, and its submitter sleeps until it is released (io-throttle's synchronous path, io.cost, io.latency). A
-    /// submitter that may not sleep goes on in a worker.
+    /// It is kept, and its submitter sleeps until it is released (io-throttle's synchronous path,
+    /// io.cost, io.latency). A submitter that may not sleep goes on in a worker.
     Sleep,
 }
 
@@ -74,10 +78,12 @@ pub enum StageVerdict {
 pub trait Limiter {
     /// Passes a bio and charges it, or keeps it.
     fn admit(&mut self, now: Instant, tenants: &Tenants, bio: BioId, charge: &BioCost) -> StageVerdict;
-    /// When [`Self::release`] wants to be called; a time that has passed where something is due already.
+    /// When [`Self::release`] wants to be called; a time that has passed where something is due
+    /// already.
     fn next_wakeup(&self) -> Option<Instant>;
-    /// Puts what may go on now into `out`, in the order in which it goes, and charges every nanosecond between `admit` and now to
-    /// the breakdown, to the tenant that the bio is charged to.
+    /// Puts what may go on now into `out`, in the order in which it goes, and charges every
+    /// nanosecond between `admit` and now to the breakdown, to the tenant that the bio is
+    /// charged to.
     fn release(&mut self, now: Instant, tenants: &Tenants, breakdown: &mut WaitBreakdown, out: &mut Vec<BioId>);
     /// Rules in force, over all tenants.
     fn live_rules(&self) -> u32;
@@ -85,7 +91,8 @@ pub trait Limiter {
     fn must_be_asked(&self) -> bool {
         self.live_rules() > 0
     }
-    /// Bios kept. No stage has a bound of its own: each bio is of an I/O that a source has under way, and those bound it.
+    /// Bios kept. No stage has a bound of its own: each bio is of an I/O that a source has under
+    /// way, and those bound it.
     fn held(&self) -> usize;
     /// A tenant was removed: its rules are gone, what it held is due at once.
     fn on_tenant_removed(&mut self, now: Instant, tenants: &Tenants, tenant: TenantId);
@@ -104,7 +111,8 @@ pub struct Finished {
     pub bytes: u64,
     /// As in its [`BioCost`].
     pub must_issue: bool,
-    /// When it was issued to the stack: limits had let it go, no gate had seen it (io.latency's clock).
+    /// When it was issued to the stack: limits had let it go, no gate had seen it (io.latency's
+    /// clock).
     pub issued: Instant,
     /// When its request was allocated (io.cost's clock).
     pub allocated: Instant,

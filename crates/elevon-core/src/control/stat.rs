@@ -1,9 +1,10 @@
 //! What each tenant did: `io.stat` of a cgroup, latencies, what is under way.
 //!
-//! A bio counts when its limits have let it go, so one that fails later counts too: its bytes once, one I/O for every fragment that
-//! it is cut into. As in Linux. Counters are those of a tenant alone; what lies below it is added when somebody reads
-//! ([`Statistics::rolled_up`], O(tenants)), so a bio costs O(1) however deep its tenant is. 64 bytes a tenant, and
-//! [`SparseHistogram`] once it has finished something.
+//! A bio counts when its limits have let it go, so one that fails later counts too: its bytes once,
+//! one I/O for every fragment that it is cut into. As in Linux. Counters are those of a tenant
+//! alone; what lies below it is added when somebody reads ([`Statistics::rolled_up`], O(tenants)),
+//! so a bio costs O(1) however deep its tenant is. 64 bytes a tenant, and [`SparseHistogram`] once
+//! it has finished something.
 
 extern crate alloc;
 use alloc::boxed::Box;
@@ -49,8 +50,8 @@ pub struct IoStatLine {
 }
 
 impl IoCounters {
-    /// The line of a device in `io.stat`, without a newline. The counters are left out while there was neither a read nor a write,
-    /// even if there were discards: as in Linux 6.1.
+    /// The line of a device in `io.stat`, without a newline. The counters are left out while there
+    /// was neither a read nor a write, even if there were discards: as in Linux 6.1.
     pub const fn line(self, major: u32, minor: u32) -> IoStatLine {
         IoStatLine { counters: self, major, minor }
     }
@@ -85,7 +86,8 @@ impl fmt::Display for IoStatLine {
 }
 
 impl TenantStat {
-    /// How long finished fragments took from the moment limits let them go, in nanoseconds; `None` before the first has finished.
+    /// How long finished fragments took from the moment limits let them go, in nanoseconds; `None`
+    /// before the first has finished.
     pub fn latency(&self) -> Option<&SparseHistogram> {
         self.latency.as_deref()
     }
@@ -107,8 +109,8 @@ impl Statistics {
         &mut self.tenants[tenant.index()]
     }
 
-    /// Limits have let a bio go, or (`first` false) what is left of one after a cut: its bytes were counted with the whole. `bytes`
-    /// is its true length, a discard's too.
+    /// Limits have let a bio go, or (`first` false) what is left of one after a cut: its bytes were
+    /// counted with the whole. `bytes` is its true length, a discard's too.
     #[inline]
     pub fn on_issue(&mut self, tenant: TenantId, group: StatGroup, bytes: Bytes, first: bool) {
         let stat = self.entry(tenant);
@@ -155,7 +157,8 @@ impl Statistics {
         self.tenants.get(tenant.index()).cloned().unwrap_or_default()
     }
 
-    /// With what lies below a tenant added to it, removed tenants included. Nothing is added to the root, as in Linux.
+    /// With what lies below a tenant added to it, removed tenants included. Nothing is added to the
+    /// root, as in Linux.
     #[must_use]
     pub fn rolled_up(&self, tenants: &Tenants) -> Self {
         let mut all = self.clone();

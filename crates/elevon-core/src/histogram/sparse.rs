@@ -1,7 +1,9 @@
-//! The same bins, kept only if something was counted in them. Use it when there are many histograms with few filled bins.
+//! The same bins, kept only if something was counted in them. Use it when there are many histograms
+//! with few filled bins.
 //!
-//! A latency moves within a few powers of two, so a tenant needs a few groups of the 29. Adding is O(1) and allocates the first
-//! time that a group is hit; 240 bytes when empty, 512 for each group hit.
+//! A latency moves within a few powers of two, so a tenant needs a few groups of the 29. Adding is
+//! O(1) and allocates the first time that a group is hit; 240 bytes when empty, 512 for each group
+//! hit.
 
 extern crate alloc;
 use alloc::boxed::Box;

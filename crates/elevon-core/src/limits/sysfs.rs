@@ -1,4 +1,5 @@
-//! Every limit under its sysfs name and unit: one row says how to read it, how to set it and what it means.
+//! Every limit under its sysfs name and unit: one row says how to read it, how to set it and what
+//! it means.
 
 extern crate alloc;
 use alloc::string::ToString;
@@ -148,7 +149,8 @@ const PAGE_KB: u64 = PAGE_SIZE / 1024;
 /// The kernel keeps these limits in 32 bits of sectors.
 const MOST_BYTES: u64 = (u32::MAX as u64) * SECTOR_SIZE;
 
-/// Every limit, by what it is about: blocks, sizes, segments, discard and its kin, zones, atomic writes, features.
+/// Every limit, by what it is about: blocks, sizes, segments, discard and its kin, zones, atomic
+/// writes, features.
 pub const SYSFS: &[SysfsLimit] = &[
     number!("logical_block_size", "bytes", ro, logical_block_size: u32, "smallest addressable unit, a power of two"),
     row!(
@@ -288,7 +290,8 @@ impl QueueLimits {
     /// Sets a limit by its sysfs name and unit, and validates the whole.
     ///
     /// # Errors
-    /// An unknown or derived limit, a value out of its range, or one that the whole set refuses; nothing has then changed.
+    /// An unknown or derived limit, a value out of its range, or one that the whole set refuses;
+    /// nothing has then changed.
     pub fn set_sysfs(&mut self, name: &str, value: u64, rules: &Rules) -> Result<(), LimitsError> {
         let unknown = || LimitsError::Unknown { name: name.to_string() };
         let limit = SYSFS.iter().find(|limit| limit.name == name).ok_or_else(unknown)?;

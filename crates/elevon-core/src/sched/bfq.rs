@@ -1,16 +1,19 @@
 //! `bfq`: budget fair queueing.
 //!
-//! Each process has a queue for its sync requests; async ones share a queue per priority. One queue at a time is *in service*: it
-//! dispatches up to its budget of sectors, and while it is empty for a moment the scheduler may wait for its next request, because
-//! only so do shares follow weights (and disks stay at one place). Who is next is decided by `wf2q`; how large budgets are by
-//! `budget`; when to wait by `idling`, what is served meanwhile by `injection`; whose weight is raised by `raising`; which
-//! processes share a queue by `cooperation`.
+//! Each process has a queue for its sync requests; async ones share a queue per priority. One queue
+//! at a time is *in service*: it dispatches up to its budget of sectors, and while it is empty for
+//! a moment the scheduler may wait for its next request, because only so do shares follow weights
+//! (and disks stay at one place). Who is next is decided by `wf2q`; how large budgets are by
+//! `budget`; when to wait by `idling`, what is served meanwhile by `injection`; whose weight is
+//! raised by `raising`; which processes share a queue by `cooperation`.
 //!
-//! Faithful to Linux 6.1 to 6.18 but for the deviations that `wf2q` names and these: requests count towards the depth limits from
-//! insertion, not from allocation; a merge of a bio never makes two queues merge (the arrival of a request does).
+//! Faithful to Linux 6.1 to 6.18 but for the deviations that `wf2q` names and these: requests count
+//! towards the depth limits from insertion, not from allocation; a merge of a bio never makes two
+//! queues merge (the arrival of a request does).
 //!
-//! Cost, with n requests in a queue, q queues in a group and d levels of groups: insert O(log n), and O(d · log q) where the queue
-//! turns busy; dispatch O(log n + d), and O(d · log q) where a slot ends; completion O(1), and O(d · log q) where it ends a slot.
+//! Cost, with n requests in a queue, q queues in a group and d levels of groups: insert O(log n),
+//! and O(d · log q) where the queue turns busy; dispatch O(log n + d), and O(d · log q) where a
+//! slot ends; completion O(1), and O(d · log q) where it ends a slot.
 
 extern crate alloc;
 use alloc::vec::Vec;
@@ -155,7 +158,8 @@ pub struct Bfq {
 }
 
 impl Bfq {
-    /// With every tunable at its default, for a device that does not turn. `hz` (100 to 1000): the tick rate.
+    /// With every tunable at its default, for a device that does not turn. `hz` (100 to 1000): the
+    /// tick rate.
     pub fn new(rules: Rules, hz: u32, queues: u16, requests: usize) -> Self {
         let hz = hz.max(8);
         let peak = PeakRate::new(false);

@@ -91,7 +91,8 @@ impl Contexts {
         self.pending.insert(cpu);
     }
 
-    /// Takes the oldest request of the first CPU from `start` on, around the end, that has one; says which CPU it was.
+    /// Takes the oldest request of the first CPU from `start` on, around the end, that has one;
+    /// says which CPU it was.
     pub(super) fn take_in_turn(&mut self, links: &mut FifoLinks, start: usize) -> Option<(usize, RequestId)> {
         let cpu = self.pending.next_in_turn(start)?;
         let id = links.pop_front(&mut self.lists[cpu])?;
@@ -110,8 +111,8 @@ impl Contexts {
         }
     }
 
-    /// The first of a CPU's last eight requests that the bio fits in position. Where the stack then finds the candidate too
-    /// large, the search is over.
+    /// The first of a CPU's last eight requests that the bio fits in position. Where the stack then
+    /// finds the candidate too large, the search is over.
     pub(super) fn find_merge(
         &self,
         links: &FifoLinks,
@@ -133,7 +134,8 @@ impl Contexts {
         self.lists.iter().flat_map(|list| links.iter(*list))
     }
 
-    /// Checks the lists; returns the number of requests. For tests: O(n), panics where something is broken.
+    /// Checks the lists; returns the number of requests. For tests: O(n), panics where something is
+    /// broken.
     pub(super) fn self_check(&self, links: &FifoLinks) -> usize {
         let check = |(cpu, list): (usize, &Fifo)| {
             assert_eq!(self.pending.contains(cpu), !list.is_empty(), "pending bit of CPU {cpu}");

@@ -1,11 +1,14 @@
-//! What every sorting scheduler shares: finding the queued request that a bio or a request may join.
+//! What every sorting scheduler shares: finding the queued request that a bio or a request may
+//! join.
 //!
-//! Order of the search, as in Linux: the one-hit cache (the request that merged last), then the request that ends where the
-//! bio starts, then whatever the scheduler proposes for a front merge. `nomerges=1` stops after the cache. Only positions and
-//! compatibility are looked at; limits are checked where the join happens.
+//! Order of the search, as in Linux: the one-hit cache (the request that merged last), then the
+//! request that ends where the bio starts, then whatever the scheduler proposes for a front merge.
+//! `nomerges=1` stops after the cache. Only positions and compatibility are looked at; limits are
+//! checked where the join happens.
 //!
-//! Cost: O(1) expected for everything here; the search by end is a hash table over the request keys, as large as the table of
-//! requests. (A tree in its place cost as much again as the rest of mq-deadline.)
+//! Cost: O(1) expected for everything here; the search by end is a hash table over the request
+//! keys, as large as the table of requests. (A tree in its place cost as much again as the rest of
+//! mq-deadline.)
 
 extern crate alloc;
 use alloc::vec::Vec;
@@ -18,7 +21,8 @@ use crate::units::{RequestId, Sector};
 
 const NIL: u32 = u32::MAX;
 
-/// Requests by end sector: chained buckets, linked by index. Of requests with the same end the newest is found first.
+/// Requests by end sector: chained buckets, linked by index. Of requests with the same end the
+/// newest is found first.
 #[derive(Clone, Debug)]
 struct ByEnd {
     /// First request of each bucket; a power of two of them.
@@ -112,7 +116,8 @@ impl Elevator {
         self.by_end.grow(requests);
     }
 
-    /// The queue's `max_discard_segments`: above 1, any two discards may merge whatever their positions.
+    /// The queue's `max_discard_segments`: above 1, any two discards may merge whatever their
+    /// positions.
     pub fn set_discard_ranges(&mut self, ranges: u16) {
         self.discard_ranges = ranges;
     }
@@ -136,8 +141,8 @@ impl Elevator {
         }
     }
 
-    /// A queued request that the bio may join. `front` proposes the request that starts where the bio ends; it is asked only
-    /// when nothing else was found.
+    /// A queued request that the bio may join. `front` proposes the request that starts where the
+    /// bio ends; it is asked only when nothing else was found.
     pub fn find_merge(
         &mut self,
         view: View<'_>,
@@ -174,8 +179,9 @@ impl Elevator {
         front().filter(fits).map(|id| (id, kind(MergeKind::Front)))
     }
 
-    /// The queued request that a request about to be inserted may be appended to (insert-merge). The caller checks the limits,
-    /// joins them, reports it, and asks again with the survivor, for as long as something is found.
+    /// The queued request that a request about to be inserted may be appended to (insert-merge).
+    /// The caller checks the limits, joins them, reports it, and asks again with the survivor,
+    /// for as long as something is found.
     pub fn find_insert_merge(&mut self, view: View<'_>, id: RequestId, one_hit_only: bool) -> Option<RequestId> {
         let request = &view.requests[id];
         let fits = |other: &RequestId| {
@@ -189,7 +195,8 @@ impl Elevator {
         self.ending_at(view, request.sector).filter(fits)
     }
 
-    /// The newest request that ends at `sector`. Requests that no longer merge are forgotten on the way.
+    /// The newest request that ends at `sector`. Requests that no longer merge are forgotten on the
+    /// way.
     fn ending_at(&mut self, view: View<'_>, sector: Sector) -> Option<RequestId> {
         loop {
             let id = self.by_end.find(sector)?;
@@ -220,7 +227,8 @@ impl Elevator {
         }
     }
 
-    /// Checks that what is filed ends where it is filed. `is_queued` says what the scheduler still sorts.
+    /// Checks that what is filed ends where it is filed. `is_queued` says what the scheduler still
+    /// sorts.
     pub fn self_check(&self, view: View<'_>, is_queued: impl Fn(RequestId) -> bool) {
         for (id, link) in (0..).map(RequestId).zip(&self.by_end.links).filter(|(_, link)| link.filed) {
             assert_eq!(link.end, view.requests[id].end(), "request {} is filed under another end", id.0);

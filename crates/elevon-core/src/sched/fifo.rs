@@ -1,4 +1,5 @@
-//! Lists of requests in order of arrival, linked by index: any number of lists over one table, no allocation per operation.
+//! Lists of requests in order of arrival, linked by index: any number of lists over one table, no
+//! allocation per operation.
 //!
 //! Every operation is O(1). A request is in one list at a time.
 
@@ -152,7 +153,8 @@ impl FifoLinks {
         })
     }
 
-    /// Checks the back links; returns the number of requests. For tests: O(n), panics where one is broken.
+    /// Checks the back links; returns the number of requests. For tests: O(n), panics where one is
+    /// broken.
     pub fn self_check(&self, list: Fifo) -> usize {
         let (mut count, mut before) = (0, None);
         for id in self.iter(list) {

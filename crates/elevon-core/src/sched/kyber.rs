@@ -1,18 +1,22 @@
-//! `kyber`: two knobs, the latencies that reads and writes are to have; depth is given and taken to meet them.
+//! `kyber`: two knobs, the latencies that reads and writes are to have; depth is given and taken to
+//! meet them.
 //!
-//! Requests are of four *domains*: reads, writes, discards, and the rest. A request needs a token of its domain from
-//! dispatch to completion; how many tokens a domain has is decided ten times a second from the latencies seen (the rule
-//! is in `kyber/feedback.rs`). What lacks a token waits here and not in the device, so that the other domains find it less loaded. Tokens
-//! belong to the device; everything else to a hardware queue: software queues by CPU and domain, a staged list per domain,
-//! and whose turn it is. Domains take turns, with 16 reads, 8 writes, 1 discard and 1 other at a time. Nothing is sorted,
-//! priorities are not looked at, and what is not sync may take three quarters of the scheduler tags.
+//! Requests are of four *domains*: reads, writes, discards, and the rest. A request needs a token
+//! of its domain from dispatch to completion; how many tokens a domain has is decided ten times a
+//! second from the latencies seen (the rule is in `kyber/feedback.rs`). What lacks a token waits
+//! here and not in the device, so that the other domains find it less loaded. Tokens belong to the
+//! device; everything else to a hardware queue: software queues by CPU and domain, a staged list
+//! per domain, and whose turn it is. Domains take turns, with 16 reads, 8 writes, 1 discard and 1
+//! other at a time. Nothing is sorted, priorities are not looked at, and what is not sync may take
+//! three quarters of the scheduler tags.
 //!
-//! Faithful to Linux, quirk of the percentile rule and all, and within 6 % of every job measured on 6.18. Two things are
-//! settled here that Linux leaves to chance: the lowest free token is taken, and hardware queues that wait for tokens get
-//! them in turn (`kyber/pool.rs`). The async depth is at least 1.
+//! Faithful to Linux, quirk of the percentile rule and all, and within 6 % of every job measured on
+//! 6.18. Two things are settled here that Linux leaves to chance: the lowest free token is taken,
+//! and hardware queues that wait for tokens get them in turn (`kyber/pool.rs`). The async depth is
+//! at least 1.
 //!
-//! Cost: insert O(1), merge lookup at most 8 requests, dispatch O(1) and O(CPUs / 64) to move lists, completion O(1); the
-//! timer, ten times a second at the most, O(1).
+//! Cost: insert O(1), merge lookup at most 8 requests, dispatch O(1) and O(CPUs / 64) to move
+//! lists, completion O(1); the timer, ten times a second at the most, O(1).
 
 extern crate alloc;
 use alloc::vec::Vec;
@@ -154,8 +158,8 @@ pub struct Kyber {
 }
 
 impl Kyber {
-    /// With every tunable at its default, for a device with `queues` hardware queues used from `cpus` CPUs. `hz` (100 to
-    /// 1000) is the tick rate of its timers.
+    /// With every tunable at its default, for a device with `queues` hardware queues used from
+    /// `cpus` CPUs. `hz` (100 to 1000) is the tick rate of its timers.
     pub fn new(rules: Rules, hz: u32, queues: u16, cpus: u16, requests: usize) -> Self {
         let contexts = Contexts::new(usize::from(cpus.max(1)));
         let count = usize::from(queues.max(1));
@@ -184,7 +188,8 @@ impl Kyber {
         }
     }
 
-    /// Requests that each domain may have between dispatch and completion, in the order of [`Domain::ALL`].
+    /// Requests that each domain may have between dispatch and completion, in the order of
+    /// [`Domain::ALL`].
     pub fn depths(&self) -> [u32; 4] {
         self.pools.each_ref().map(|pool| pool.tokens.depth())
     }
@@ -220,7 +225,8 @@ impl Kyber {
         Some(id)
     }
 
-    /// Takes the token of a request back, and wakes a hardware queue that waits for it. False where it had none.
+    /// Takes the token of a request back, and wakes a hardware queue that waits for it. False where
+    /// it had none.
     #[inline]
     fn free_token(&mut self, now: Instant, domain: Domain, id: RequestId) -> bool {
         self.clock.advance(now);
@@ -308,7 +314,8 @@ impl Scheduler for Kyber {
         self.free_token(now, Domain::of(view.requests[id].op), id);
     }
 
-    /// Three quarters of the tags for what is not sync: of the whole map, or before that rule of each bitmap word.
+    /// Three quarters of the tags for what is not sync: of the whole map, or before that rule of
+    /// each bitmap word.
     fn depth_limit(&self, op: Op, flags: Flags) -> Option<u32> {
         let tags = if self.whole_map_shallow_depth { self.nr_requests } else { 1 << word_shift(self.nr_requests) };
         (!is_sync(op, flags)).then(|| (tags * 3 / 4).max(1))

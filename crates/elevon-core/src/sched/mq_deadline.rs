@@ -1,18 +1,20 @@
 //! `mq-deadline`: sorted batches, with deadlines so that nothing starves for long.
 //!
-//! Each priority class (RT, BE, IDLE; NONE counts as BE, the level is ignored) keeps its reads and its writes (everything
-//! else) both sorted by sector and in order of arrival. Requests leave in batches of `fifo_batch` in one direction, going
-//! up from a position; a batch starts at the oldest request once that has passed its deadline. Reads go first, and writes
-//! wait for `writes_starved` batches of reads at the most. A class gets nothing while a higher one has a request anywhere
+//! Each priority class (RT, BE, IDLE; NONE counts as BE, the level is ignored) keeps its reads and
+//! its writes (everything else) both sorted by sector and in order of arrival. Requests leave in
+//! batches of `fifo_batch` in one direction, going up from a position; a batch starts at the oldest
+//! request once that has passed its deadline. Reads go first, and writes wait for `writes_starved`
+//! batches of reads at the most. A class gets nothing while a higher one has a request anywhere
 //! between insert and completion, but for requests older than `prio_aging_expire`.
 //!
-//! Faithful to Linux down to its quirks: direction, batch and starvation counters belong to the device and are shared by the
-//! classes, and an aging probe that finds nothing old enough has still moved them; arrival is reckoned back from the deadline
-//! by the expiry now in force; times count in ticks. Two eras differ by [`Rules`]: 6.1 goes on from a pointer to the next
-//! request, later kernels from a position, and the at-head list belongs to the class or to the device.
+//! Faithful to Linux down to its quirks: direction, batch and starvation counters belong to the
+//! device and are shared by the classes, and an aging probe that finds nothing old enough has still
+//! moved them; arrival is reckoned back from the deadline by the expiry now in force; times count
+//! in ticks. Two eras differ by [`Rules`]: 6.1 goes on from a pointer to the next request, later
+//! kernels from a position, and the at-head list belongs to the class or to the device.
 //!
-//! Cost, with n requests queued: insert O(log n), merge lookup O(1) at the back and O(log n) at the front, dispatch O(log n)
-//! with at most two probes more for aging, completion O(1).
+//! Cost, with n requests queued: insert O(log n), merge lookup O(1) at the back and O(log n) at the
+//! front, dispatch O(log n) with at most two probes more for aging, completion O(1).
 
 extern crate alloc;
 use alloc::vec::Vec;
@@ -177,7 +179,8 @@ const fn direction_of(op: Op) -> usize {
 }
 
 impl MqDeadline {
-    /// With every tunable at its default. `hz` (100 to 1000) is the tick rate that deadlines are kept in.
+    /// With every tunable at its default. `hz` (100 to 1000) is the tick rate that deadlines are
+    /// kept in.
     pub fn new(rules: Rules, hz: u32, queues: u16, requests: usize) -> Self {
         let hz = hz.max(1);
         let settings = DeadlineSettings {
@@ -331,7 +334,8 @@ impl MqDeadline {
         Some(chosen)
     }
 
-    /// A request of a class, unless the one whose turn it is arrived after `latest`. Even then a new batch has begun.
+    /// A request of a class, unless the one whose turn it is arrived after `latest`. Even then a
+    /// new batch has begun.
     fn try_class(&mut self, class: usize, now: i64, latest: i64) -> Option<RequestId> {
         if let Some(id) = self.classes[class].at_head.first() {
             if self.arrived_after(id, latest) {
@@ -481,8 +485,9 @@ impl Scheduler for MqDeadline {
         }
     }
 
-    /// `async_depth` for everything but reads: tags of the whole map, or before that rule positions in each bitmap word
-    /// (words of 2^shift tags, at most 64, as many that four of them fit), scaled and rounded up.
+    /// `async_depth` for everything but reads: tags of the whole map, or before that rule positions
+    /// in each bitmap word (words of 2^shift tags, at most 64, as many that four of them fit),
+    /// scaled and rounded up.
     fn depth_limit(&self, op: Op, _flags: Flags) -> Option<u32> {
         let (depth, async_depth) = (self.nr_requests, self.settings.async_depth.unwrap_or(self.nr_requests));
         if op == Op::Read || async_depth >= depth {

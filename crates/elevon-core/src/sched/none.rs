@@ -1,10 +1,13 @@
-//! `none`: no scheduler. What reaches the software queues leaves them in order of arrival on each CPU.
+//! `none`: no scheduler. What reaches the software queues leaves them in order of arrival on each
+//! CPU.
 //!
-//! Each hardware queue has one list per CPU. While the device is not busy, a run takes every list whole, in CPU order;
-//! while it is busy, one request at a time from the next CPU that has one. A bio may join one of the last eight requests of
-//! its CPU's list. Nothing is sorted, priorities are not looked at. A stack that issues directly never comes here.
+//! Each hardware queue has one list per CPU. While the device is not busy, a run takes every list
+//! whole, in CPU order; while it is busy, one request at a time from the next CPU that has one. A
+//! bio may join one of the last eight requests of its CPU's list. Nothing is sorted, priorities are
+//! not looked at. A stack that issues directly never comes here.
 //!
-//! Cost: insert O(1), merge lookup at most 8 requests, dispatch O(1) and O(CPUs / 64) to find the next list.
+//! Cost: insert O(1), merge lookup at most 8 requests, dispatch O(1) and O(CPUs / 64) to find the
+//! next list.
 
 extern crate alloc;
 use alloc::vec::Vec;

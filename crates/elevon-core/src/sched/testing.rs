@@ -105,7 +105,8 @@ impl<S: Scheduler> Bed<S> {
         self.insert_prepared(id, true);
     }
 
-    /// Dispatches and completes up to `count` requests; names them as `R100`, with the class for others than BE.
+    /// Dispatches and completes up to `count` requests; names them as `R100`, with the class for
+    /// others than BE.
     pub(crate) fn serve(&mut self, count: usize) -> Vec<String> {
         let mut served = Vec::new();
         while served.len() < count

@@ -204,7 +204,8 @@ fn memory_off_the_dma_alignment_is_refused() {
     assert_eq!(split(&bio(Op::Read, 0, 8), Some(&layout), &limits, &rules()), Split::Whole { segments: 1 });
 }
 
-/// null_blk on 6.1 with the limits of a driver that sets none: its 1028 KiB reads were issued as 0, 255, 510 ... 2040.
+/// null_blk on 6.1 with the limits of a driver that sets none: its 1028 KiB reads were issued as 0,
+/// 255, 510 ... 2040.
 #[test]
 fn a_limit_that_is_no_whole_number_of_pages() {
     let limits = {
@@ -219,8 +220,8 @@ fn a_limit_that_is_no_whole_number_of_pages() {
 #[test]
 fn gaps_are_cut_where_a_virt_boundary_rules() {
     let limits = QueueLimits { virt_boundary_mask: 8191, max_segment_size: u32::MAX, ..limits(1024) };
-    // Page 19 starts off the boundary of 8 KiB, and so is cut from what precedes it; it ends on the boundary, as 22 starts.
-    // Page 26 ends off the boundary.
+    // Page 19 starts off the boundary of 8 KiB, and so is cut from what precedes it; it ends on the
+    // boundary, as 22 starts. Page 26 ends off the boundary.
     let layout = Layout::from_pages([16, 17, 19, 22, 23, 26, 30]);
     let all = parts(bio(Op::Read, 0, 56), Some(&layout), &limits, &rules());
     assert_eq!(all, [(0, 16, 1), (16, 32, 3), (48, 8, 1)]);
@@ -382,14 +383,16 @@ proptest! {
         cut in 0u64..64,
     ) {
         let block = u64::from(limits.logical_block_size) / 512;
-        // A gap in the middle of a logical block cannot be cut around, so memory is as aligned as the blocks are.
+        // A gap in the middle of a logical block cannot be cut around, so memory is as aligned as
+        // the blocks are.
         let layout = Layout::from_run_pages(runs).skip(skip / block * block * 512);
         let sectors = (layout.len() / 512).saturating_sub(cut).max(block) / block * block;
         let mut rest = bio(Op::Write, sector / block * block, sectors);
         let mut covered = 0;
         loop {
-            // What lies inside one page is never looked at further, not even where a limit as small as a physical block would
-            // end it at that block (the kernel's shortcut for single vectors).
+            // What lies inside one page is never looked at further, not even where a limit as small
+            // as a physical block would end it at that block (the kernel's shortcut for single
+            // vectors).
             let in_page = layout.page_offset(rest.data.offset);
             let is_short = limits.chunk_sectors.is_zero() && in_page + rest.bytes.get() <= PAGE_SIZE;
             let longest = if is_short { rest.sectors().get() } else { oracle(&rest, &layout, &limits) };

@@ -7,7 +7,8 @@ use crate::sched::Scheduler;
 use crate::units::{BioId, HwQueue};
 
 impl Stack {
-    /// Costly invariants, for tests and the swarm: tags, tables and counters agree. Panics where one does not.
+    /// Costly invariants, for tests and the swarm: tags, tables and counters agree. Panics where
+    /// one does not.
     pub fn self_check(&self) {
         self.scheduler.self_check(self.view());
         self.control.self_check();

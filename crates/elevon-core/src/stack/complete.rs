@@ -1,4 +1,5 @@
-//! Completion: requests, bios and calls end, errors are tried again or passed on, tags come back, timers run.
+//! Completion: requests, bios and calls end, errors are tried again or passed on, tags come back,
+//! timers run.
 
 use super::{Call, Done, Stack, group_of};
 use crate::account::CompletionFact;
@@ -16,8 +17,8 @@ const NO_RETRY: Flags =
     Flags::FAILFAST_DEV.with(Flags::FAILFAST_TRANSPORT).with(Flags::FAILFAST_DRIVER).with(Flags::RAHEAD);
 
 impl Stack {
-    /// Takes a device's report. A late report, of a command that timed out and was aborted, is counted and changes nothing
-    /// else, whatever its request does by then.
+    /// Takes a device's report. A late report, of a command that timed out and was aborted, is
+    /// counted and changes nothing else, whatever its request does by then.
     ///
     /// # Panics
     ///
@@ -34,7 +35,8 @@ impl Stack {
         self.end_in_driver(now, id, status, bytes, driver);
     }
 
-    /// Counts the answer to a command that was aborted; there can be no other for a command that is not in flight.
+    /// Counts the answer to a command that was aborted; there can be no other for a command that is
+    /// not in flight.
     #[cold]
     fn note_late(&mut self, completion: &Completion) {
         let was_aborted = self.aborted.remove(&completion.sequence);
@@ -120,7 +122,8 @@ impl Stack {
         self.end_command(now, id, status, driver);
     }
 
-    /// A command is over, or was refused for good: its request ends, or its flush sequence moves on.
+    /// A command is over, or was refused for good: its request ends, or its flush sequence moves
+    /// on.
     #[inline]
     pub(super) fn end_command<D: Driver>(&mut self, now: Instant, id: RequestId, status: Status, driver: &mut D) {
         let Request { queue, op, flush, .. } = self.requests[id];
@@ -136,14 +139,16 @@ impl Stack {
         self.after_free(now, queue, driver);
     }
 
-    /// Whether a driver that retries does so here. Failfast and read-ahead bios may be in one request with others: the first counts.
+    /// Whether a driver that retries does so here. Failfast and read-ahead bios may be in one
+    /// request with others: the first counts.
     fn may_retry(&self, id: RequestId, status: Status) -> bool {
         let request = &self.requests[id];
         let flags = request.bio_head.map_or(request.flags, |bio| self.bios[bio.0].flags);
         status.is_retryable() && request.retries < self.config.max_retries && !flags.intersects(NO_RETRY)
     }
 
-    /// Part of a request is done: whole bios end, the one at the edge moves on, the rest stays in flight.
+    /// Part of a request is done: whole bios end, the one at the edge moves on, the rest stays in
+    /// flight.
     fn end_front(&mut self, now: Instant, id: RequestId, sectors: Sectors) {
         let request = self.requests[id];
         assert!(sectors < request.sectors, "a part of a request is all of it, or more");

@@ -15,7 +15,8 @@ use crate::setting_names;
 use crate::tags::MAX_DEPTH;
 use crate::units::{Nanos, Sectors};
 
-/// Which direct-I/O path cuts calls into bios: they differ in plugging and in the SYNC flag of reads.
+/// Which direct-I/O path cuts calls into bios: they differ in plugging and in the SYNC flag of
+/// reads.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum DirectPath {
     /// The block device itself: a plug only where a call needs more than 256 pages.
@@ -38,7 +39,8 @@ impl DirectPath {
     }
 }
 
-/// What a stack is built from. The device gives limits, size, queues and depth; everything else has a default.
+/// What a stack is built from. The device gives limits, size, queues and depth; everything else has
+/// a default.
 #[derive(Clone, Debug)]
 pub struct StackConfig {
     /// The version whose rules are followed.
@@ -55,9 +57,11 @@ pub struct StackConfig {
     pub cpus: u16,
     /// The scheduler with its tunables.
     pub scheduler: SchedulerConfig,
-    /// `nr_requests`; `None` for the kernel's default (queue depth without a scheduler, else 2·min(depth, 128)).
+    /// `nr_requests`; `None` for the kernel's default (queue depth without a scheduler, else
+    /// 2·min(depth, 128)).
     pub nr_requests: Option<u32>,
-    /// `nomerges`: 0 all merging, 1 only the scheduler's one-hit cache beside plug and software queues, 2 none.
+    /// `nomerges`: 0 all merging, 1 only the scheduler's one-hit cache beside plug and software
+    /// queues, 2 none.
     pub nomerges: u8,
     /// `io_timeout`.
     pub io_timeout: Nanos,
@@ -71,8 +75,8 @@ pub struct StackConfig {
     pub hz: u32,
     /// Path of direct I/O.
     pub direct_path: DirectPath,
-    /// Times that a driver which retries ([`crate::driver::Driver::retries`]) tries again after a retryable error (NVMe: 5);
-    /// failfast and read-ahead are never retried.
+    /// Times that a driver which retries ([`crate::driver::Driver::retries`]) tries again after a
+    /// retryable error (NVMe: 5); failfast and read-ahead are never retried.
     pub max_retries: u8,
     /// How io-throttle works.
     pub io_throttle: io_throttle::Config,
@@ -81,8 +85,8 @@ pub struct StackConfig {
 }
 
 impl StackConfig {
-    /// Defaults for a device: kernel 6.18, HZ 250, no scheduler, kernel's `nr_requests`. A deeper queue than a tag set can name is
-    /// used as far as tags go, as in Linux.
+    /// Defaults for a device: kernel 6.18, HZ 250, no scheduler, kernel's `nr_requests`. A deeper
+    /// queue than a tag set can name is used as far as tags go, as in Linux.
     pub fn new(limits: QueueLimits, size: Sectors, hw_queues: u16, queue_depth: u32) -> Self {
         Self {
             kernel: Kernel::default(),
@@ -121,8 +125,8 @@ impl StackConfig {
         self.io_ticks.unwrap_or(self.kernel.rules().io_ticks)
     }
 
-    /// Sets one queue setting by its name and text, as `--set` takes them: a row of [`SETTINGS`] or of
-    /// [`crate::limits::SYSFS`].
+    /// Sets one queue setting by its name and text, as `--set` takes them: a row of [`SETTINGS`] or
+    /// of [`crate::limits::SYSFS`].
     ///
     /// # Errors
     /// What would be right; nothing has changed then.
@@ -149,7 +153,8 @@ impl StackConfig {
         self.limits.set_sysfs(key, number, &self.kernel.rules()).map_err(SettingError::Limit)
     }
 
-    /// A configuration in which nothing was set, for the defaults of rows that do not follow the device.
+    /// A configuration in which nothing was set, for the defaults of rows that do not follow the
+    /// device.
     fn unset() -> Self {
         Self::new(QueueLimits::default(), Sectors::ZERO, 1, 1)
     }
@@ -374,7 +379,8 @@ const NOT_MODELLED: &[(&str, &str)] = &[
     ("scheduler", "use --scheduler NAME"),
 ];
 
-/// Why the stack does not have this setting of a kernel's queue; `None` if no such setting is known.
+/// Why the stack does not have this setting of a kernel's queue; `None` if no such setting is
+/// known.
 pub(crate) fn why_not_modelled(key: &str) -> Option<&'static str> {
     NOT_MODELLED.iter().find(|(name, _)| *name == key).map(|&(_, reason)| reason)
 }

@@ -35,14 +35,16 @@ enum Issue {
 enum Sent {
     /// Every request went out.
     All,
-    /// The driver refused one, and the queue was not marked for a restart: it is to run again at once, which marks it.
+    /// The driver refused one, and the queue was not marked for a restart: it is to run again at
+    /// once, which marks it.
     RunAgain,
     /// The driver refused one or its tag is missing; a completion or a delayed run tries again.
     Waits,
 }
 
 impl Stack {
-    /// Puts a request into the scheduler or its software queue (I), unless one already there swallows it whole.
+    /// Puts a request into the scheduler or its software queue (I), unless one already there
+    /// swallows it whole.
     pub(super) fn insert_request(&mut self, now: Instant, id: RequestId, at_head: bool) {
         let request = &mut self.requests[id];
         debug_assert!(!matches!(request.state, State::Free | State::InFlight), "{:?} is inserted", request.state);
@@ -59,7 +61,8 @@ impl Stack {
         self.scheduler.insert(now, view, id, at_head);
     }
 
-    /// A request without any plug (kernels before 6.10): straight to the driver where that is allowed.
+    /// A request without any plug (kernels before 6.10): straight to the driver where that is
+    /// allowed.
     pub(super) fn issue_unplugged<D: Driver>(&mut self, now: Instant, id: RequestId, driver: &mut D) {
         let request = &self.requests[id];
         let queue = request.queue;
@@ -73,8 +76,8 @@ impl Stack {
         }
     }
 
-    /// Gives a request that has its driver tag straight to the driver. False where the driver was busy; the request then
-    /// waits on the dispatch list.
+    /// Gives a request that has its driver tag straight to the driver. False where the driver was
+    /// busy; the request then waits on the dispatch list.
     #[inline]
     pub(super) fn issue_directly<D: Driver>(&mut self, now: Instant, id: RequestId, driver: &mut D) -> bool {
         let queue = self.requests[id].queue;
@@ -151,7 +154,8 @@ impl Stack {
         self.trace_request(now, EventKind::Issue, id);
     }
 
-    /// Runs a hardware queue: first what the driver refused before, then the scheduler or the software queues.
+    /// Runs a hardware queue: first what the driver refused before, then the scheduler or the
+    /// software queues.
     pub(super) fn run_queue<D: Driver>(&mut self, now: Instant, queue: HwQueue, driver: &mut D) {
         let entry = &mut self.queues[queue.index()];
         if entry.running {
@@ -213,9 +217,9 @@ impl Stack {
         !self.queues[queue.index()].dispatch.is_empty() || self.scheduler.has_work(queue)
     }
 
-    /// Sends a list to the driver until it is busy or a driver tag is missing. What is left goes to the front of the
-    /// dispatch list of its own queue, in order: a scheduler for the whole device may hand one hardware queue another's
-    /// requests (`is_own` says that it did not).
+    /// Sends a list to the driver until it is busy or a driver tag is missing. What is left goes to
+    /// the front of the dispatch list of its own queue, in order: a scheduler for the whole
+    /// device may hand one hardware queue another's requests (`is_own` says that it did not).
     fn send<D: Driver>(
         &mut self,
         now: Instant,
@@ -266,10 +270,12 @@ impl Stack {
         }
     }
 
-    /// Puts what did not go out to the front of the dispatch lists. A list of the queue's own goes back whole, so that a busy
-    /// driver costs O(1) however many wait for it. When the queue that was refused (`refused_by`) runs again is known already; every
-    /// other that is given something runs again at once, as if each queue's part of the list had been sent for itself. Until then it
-    /// holds no driver tags: a later request that gets to the front would wait for them for ever.
+    /// Puts what did not go out to the front of the dispatch lists. A list of the queue's own goes
+    /// back whole, so that a busy driver costs O(1) however many wait for it. When the queue
+    /// that was refused (`refused_by`) runs again is known already; every other that is given
+    /// something runs again at once, as if each queue's part of the list had been sent for itself.
+    /// Until then it holds no driver tags: a later request that gets to the front would wait
+    /// for them for ever.
     fn put_back(
         &mut self,
         now: Instant,
@@ -295,11 +301,13 @@ impl Stack {
         self.pulled = list;
     }
 
-    /// The driver is busy: a queue marked for a restart runs again on a completion, or after a delay where nobody promised one.
-    /// False where it was not marked: it is to run again at once, which marks it.
+    /// The driver is busy: a queue marked for a restart runs again on a completion, or after a
+    /// delay where nobody promised one. False where it was not marked: it is to run again at
+    /// once, which marks it.
     fn wait_for_driver(&mut self, now: Instant, queue: HwQueue, promised: bool) -> bool {
         let entry = &self.queues[queue.index()];
-        // A promise is kept by a completion of this queue; the device may be full of another queue's commands.
+        // A promise is kept by a completion of this queue; the device may be full of another
+        // queue's commands.
         if entry.restart && (!promised || entry.in_driver == 0) {
             self.rerun_at(queue, now + RERUN_DELAY);
         }
@@ -312,7 +320,8 @@ impl Stack {
         self.next_rerun = Some(self.next_rerun.map_or(at, |old| old.min(at)));
     }
 
-    /// How busy the driver was lately: an integer EWMA with weight 1/8 (0, 2, 3, 4 ... 9 while busy, then down to 0).
+    /// How busy the driver was lately: an integer EWMA with weight 1/8 (0, 2, 3, 4 ... 9 while
+    /// busy, then down to 0).
     fn update_busy(&mut self, queue: HwQueue, busy: bool) {
         let entry = &mut self.queues[queue.index()];
         if busy || entry.busy > 0 {

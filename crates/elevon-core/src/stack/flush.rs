@@ -17,7 +17,8 @@ use crate::units::{HwQueue, Instant, RequestId, Sector, TaskId};
 const NO_SECTOR: Sector = Sector::MAX;
 
 impl Stack {
-    /// Starts the flush sequence of a request with PREFLUSH or FUA. False where it goes on as an ordinary request.
+    /// Starts the flush sequence of a request with PREFLUSH or FUA. False where it goes on as an
+    /// ordinary request.
     pub(super) fn begin_flush<D: Driver>(&mut self, now: Instant, id: RequestId, driver: &mut D) -> bool {
         let by_scheduler = self.rules.flush_data_through_scheduler;
         let request = &mut self.requests[id];
@@ -63,18 +64,21 @@ impl Stack {
     pub(super) fn kick_flush(&mut self, now: Instant, queue: HwQueue) {
         match self.queues[queue.index()].flush.poll(now) {
             Poll::Idle => {}
-            // Data steps may themselves wait for what those who wait here hold (a scheduler's tokens, tags): look again.
+            // Data steps may themselves wait for what those who wait here hold (a scheduler's
+            // tokens, tags): look again.
             Poll::At(at) => self.rerun_at(queue, at),
             Poll::Send(first) => self.send_flush(now, queue, first),
         }
     }
 
-    /// Queues the FLUSH of a hardware queue, which borrows from the `first` request that waits for it.
+    /// Queues the FLUSH of a hardware queue, which borrows from the `first` request that waits for
+    /// it.
     fn send_flush(&mut self, now: Instant, queue: HwQueue, first: RequestId) {
         let id = self.flush_request(queue);
         let (first_tag, cpu) = (self.requests[first].tag, self.requests[first].cpu);
         assert_eq!(self.requests[id].state, State::Free, "a queue sends one FLUSH at a time");
-        // Without a scheduler the flush borrows the tag of the first who waits; that one is not in the driver now.
+        // Without a scheduler the flush borrows the tag of the first who waits; that one is not in
+        // the driver now.
         debug_assert_ne!(self.requests[first].state, State::InFlight, "a request in the driver waits for a flush");
         self.requests.free(id);
         let request = &mut self.requests[id];

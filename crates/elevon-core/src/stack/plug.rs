@@ -16,7 +16,8 @@ use crate::units::{BioId, Instant, RequestId, Sector, Sectors, TaskId};
 
 /// Requests that a plug gathers before it is flushed (`BLK_MAX_REQUEST_COUNT`).
 const MAX_PLUGGED: usize = 32;
-/// Size of the examined request, in sectors, from which a plug is flushed before the next is added (128 KiB).
+/// Size of the examined request, in sectors, from which a plug is flushed before the next is added
+/// (128 KiB).
 const FLUSH_SECTORS: u64 = 256;
 
 /// Requests that a task has allocated and holds back.
@@ -71,7 +72,8 @@ impl Stack {
         }
     }
 
-    /// Adds a request to its task's plug, which is flushed first where it is full or holds something large.
+    /// Adds a request to its task's plug, which is flushed first where it is full or holds
+    /// something large.
     #[inline]
     pub(super) fn add_to_plug<D: Driver>(&mut self, now: Instant, task: TaskId, id: RequestId, driver: &mut D) {
         let rules = self.rules;
@@ -94,7 +96,8 @@ impl Stack {
         assert!(plug.is_open() && plug.requests.len() <= MAX_PLUGGED, "a plug is closed or holds too much");
     }
 
-    /// A lone request under its own plug: as [`Self::flush_plug`] of one, without touching the list.
+    /// A lone request under its own plug: as [`Self::flush_plug`] of one, without touching the
+    /// list.
     #[inline]
     fn unplug_one<D: Driver>(&mut self, now: Instant, id: RequestId, driver: &mut D) {
         if self.has_scheduler {
@@ -152,7 +155,8 @@ impl Stack {
         }
     }
 
-    /// Inserts `self.batch` into the scheduler or the software queues and runs the hardware queues it touched.
+    /// Inserts `self.batch` into the scheduler or the software queues and runs the hardware queues
+    /// it touched.
     pub(super) fn insert_batch<D: Driver>(&mut self, now: Instant, from_schedule: bool, driver: &mut D) {
         let mut batch = core::mem::take(&mut self.batch);
         let mut first = 0;
@@ -172,8 +176,8 @@ impl Stack {
         self.batch = batch;
     }
 
-    /// Tries to join a bio to a request that is already there: the newest plugged one, then the scheduler's or the
-    /// software queue's. Returns true if the bio was merged.
+    /// Tries to join a bio to a request that is already there: the newest plugged one, then the
+    /// scheduler's or the software queue's. Returns true if the bio was merged.
     #[inline]
     pub(super) fn merge_bio(&mut self, now: Instant, task: TaskId, in_worker: bool, id: BioId) -> bool {
         let bio = &self.bios[id.0];
@@ -210,8 +214,8 @@ impl Stack {
         true
     }
 
-    /// Joins a bio to a request if the limits allow; true where it did. A request that is found too small to grow is closed to
-    /// merges for good, even with bios that would fit.
+    /// Joins a bio to a request if the limits allow; true where it did. A request that is found too
+    /// small to grow is closed to merges for good, even with bios that would fit.
     fn attempt_merge(&mut self, now: Instant, id: RequestId, bio_id: BioId, kind: MergeKind) -> bool {
         let bio = self.bios[bio_id.0];
         match self.fit(id, bio_id, kind) {
@@ -266,8 +270,8 @@ impl Stack {
         self.joint_fit(request, start, bio.sectors(), added, (earlier, later))
     }
 
-    /// Whether `request`, when it starts at `start` and has `sectors` and `segments` more, is still within the limits.
-    /// `joint`: the bios that would become neighbours.
+    /// Whether `request`, when it starts at `start` and has `sectors` and `segments` more, is still
+    /// within the limits. `joint`: the bios that would become neighbours.
     fn joint_fit(
         &self,
         request: &Request,
@@ -348,7 +352,8 @@ impl Stack {
         true
     }
 
-    /// A request that continues one already queued is swallowed by it whole, and that one perhaps by the one before it.
+    /// A request that continues one already queued is swallowed by it whole, and that one perhaps
+    /// by the one before it.
     pub(super) fn try_insert_merge(&mut self, now: Instant, id: RequestId) -> bool {
         let (mut joined, mut id) = (false, id);
         while self.config.nomerges < 2 {
@@ -363,8 +368,8 @@ impl Stack {
     }
 }
 
-/// Segments that joining a piece of `segments` adds to a request. A range of a discard of several is one each; a discard that
-/// continues another is still one.
+/// Segments that joining a piece of `segments` adds to a request. A range of a discard of several
+/// is one each; a discard that continues another is still one.
 const fn added_segments(kind: MergeKind, op: Op, segments: u16) -> u16 {
     match (op, kind) {
         (Op::Discard, MergeKind::Back | MergeKind::Front) => 0,

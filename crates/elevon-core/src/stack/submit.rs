@@ -16,7 +16,8 @@ use crate::status::Status;
 use crate::tags::Shallow;
 use crate::units::{BioId, Bytes, HwQueue, Instant, Nanos, PAGE_SIZE, RequestId, Sector, Tag, TaskId};
 
-/// How far a call is between two bios: what is left to build, and the part of a bio that is still to be split.
+/// How far a call is between two bios: what is left to build, and the part of a bio that is still
+/// to be split.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Submission {
     call: u32,
@@ -61,7 +62,8 @@ impl Submission {
 }
 
 impl Stack {
-    /// Starts a batch: the task's submissions up to `end_batch` share a plug (one io_submit of several).
+    /// Starts a batch: the task's submissions up to `end_batch` share a plug (one io_submit of
+    /// several).
     pub fn begin_batch(&mut self, now: Instant, task: TaskId) {
         self.advance(now);
         self.task_mut(task).plug.begin();
@@ -73,8 +75,8 @@ impl Stack {
         self.end_plug(now, task, driver);
     }
 
-    /// Takes an I/O. A call that cannot have a tag at once sleeps (`Blocked`) or, where it may not block, waits in a
-    /// worker; NOWAIT calls fail with [`Status::Again`] instead.
+    /// Takes an I/O. A call that cannot have a tag at once sleeps (`Blocked`) or, where it may not
+    /// block, waits in a worker; NOWAIT calls fail with [`Status::Again`] instead.
     #[inline]
     pub fn submit<D: Driver>(&mut self, now: Instant, io: Io, driver: &mut D) -> Submitted {
         self.start_submission(now, &io, Source::Direct, driver)
@@ -111,8 +113,8 @@ impl Stack {
         self.run_submission(now, io, submission, None, driver)
     }
 
-    /// Errors that a call meets before any bio is built, in the kernel's order: alignment, the device's end, what the queue
-    /// takes at all.
+    /// Errors that a call meets before any bio is built, in the kernel's order: alignment, the
+    /// device's end, what the queue takes at all.
     fn refuse(&self, io: &Io) -> Option<Status> {
         let block = u64::from(self.limits.logical_block_size);
         if !io.bytes.get().is_multiple_of(block) || !io.sector.byte_offset().is_multiple_of(block) {
@@ -126,8 +128,8 @@ impl Stack {
         }
     }
 
-    /// Whether a call runs under one plug: through a file system always, on the device itself when it needs more pages
-    /// than one bio has vectors.
+    /// Whether a call runs under one plug: through a file system always, on the device itself when
+    /// it needs more pages than one bio has vectors.
     fn call_takes_plug(&self, io: &Io) -> bool {
         match io.op {
             Op::Read | Op::Write => match self.config.direct_path {
@@ -142,8 +144,8 @@ impl Stack {
         }
     }
 
-    /// Builds, splits and places bios until the call is used up or has to wait. `waiting`: a fragment that has just been
-    /// promised a tag.
+    /// Builds, splits and places bios until the call is used up or has to wait. `waiting`: a
+    /// fragment that has just been promised a tag.
     pub(super) fn run_submission<D: Driver>(
         &mut self,
         now: Instant,
@@ -204,8 +206,9 @@ impl Stack {
         Submitted::Accepted
     }
 
-    /// Ends the plug of a call. A system call that discards or zeroes waits for its last bio before it ends the plug, so the
-    /// plug is flushed by going to sleep: its requests are inserted even without a scheduler.
+    /// Ends the plug of a call. A system call that discards or zeroes waits for its last bio before
+    /// it ends the plug, so the plug is flushed by going to sleep: its requests are inserted
+    /// even without a scheduler.
     fn end_call_plug<D: Driver>(&mut self, now: Instant, io: &Io, driver: &mut D) {
         if !io.op.has_data() && io.may_block {
             self.flush_plug(now, io.task, true, driver);
@@ -225,7 +228,8 @@ impl Stack {
         }
     }
 
-    /// A bio ready to become a request: the front of what is left, cut to the limits. `None` where it cannot be done at all.
+    /// A bio ready to become a request: the front of what is left, cut to the limits. `None` where
+    /// it cannot be done at all.
     #[inline]
     fn cut(&mut self, now: Instant, rest: Rest, submission: &mut Submission) -> Option<BioId> {
         let id = rest.bio;
@@ -358,7 +362,8 @@ impl Stack {
         Some(id)
     }
 
-    /// How many tags the scheduler lets a bio choose from; flushes and FUA writes are not held back.
+    /// How many tags the scheduler lets a bio choose from; flushes and FUA writes are not held
+    /// back.
     #[inline]
     fn depth_limit(&self, bio: &Bio) -> Option<u32> {
         let asks = self.has_scheduler && !bio.flags.intersects(Flags::PREFLUSH | Flags::FUA);
@@ -460,7 +465,8 @@ impl Stack {
         Submitted::Accepted
     }
 
-    /// The task sleeps from here on, or a worker in its place: gives back how its submission goes on.
+    /// The task sleeps from here on, or a worker in its place: gives back how its submission goes
+    /// on.
     pub(super) fn fall_asleep<D: Driver>(
         &mut self,
         now: Instant,
@@ -501,7 +507,8 @@ impl Stack {
 
     /// Lets those who wait for a tag go on, in order, as far as tags reach.
     pub(super) fn wake_waiters<D: Driver>(&mut self, now: Instant, queue: HwQueue, driver: &mut D) {
-        // A request that ends at once wakes from inside a wake-up: the outer one goes on, so that the depth of calls stays small.
+        // A request that ends at once wakes from inside a wake-up: the outer one goes on, so that
+        // the depth of calls stays small.
         if core::mem::replace(&mut self.queues[queue.index()].waking, true) {
             return;
         }

@@ -1,5 +1,6 @@
-//! Where tenants are controlled on the path of a bio: limits before it is cut, gates before it becomes a request, the clocks of
-//! what it waited for. Nothing here runs while no tenant is watched or ruled.
+//! Where tenants are controlled on the path of a bio: limits before it is cut, gates before it
+//! becomes a request, the clocks of what it waited for. Nothing here runs while no tenant is
+//! watched or ruled.
 
 extern crate alloc;
 use alloc::vec::Vec;
@@ -36,14 +37,14 @@ impl Stack {
         &self.control
     }
 
-    /// The same, to be changed. What a change lets go goes with the next [`Self::handle_timers`], which [`Self::next_timer`] asks
-    /// for at once.
+    /// The same, to be changed. What a change lets go goes with the next [`Self::handle_timers`],
+    /// which [`Self::next_timer`] asks for at once.
     pub fn control_mut(&mut self) -> &mut Control {
         &mut self.control
     }
 
-    /// Removes a tenant that has no children. Its rules are gone, what they held goes on at once, and its late I/O is charged to the
-    /// nearest living ancestor.
+    /// Removes a tenant that has no children. Its rules are gone, what they held goes on at once,
+    /// and its late I/O is charged to the nearest living ancestor.
     pub fn remove_tenant(&mut self, now: Instant, tenant: TenantId) -> Result<(), TenantError> {
         self.advance(now);
         self.control.remove_tenant(now, tenant)
@@ -192,7 +193,8 @@ impl Stack {
         match verdict {
             StageVerdict::Pass => {
                 self.issue_bio(now, id, &charge);
-                // What goes on begins with this bio, which is not to be asked again; what a split leaves of it is.
+                // What goes on begins with this bio, which is not to be asked again; what a split
+                // leaves of it is.
                 self.admitted = Some(id);
                 if asleep {
                     self.wake_submission(now, &io, submission.after_held(id, is_cut), None, driver);
@@ -212,7 +214,8 @@ impl Stack {
     /// A gate has let a fragment go: the next ones are asked, then it takes its tag.
     fn go_on_gated<D: Driver>(&mut self, now: Instant, held: GatedBio, id: BioId, driver: &mut D) {
         let charge = self.charge_of(&held.io, id, true);
-        // Late I/O of a tenant that was removed meanwhile is let go: the gates before knew it under its old name.
+        // Late I/O of a tenant that was removed meanwhile is let go: the gates before knew it under
+        // its old name.
         let next = held.stage.next().filter(|_| charge.tenant == self.bios[id.0].tenant);
         let (stage, verdict) = match next {
             Some(next) => self.control.admit(now, next, id, &charge),

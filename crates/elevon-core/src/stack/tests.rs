@@ -122,7 +122,8 @@ impl Rig {
         self.stack.submit(self.now, io, &mut self.driver)
     }
 
-    /// One call over a buffer with these runs (in pages), through a file system: everything under one plug.
+    /// One call over a buffer with these runs (in pages), through a file system: everything under
+    /// one plug.
     fn submit_runs(&mut self, sector: u64, runs: Vec<u64>) {
         let pages: u64 = runs.iter().sum();
         let layout = self.stack.register_layout(Layout::from_run_pages(runs));
@@ -204,7 +205,8 @@ fn letter(event: &Event) -> String {
     }
 }
 
-/// Runs of a full bio of `sectors`: e runs of two pages, the rest single, the last single (facts on order-0 memory).
+/// Runs of a full bio of `sectors`: e runs of two pages, the rest single, the last single (facts on
+/// order-0 memory).
 fn full_bio(sectors: u64) -> Vec<u64> {
     let doubles = ((sectors - 2048) / 8) as usize;
     (0..256).map(|i| if i < doubles { 2 } else { 1 }).collect()
@@ -371,8 +373,8 @@ fn a_task_without_a_tag_sleeps_and_goes_on_in_order() {
     assert_eq!(rig.stack.counters().tag_waits, 2);
 }
 
-/// Its plug goes away as it falls asleep; where a request of that merges into another, its tag is the one that was missing. Nobody
-/// was told of the sleep, so nobody is told of its end.
+/// Its plug goes away as it falls asleep; where a request of that merges into another, its tag is
+/// the one that was missing. Nobody was told of the sleep, so nobody is told of its end.
 #[test]
 fn a_task_that_wakes_as_it_falls_asleep_has_not_slept() {
     let mut config = with_scheduler(Kernel::V6_18);
@@ -563,9 +565,9 @@ fn waiters_refused_one_after_the_other_do_not_nest() {
     assert!(done[1..].iter().all(|d| d.1 == Status::Offline));
 }
 
-/// Random calls, completions, errors and busy spells against the simplest possible model: every call ends exactly once,
-/// what reaches the driver covers exactly what was asked, and all invariants hold at every step. Every scheduler there is,
-/// on every version.
+/// Random calls, completions, errors and busy spells against the simplest possible model: every
+/// call ends exactly once, what reaches the driver covers exactly what was asked, and all
+/// invariants hold at every step. Every scheduler there is, on every version.
 #[test]
 fn random_walks_end_every_call_once() {
     for seed in 0..60u64 {
@@ -660,8 +662,9 @@ fn random_walks_end_every_call_once() {
     }
 }
 
-/// Sets one of the scheduler's tunables, if it has any, to its smallest value, its default, or twice that. Not to its largest:
-/// mq-deadline, as in Linux, keeps requests that came under a longer expiry until that has passed.
+/// Sets one of the scheduler's tunables, if it has any, to its smallest value, its default, or
+/// twice that. Not to its largest: mq-deadline, as in Linux, keeps requests that came under a
+/// longer expiry until that has passed.
 fn change_a_tunable(stack: &mut Stack, random: &mut Rng) {
     let tunables = stack.scheduler().info().tunables;
     let Some(tunable) = tunables.get(random.below(tunables.len().max(1) as u64) as usize) else { return };

@@ -1,5 +1,5 @@
-//! Processes in a closed loop over a device of N servers behind one FIFO, in virtual time: what the measurements of a real kernel
-//! that the tests compare with were made on.
+//! Processes in a closed loop over a device of N servers behind one FIFO, in virtual time: what the
+//! measurements of a real kernel that the tests compare with were made on.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};

@@ -33,14 +33,16 @@ impl CostControl {
     }
 }
 
-/// A write to `io.cost.qos`: what is `None` stays as it was, and any parameter that is set makes `ctrl` user.
+/// A write to `io.cost.qos`: what is `None` stays as it was, and any parameter that is set makes
+/// `ctrl` user.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CostQos {
     /// Whether io.cost controls the device.
     pub enable: Option<bool>,
     /// Who decides the rest.
     pub ctrl: Option<CostControl>,
-    /// Share of reads that must meet `rlat`, in hundredths of a percent, 0 to 10000; 0 for "not looked at".
+    /// Share of reads that must meet `rlat`, in hundredths of a percent, 0 to 10000; 0 for "not
+    /// looked at".
     pub rpct: Option<u32>,
     /// Latency of a read.
     pub rlat: Option<Nanos>,
@@ -54,7 +56,8 @@ pub struct CostQos {
     pub max: Option<u32>,
 }
 
-/// A write to `io.cost.model`: what is `None` stays as it was, and any coefficient that is set makes `ctrl` user.
+/// A write to `io.cost.model`: what is `None` stays as it was, and any coefficient that is set
+/// makes `ctrl` user.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CostModel {
     /// Who decides the coefficients.
@@ -120,7 +123,8 @@ impl CostQos {
         Ok(())
     }
 
-    /// These values over others. Whether the presets come first (`ctrl=auto`) is the caller's to see.
+    /// These values over others. Whether the presets come first (`ctrl=auto`) is the caller's to
+    /// see.
     pub fn over(&self, qos: Qos) -> Qos {
         Qos {
             enable: self.enable.unwrap_or(qos.enable),
@@ -183,7 +187,8 @@ impl CostModel {
         Ok(())
     }
 
-    /// These coefficients over others. Whether the presets come first (`ctrl=auto`) is the caller's to see.
+    /// These coefficients over others. Whether the presets come first (`ctrl=auto`) is the caller's
+    /// to see.
     pub fn over(&self, model: Coefficients) -> Coefficients {
         Coefficients {
             rbps: self.rbps.unwrap_or(model.rbps),

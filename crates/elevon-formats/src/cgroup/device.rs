@@ -3,7 +3,8 @@
 use super::tokens::Token;
 use super::{FileError, Refusal};
 
-/// The device at hand, where nobody knows its number: what `elevon calibrate` prints for a file or a model.
+/// The device at hand, where nobody knows its number: what `elevon calibrate` prints for a file or
+/// a model.
 pub(super) const PLACEHOLDER: &str = "MAJ:MIN";
 
 /// Whether a word names a device as a whole: `MAJ:MIN`, a path, or a name as in /sys/block.
@@ -45,7 +46,8 @@ fn number(text: &str) -> Option<u32> {
     text.parse().ok().filter(|_| text.bytes().all(|b| b.is_ascii_digit()))
 }
 
-/// Minors of one disk, for the majors where a minor alone tells disk and partition apart: those of SCSI disks.
+/// Minors of one disk, for the majors where a minor alone tells disk and partition apart: those of
+/// SCSI disks.
 const fn minors_per_disk(major: u32) -> Option<u32> {
     match major {
         8 | 65..=71 | 128..=135 => Some(16),

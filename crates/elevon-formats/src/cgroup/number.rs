@@ -1,4 +1,5 @@
-//! Numbers as the kernel's files take them. Our own knobs take quantities with units ([`crate::quantity`]).
+//! Numbers as the kernel's files take them. Our own knobs take quantities with units
+//! ([`crate::quantity`]).
 
 use super::Refusal;
 use crate::quantity::{PREFIXES, Prefix};
@@ -22,8 +23,8 @@ impl Counts {
     }
 }
 
-/// Units as somebody may have meant a suffix, whatever its case: with `i` the binary one, with `B` alone the decimal one, else
-/// both. `true` stands beside a binary one.
+/// Units as somebody may have meant a suffix, whatever its case: with `i` the binary one, with `B`
+/// alone the decimal one, else both. `true` stands beside a binary one.
 fn meant(suffix: &str) -> impl Iterator<Item = (String, u64, bool)> {
     let word = suffix.trim_end_matches("/s").trim_end_matches("ps").to_ascii_uppercase();
     let (is_binary, is_decimal) = (word.contains('I'), !word.contains('I') && word.ends_with('B'));
@@ -35,8 +36,9 @@ fn meant(suffix: &str) -> impl Iterator<Item = (String, u64, bool)> {
     units.into_iter().flatten().filter(move |(_, _, binary)| if *binary { !is_decimal } else { !is_binary })
 }
 
-/// A decimal number as the kernel's files take them. The kernel reads leading digits and drops the rest without a word; here the
-/// rest is an error that says what to write. `key` stands in front of what is to be written.
+/// A decimal number as the kernel's files take them. The kernel reads leading digits and drops the
+/// rest without a word; here the rest is an error that says what to write. `key` stands in front of
+/// what is to be written.
 pub(super) fn kernel_number(key: &str, text: &str, counts: Counts) -> Result<u64, (Refusal, String)> {
     let digits = text.len() - text.trim_start_matches(|c: char| c.is_ascii_digit()).len();
     let (number, rest) = text.split_at(digits);

@@ -35,7 +35,8 @@ pub(super) fn refused(line: &str, message: impl Into<String>) -> FileError {
     FileError { refusal: Refusal::Invalid, span: 0..line.len(), message: message.into() }
 }
 
-/// A line of `[DEV] KEY=VALUE ...`: the device, and each pair with its token. Of two pairs with one key the later holds.
+/// A line of `[DEV] KEY=VALUE ...`: the device, and each pair with its token. Of two pairs with one
+/// key the later holds.
 #[derive(Debug)]
 pub(super) struct Pairs<'a> {
     pub(super) device: Option<&'a str>,

@@ -12,7 +12,8 @@ use crate::diagnostic::{Complaint, Problem};
 /// The weight of a tenant to which nobody gave one, as in Linux.
 pub const DEFAULT_WEIGHT: u16 = 100;
 
-/// A write to a file of weights: a tenant has a default, and may have a weight of its own on a device.
+/// A write to a file of weights: a tenant has a default, and may have a weight of its own on a
+/// device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WeightFile {
     /// The default of every device without one of its own.

@@ -1,7 +1,8 @@
-//! Arithmetic of option values: `+ - * / % ^`, unary signs, parentheses, numbers with units. Whole numbers only.
+//! Arithmetic of option values: `+ - * / % ^`, unary signs, parentheses, numbers with units. Whole
+//! numbers only.
 //!
-//! Recursive descent by precedence (`^` binds tightest and to the right, then `* / %`, then `+ -`); every step is
-//! checked for overflow, and nesting is bounded, so that no input can panic.
+//! Recursive descent by precedence (`^` binds tightest and to the right, then `* / %`, then `+ -`);
+//! every step is checked for overflow, and nesting is bounded, so that no input can panic.
 
 use crate::diagnostic::{Complaint, Problem};
 

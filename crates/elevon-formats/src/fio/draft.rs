@@ -112,7 +112,8 @@ impl Draft {
         let uniform = spec.distribution.iter().all(|one| *one == super::spec::Distribution::Random);
         let aligned = spec.block_align != [0; 3];
         if spec.rw.random && (!uniform || aligned) {
-            // As in fio's manual: a skewed distribution and an alignment of its own both turn the map off.
+            // As in fio's manual: a skewed distribution and an alignment of its own both turn the
+            // map off.
             spec.norandommap = true;
         }
     }

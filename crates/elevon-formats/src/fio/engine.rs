@@ -1,4 +1,5 @@
-//! fio's engines, by how a process waits for its I/O: that is all of an engine that the block layer sees.
+//! fio's engines, by how a process waits for its I/O: that is all of an engine that the block layer
+//! sees.
 
 use super::spec::Engine;
 

@@ -1,8 +1,10 @@
-//! Text to sections: comments, section heads, keys and values with their places, includes, variables.
+//! Text to sections: comments, section heads, keys and values with their places, includes,
+//! variables.
 //!
-//! As fio reads a file: a line is cut at its first `;`, then at its first `#`, quoted or not. A section whose name
-//! starts with `global` (in this case) sets defaults for the sections below it. `include FILE` stands in a section, is
-//! relative to the including file, holds options only and may include further files.
+//! As fio reads a file: a line is cut at its first `;`, then at its first `#`, quoted or not. A
+//! section whose name starts with `global` (in this case) sets defaults for the sections below it.
+//! `include FILE` stands in a section, is relative to the including file, holds options only and
+//! may include further files.
 
 use super::parse::MOST_ERRORS;
 use super::source::{JobSource, Machine};
@@ -189,9 +191,10 @@ fn column(line: &str, offset: usize) -> u32 {
     line.char_indices().take_while(|&(at, _)| at < offset).count() as u32 + 1
 }
 
-/// `${NAME}` and the reserved keywords, each replaced once: what a variable holds is not expanded again. Arithmetic on
-/// a keyword (`8*$mb_memory`) is worked out here, since it needs no parentheses. Names of variables
-/// that are not set, for which fio puts nothing, are added to `unset`.
+/// `${NAME}` and the reserved keywords, each replaced once: what a variable holds is not expanded
+/// again. Arithmetic on a keyword (`8*$mb_memory`) is worked out here, since it needs no
+/// parentheses. Names of variables that are not set, for which fio puts nothing, are added to
+/// `unset`.
 fn expand(text: &str, source: &dyn JobSource, unset: &mut Vec<String>) -> String {
     if !text.contains('$') {
         return text.to_owned();

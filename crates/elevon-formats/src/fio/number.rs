@@ -1,8 +1,8 @@
 //! Numbers as fio reads them: sizes, counts, times, shares, ranges and lists by direction.
 //!
-//! Two deliberate differences from fio 3.33: what fio drops without a word (`bs=4x` and `bs=4.5k` are 4 bytes to it,
-//! `runtime=10sec` is 10 µs) is an error here, or is read as documented with a warning; and negative counts, which fio
-//! wraps around or strips of their sign, are errors.
+//! Two deliberate differences from fio 3.33: what fio drops without a word (`bs=4x` and `bs=4.5k`
+//! are 4 bytes to it, `runtime=10sec` is 10 µs) is an error here, or is read as documented with a
+//! warning; and negative counts, which fio wraps around or strips of their sign, are errors.
 
 use super::arithmetic;
 use super::spec::Amount;
@@ -41,7 +41,8 @@ impl Scan {
     pub(crate) fn signed(&mut self, text: &str, unit: Unit) -> Result<i128, Complaint> {
         let text = text.trim();
         if text.starts_with('(') && text.ends_with(')') {
-            // Within an expression a bare time counts microseconds whatever the option's own unit is.
+            // Within an expression a bare time counts microseconds whatever the option's own unit
+            // is.
             let inside = if unit == Unit::Plain { Unit::Plain } else { Unit::Time(1) };
             let value = arithmetic::evaluate(text, |suffix| factor(suffix, inside, self.kb_base))?;
             return in_range(value, text);
@@ -141,8 +142,8 @@ impl Default for Scan {
     }
 }
 
-/// `read,write,trim`: the last value serves the directions after it, unless a comma follows it; an empty place leaves
-/// its direction as it was.
+/// `read,write,trim`: the last value serves the directions after it, unless a comma follows it; an
+/// empty place leaves its direction as it was.
 pub(crate) fn by_direction<T: Clone>(
     text: &str,
     mut one: impl FnMut(&str) -> Result<T, Complaint>,

@@ -1,8 +1,8 @@
-//! The table of fio's options: one row says an option's name, what it takes, its default, what it means, and what
-//! becomes of it here. The parser, the manual and the warnings are made from it.
+//! The table of fio's options: one row says an option's name, what it takes, its default, what it
+//! means, and what becomes of it here. The parser, the manual and the warnings are made from it.
 //!
-//! The names are those of fio 3.33's manual and help, engine options included, and those that later releases added;
-//! `tests/data/fio-options.txt` lists them and a test compares.
+//! The names are those of fio 3.33's manual and help, engine options included, and those that later
+//! releases added; `tests/data/fio-options.txt` lists them and a test compares.
 
 mod cgroup;
 mod engines;

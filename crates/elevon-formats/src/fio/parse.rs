@@ -1,6 +1,8 @@
-//! Sections to jobs: looks options up, checks values, applies globals, then checks what does not fit together.
+//! Sections to jobs: looks options up, checks values, applies globals, then checks what does not
+//! fit together.
 //!
-//! All errors are gathered, not only the first. O(options x rows) with some 400 rows: a job file is read once.
+//! All errors are gathered, not only the first. O(options x rows) with some 400 rows: a job file is
+//! read once.
 
 use super::draft::{Draft, Given};
 use super::engine::WITHOUT_CACHE;
@@ -24,22 +26,25 @@ pub struct ParsedJobs {
 }
 
 impl ParsedJobs {
-    /// Drops what holds only in a run without a page cache, and says whether any job goes through it.
+    /// Drops what holds only in a run without a page cache, and says whether any job goes through
+    /// it.
     pub fn with_cache(&mut self) -> bool {
         self.warnings.retain(|warning| warning.problem != Problem::WithoutCache);
         self.jobs.iter().any(JobSpec::is_buffered)
     }
 
-    /// A complaint about an option of a job, for checks that need the device: at the option's last use, else at the
-    /// head of the job's section.
+    /// A complaint about an option of a job, for checks that need the device: at the option's last
+    /// use, else at the head of the job's section.
     pub fn diagnostic(&self, job: usize, key: &str, complaint: Complaint) -> Diagnostic {
         let places = self.places.get(job).map_or(&[][..], Vec::as_slice);
         let found = places.iter().rev().find(|(name, _)| *name == key).or_else(|| places.first());
         found.map(|(_, at)| at.clone()).unwrap_or_default().diagnostic(key, complaint)
     }
 
-    /// Complaints about sizes and offsets of direct I/O that a device with such logical blocks (bytes) cannot do. Empty
-    /// where all is well. `cached`: buffered jobs go through a page cache, and may have any size. Sizes just below a multiple of 1024 of the block are taken for a forgotten `k`.
+    /// Complaints about sizes and offsets of direct I/O that a device with such logical blocks
+    /// (bytes) cannot do. Empty where all is well. `cached`: buffered jobs go through a page
+    /// cache, and may have any size. Sizes just below a multiple of 1024 of the block are taken for
+    /// a forgotten `k`.
     pub fn unaligned(&self, logical_block: u64, cached: bool) -> Vec<Diagnostic> {
         let mut found = Vec::new();
         let is_in_blocks = |job: &JobSpec| !cached || !job.goes_in_bytes();

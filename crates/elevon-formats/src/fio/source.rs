@@ -1,5 +1,5 @@
-//! What a job file may ask of the world around it. The parser reads nothing by itself, so that a test, a fuzzer and a
-//! server can each give it a world of their own.
+//! What a job file may ask of the world around it. The parser reads nothing by itself, so that a
+//! test, a fuzzer and a server can each give it a world of their own.
 
 use std::collections::BTreeMap;
 use std::io::Read;

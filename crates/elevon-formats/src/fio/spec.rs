@@ -3,8 +3,8 @@
 use elevon_core::ioprio::IoPrio;
 use elevon_core::units::Nanos;
 
-/// One job section of a job file, after globals, defaults and expansion of variables. `numjobs` is not expanded here:
-/// a clone differs from its section only by its index.
+/// One job section of a job file, after globals, defaults and expansion of variables. `numjobs` is
+/// not expanded here: a clone differs from its section only by its index.
 #[derive(Clone, Debug, PartialEq)]
 pub struct JobSpec {
     /// Section name.
@@ -21,7 +21,8 @@ pub struct JobSpec {
     pub block_sizes: [BlockSizes; 3],
     /// Alignment of random offsets in bytes, by direction; 0 for the smallest block size.
     pub block_align: [u64; 3],
-    /// `bs_is_seq_rand` in a job with both: the first sizes are those of sequential I/Os, the second of random ones.
+    /// `bs_is_seq_rand` in a job with both: the first sizes are those of sequential I/Os, the
+    /// second of random ones.
     pub bs_is_seq_rand: bool,
     /// `bs_unaligned`: sizes in a range need not be multiples of its minimum.
     pub bs_unaligned: bool,
@@ -45,7 +46,8 @@ pub struct JobSpec {
     pub invalidate: bool,
     /// `pre_read`: before its I/O the job's files are read into the page cache.
     pub pre_read: bool,
-    /// `overwrite`: its files were written before, so that a part of a page is read before it is written.
+    /// `overwrite`: its files were written before, so that a part of a page is read before it is
+    /// written.
     pub overwrite: bool,
     /// `fadvise_hint`.
     pub fadvise: Fadvise,
@@ -115,7 +117,8 @@ pub struct JobSpec {
     pub fsync: u32,
     /// `fdatasync`: likewise.
     pub fdatasync: u32,
-    /// `sync_file_range`: after so many writes of a buffered job, what was written since the last is synced so far.
+    /// `sync_file_range`: after so many writes of a buffered job, what was written since the last
+    /// is synced so far.
     pub sync_file_range: Option<SyncFileRange>,
     /// `end_fsync`.
     pub end_fsync: bool,
@@ -159,7 +162,8 @@ pub struct JobSpec {
     pub lat_percentiles: bool,
     /// `slat_percentiles`.
     pub slat_percentiles: bool,
-    /// `ignore_error`: errnos (positive) that do not end the job, of reads, writes and verification.
+    /// `ignore_error`: errnos (positive) that do not end the job, of reads, writes and
+    /// verification.
     pub ignore_error: [Vec<i32>; 3],
     /// `continue_on_error`, by direction.
     pub continue_on_error: [bool; 3],
@@ -226,8 +230,8 @@ pub struct Engine {
     pub name: String,
     /// Whether several I/Os can be in flight; otherwise the process sleeps for each.
     pub asynchronous: bool,
-    /// Whether a submission without a free tag sleeps in the submitter (system calls, libaio) rather than in a worker
-    /// (io_uring).
+    /// Whether a submission without a free tag sleeps in the submitter (system calls, libaio)
+    /// rather than in a worker (io_uring).
     pub submission_blocks: bool,
 }
 
@@ -238,7 +242,8 @@ impl Engine {
     }
 }
 
-/// `fadvise_hint`: what a job tells the page cache of its pattern (posix_fadvise, or posix_madvise for a mapping).
+/// `fadvise_hint`: what a job tells the page cache of its pattern (posix_fadvise, or posix_madvise
+/// for a mapping).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Fadvise {
     /// Nothing.
@@ -363,7 +368,8 @@ pub enum VerifyMethod {
     Pattern,
     /// The content of the buffer is what its offset says (a seeded sequence), no header.
     Meta,
-    /// Accepted names of other checksums (md5, sha256, xxhash ...), run as [`Self::Crc32c`] with a warning.
+    /// Accepted names of other checksums (md5, sha256, xxhash ...), run as [`Self::Crc32c`] with a
+    /// warning.
     Other,
     /// `null`: pretend to verify.
     Null,
@@ -415,7 +421,8 @@ impl JobSpec {
         self.is_buffered() && !self.rw.trim
     }
 
-    /// A job with fio's defaults: sequential 4 KiB reads by a synchronous engine over the whole device.
+    /// A job with fio's defaults: sequential 4 KiB reads by a synchronous engine over the whole
+    /// device.
     pub fn default_job(name: &str) -> Self {
         const NO_BYTES: Amount = Amount::Bytes(0);
         let sizes = || BlockSizes::Range(4096, 4096);

@@ -184,7 +184,8 @@ fn unknown(entry: &TomlEntry<'_>, whose: Option<FileOwner>) -> String {
     }
 }
 
-/// The lines of a control file: a string, several in an array, or a bare number where the file takes one.
+/// The lines of a control file: a string, several in an array, or a bare number where the file
+/// takes one.
 fn lines(
     reader: &mut Reader<'_>,
     rules: &Rules,

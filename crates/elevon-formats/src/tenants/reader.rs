@@ -40,7 +40,8 @@ impl<'a> Reader<'a> {
         self.complaints.push(complaint);
     }
 
-    /// The byte of the text at which byte `within` of a string's value stands; the string's start where escapes stand between.
+    /// The byte of the text at which byte `within` of a string's value stands; the string's start
+    /// where escapes stand between.
     pub(super) fn inside(&self, string: &Range<usize>, value: &str, within: usize) -> usize {
         let body = string.start + 1;
         let is_plain = self.text.get(body..body + value.len()).is_some_and(|source| source == value);
@@ -54,7 +55,8 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Complains where lines name different devices: a run has one, and what was meant for another would be lost in it.
+    /// Complains where lines name different devices: a run has one, and what was meant for another
+    /// would be lost in it.
     pub(super) fn one_device(&mut self) {
         let [(first, first_at), others @ ..] = self.devices.as_slice() else { return };
         let line = self.place(*first_at).line;

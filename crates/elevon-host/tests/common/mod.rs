@@ -55,7 +55,8 @@ pub(crate) fn run_job<B: Backend>(
     (outcome, cached)
 }
 
-/// A directory whose files are in memory, where the machine has one: for what makes thousands of small writes, one after the other.
+/// A directory whose files are in memory, where the machine has one: for what makes thousands of
+/// small writes, one after the other.
 pub(crate) fn quick_directory() -> tempfile::TempDir {
     tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).expect("a directory")
 }

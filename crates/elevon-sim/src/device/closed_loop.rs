@@ -1,7 +1,8 @@
 //! A closed loop over a bare device: so many commands always in flight, and what came of it.
 //!
-//! Device tests and the predictions of `elevon devices NAME` use it; there is no block layer in between. Every client
-//! submits its next command at the instant its last one completed, in the order of the completions.
+//! Device tests and the predictions of `elevon devices NAME` use it; there is no block layer in
+//! between. Every client submits its next command at the instant its last one completed, in the
+//! order of the completions.
 
 use elevon_core::driver::{Accept, Command};
 use elevon_core::ioprio::IoPrio;
@@ -103,7 +104,8 @@ impl Measured {
     }
 }
 
-/// A command of `bytes` at `sector`, with `id` for its request, sequence and tag, on hardware queue 0.
+/// A command of `bytes` at `sector`, with `id` for its request, sequence and tag, on hardware queue
+/// 0.
 pub fn command(id: u32, op: Op, sector: u64, bytes: u64) -> Command {
     Command {
         request: RequestId(id),
@@ -160,7 +162,8 @@ impl Clients<'_> {
         }
     }
 
-    /// Submits until the device takes one, or the plan is used up. A refused command counts as an error.
+    /// Submits until the device takes one, or the plan is used up. A refused command counts as an
+    /// error.
     fn submit<D: Device + ?Sized>(&mut self, device: &mut D, now: Instant, client: u32) {
         while self.sequence < self.plan.ios {
             let command = self.next_command(client);
@@ -181,7 +184,8 @@ impl Clients<'_> {
     }
 }
 
-/// Runs a closed loop to its end and measures it. The device must be idle at the start, and complete all it takes.
+/// Runs a closed loop to its end and measures it. The device must be idle at the start, and
+/// complete all it takes.
 pub fn closed_loop<D: Device + ?Sized>(device: &mut D, plan: &ClosedLoop) -> Measured {
     let size = device.description().size;
     let length = plan.length.get().min(size.get().saturating_sub(plan.start.get()));

@@ -1,10 +1,12 @@
 //! A device that fails: a wrapper around any other, off until it has rules.
 //!
-//! Every draw is a function of the seed, the rule and the command's sequence, so that the same run fails in the same way, and
-//! leaving one rule out changes nothing for the others. Whatever fires is logged with the command's sequence. Faults of the
-//! data (errors) do not move the clock, but for the time that the device says it retried; faults of time change no data.
+//! Every draw is a function of the seed, the rule and the command's sequence, so that the same run
+//! fails in the same way, and leaving one rule out changes nothing for the others. Whatever fires
+//! is logged with the command's sequence. Faults of the data (errors) do not move the clock, but
+//! for the time that the device says it retried; faults of time change no data.
 //!
-//! With [`Fault::track_content`] it also keeps what a cut of power may leave ([`content`]), to be held against [`oracle`].
+//! With [`Fault::track_content`] it also keeps what a cut of power may leave ([`content`]), to be
+//! held against [`oracle`].
 //!
 //! Cost: without rules one branch per call; with rules O(rules) per command.
 
@@ -79,8 +81,8 @@ impl PlannedFault {
         first
     }
 
-    /// Something is wrong that nobody is told of, unless the command fails or something is wrong already; whether this
-    /// was the first.
+    /// Something is wrong that nobody is told of, unless the command fails or something is wrong
+    /// already; whether this was the first.
     fn spoil(&mut self, silent: Silent) -> bool {
         let first = self.status.is_ok() && self.silent.is_none();
         if first {
@@ -178,8 +180,8 @@ impl<D: Device> Fault<D> {
         self.content = Some(Content::new(description.limits.logical_block_size, description.limits.write_cache));
     }
 
-    /// From now on nothing goes wrong any more: no rules, and no bad sectors. Commands in flight keep the fault planned for
-    /// them, and what the clock has lost is not made up for.
+    /// From now on nothing goes wrong any more: no rules, and no bad sectors. Commands in flight
+    /// keep the fault planned for them, and what the clock has lost is not made up for.
     pub fn heal(&mut self) {
         self.rules.clear();
         self.bad.clear();
@@ -207,8 +209,9 @@ impl<D: Device> Fault<D> {
         &self.fired
     }
 
-    /// Cuts the power: everything in flight is gone without a completion. What each block that was ever written holds
-    /// afterwards; nothing where content is not tracked. `cut` numbers the cuts of a run.
+    /// Cuts the power: everything in flight is gone without a completion. What each block that was
+    /// ever written holds afterwards; nothing where content is not tracked. `cut` numbers the
+    /// cuts of a run.
     pub fn power_cut(&mut self, now: Instant, mode: PowerCut, cut: u64) -> Survivors {
         let inner_now = self.clock.inner(now);
         for flight in self.flights.iter_mut().filter_map(Option::take) {
@@ -234,7 +237,8 @@ impl<D: Device> Fault<D> {
         below(draw(self.seed, rule as u64, counter), 1_000_000) < ppm
     }
 
-    /// Whether a rule refuses this try. Each try is a draw of its own, so that a retry gets through.
+    /// Whether a rule refuses this try. Each try is a draw of its own, so that a retry gets
+    /// through.
     fn refuses(&mut self, now: Instant, command: &Command) -> bool {
         self.tries += 1;
         let busy = |(index, rule): (usize, &Rule)| match *rule {
@@ -316,7 +320,8 @@ impl<D: Device> Fault<D> {
         }
     }
 
-    /// A read that hits a latent error makes a run of up to `run` sectors bad. False if the command reads nothing.
+    /// A read that hits a latent error makes a run of up to `run` sectors bad. False if the command
+    /// reads nothing.
     fn read_latent(&mut self, index: usize, command: &Command, hits: bool, run: u64) -> bool {
         let reads = command.op == Op::Read && !command.bytes.is_zero();
         if reads && hits {
@@ -329,8 +334,8 @@ impl<D: Device> Fault<D> {
         reads
     }
 
-    /// A read makes one of its sectors bad with the chance that one of its bits is unreadable, one in `bits`. False if the
-    /// command reads nothing.
+    /// A read makes one of its sectors bad with the chance that one of its bits is unreadable, one
+    /// in `bits`. False if the command reads nothing.
     fn read_uber(&mut self, index: usize, command: &Command, bits: u64) -> bool {
         let reads = command.op == Op::Read && !command.bytes.is_zero();
         if reads {
@@ -363,7 +368,8 @@ impl<D: Device> Fault<D> {
         self.held.push(at.saturating_add(verdict.extra), command.sequence, completion);
     }
 
-    /// Tells the content model and the bad sectors what a completion means, as it goes up to the host.
+    /// Tells the content model and the bad sectors what a completion means, as it goes up to the
+    /// host.
     fn deliver(&mut self, completion: Completion) -> Completion {
         let flight = self.flights.get_mut(completion.request.index()).and_then(Option::take);
         if let Some(command) = flight.and_then(|flight| flight.landing()) {
@@ -413,8 +419,8 @@ fn end(command: &Command) -> Sector {
     command.sector + command.bytes.sectors_ceil()
 }
 
-/// Where a write lands that misses its place by so much: behind it, or before it where the device ends. `None` where it
-/// would not fit either way.
+/// Where a write lands that misses its place by so much: behind it, or before it where the device
+/// ends. `None` where it would not fit either way.
 fn elsewhere(command: &Command, by: Sectors, size: Sectors) -> Option<Sector> {
     let (start, length) = (command.sector.get(), command.bytes.sectors_ceil().get());
     let behind = start.saturating_add(by.get());

@@ -6,17 +6,20 @@
 //!  write  ▶  c(s), serial   ▶   link   ▶   buffer, full: wait  ▶  t_fix       buffer ▶ programs ▶ dies
 //! ```
 //!
-//! Every resource is served in the order of arrival. The command stage and the dies are reached in the order of submission,
-//! so the time at which each is next free says all. The link comes after a stage of varying delay: there a command gets its
-//! turn by a second event, at the time when its data is ready; otherwise a slow die would hold back commands that in truth
-//! overtake it (a third of the throughput of 16 dies, by measurement). A read over several die accesses is ready at the
+//! Every resource is served in the order of arrival. The command stage and the dies are reached in
+//! the order of submission, so the time at which each is next free says all. The link comes after a
+//! stage of varying delay: there a command gets its turn by a second event, at the time when its
+//! data is ready; otherwise a slow die would hold back commands that in truth overtake it (a third
+//! of the throughput of 16 dies, by measurement). A read over several die accesses is ready at the
 //! earliest time from which the link can carry it without a gap.
 //!
-//! Reads that were never written cost what mapped reads cost. Not modelled: a translation layer, wear, suspension of programs,
-//! reads served from the write buffer, weighted queue arbitration, interrupt coalescing.
+//! Reads that were never written cost what mapped reads cost. Not modelled: a translation layer,
+//! wear, suspension of programs, reads served from the write buffer, weighted queue arbitration,
+//! interrupt coalescing.
 //!
-//! A command costs O(log n) in the commands in flight (a heap for the reads whose dies work), O(s/U) in its die accesses, and
-//! O(1) for the rest. With several hardware queues a busy command stage takes them in turn, one command each.
+//! A command costs O(log n) in the commands in flight (a heap for the reads whose dies work),
+//! O(s/U) in its die accesses, and O(1) for the rest. With several hardware queues a busy command
+//! stage takes them in turn, one command each.
 
 mod buffer;
 mod config;
@@ -135,7 +138,8 @@ pub struct Flash {
 }
 
 impl Flash {
-    /// A device of these parameters that introduces itself as `description`. `config.unit` must be a power of two.
+    /// A device of these parameters that introduces itself as `description`. `config.unit` must be
+    /// a power of two.
     pub fn new(config: FlashConfig, description: Description, seed: u64) -> Self {
         assert!(config.unit.is_power_of_two(), "checked where the parameters are read");
         let share = |ppm: u64| (u64::from(u32::MAX) * ppm / 1_000_000) as u32;
@@ -217,7 +221,8 @@ impl Flash {
         }
     }
 
-    /// Books the die accesses of a read. Returns when the link can start so as to carry it without a gap.
+    /// Books the die accesses of a read. Returns when the link can start so as to carry it without
+    /// a gap.
     #[inline]
     fn read_dies(&mut self, start: u64, bytes: u64, sequence: u64) -> u64 {
         let chance = mix64(self.read_seed ^ sequence);
@@ -248,7 +253,8 @@ impl Flash {
         ready
     }
 
-    /// Books one die access, or finds the unit in the die's register. Returns when its data is there.
+    /// Books one die access, or finds the unit in the die's register. Returns when its data is
+    /// there.
     #[inline]
     fn read_unit(&mut self, die: usize, unit: u64, time: u64) -> u64 {
         let free = &mut self.die_free[die];
@@ -265,7 +271,8 @@ impl Flash {
         *free
     }
 
-    /// A flush waits until everything accepted before it has left the buffer. Protected drives have nothing to do.
+    /// A flush waits until everything accepted before it has left the buffer. Protected drives have
+    /// nothing to do.
     fn flush(&mut self, key: u32, sequence: u64) {
         let (target, cost) = match self.config.power_loss_protection {
             0 => (self.buffer.accepted(), self.config.flush_time),
@@ -381,7 +388,8 @@ impl Flash {
         }
     }
 
-    /// The earliest time at which the command at the head of a link can be complete, if nothing new comes.
+    /// The earliest time at which the command at the head of a link can be complete, if nothing new
+    /// comes.
     #[inline]
     fn link_bound(&self, link: &Link) -> u64 {
         let Some((at, key)) = link.ready.first() else { return u64::MAX };

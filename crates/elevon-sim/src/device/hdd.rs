@@ -1,14 +1,17 @@
-//! A hard disk: zones, seek curve, rotation, read-ahead, NCQ with shortest positioning time first, a volatile write cache.
+//! A hard disk: zones, seek curve, rotation, read-ahead, NCQ with shortest positioning time first,
+//! a volatile write cache.
 //!
-//! A command that needs the medium costs overhead + seek + margin + rotational wait + transfer. The overhead runs first; at its
-//! end the drive chooses among all it holds, so what arrived meanwhile takes part. Reads inside a read-ahead segment, and writes
-//! that fit into the cache, cost the interface alone: overhead of a hit plus transfer, one after another. Sectors never
-//! written cost as any others do: a disk turns all the same.
+//! A command that needs the medium costs overhead + seek + margin + rotational wait + transfer. The
+//! overhead runs first; at its end the drive chooses among all it holds, so what arrived meanwhile
+//! takes part. Reads inside a read-ahead segment, and writes that fit into the cache, cost the
+//! interface alone: overhead of a hit plus transfer, one after another. Sectors never written cost
+//! as any others do: a disk turns all the same.
 //!
 //! Not modelled: reads served from dirty data, defects and their remapping, thermal recalibration.
 //!
-//! Cost: O(depth) per command for the choice (some nanoseconds per queued one), O(segments) for the cache look-up; with dirty
-//! data O(drain window) per extent written. Nothing is allocated in steady state. `benches/devices.rs` shows it.
+//! Cost: O(depth) per command for the choice (some nanoseconds per queued one), O(segments) for the
+//! cache look-up; with dirty data O(drain window) per extent written. Nothing is allocated in
+//! steady state. `benches/devices.rs` shows it.
 
 mod dirty;
 mod geometry;
@@ -73,7 +76,8 @@ struct Pending {
     end_x: u32,
 }
 
-/// What the choice needs to know of a pending command, apart from the rest so that it scans little memory.
+/// What the choice needs to know of a pending command, apart from the rest so that it scans little
+/// memory.
 #[derive(Clone, Copy, Debug)]
 struct Target {
     x: u32,
@@ -108,7 +112,8 @@ pub struct Hdd {
 }
 
 impl Hdd {
-    /// A drive of these parameters, idle, its arm at the outer edge and its platter at angle 0 at the clock's start.
+    /// A drive of these parameters, idle, its arm at the outer edge and its platter at angle 0 at
+    /// the clock's start.
     pub fn new(parameters: &HddParameters) -> Self {
         let p = parameters;
         let description = p.description();
@@ -256,8 +261,9 @@ impl Hdd {
         self.dirty.candidates(window).find(|(_, extent)| extent.start == sector).map(|(index, _)| index)
     }
 
-    /// Gives the read-ahead all pending reads that it gets to by itself, in the order of the medium, since it frees what lies
-    /// behind each; when it has got through them. Where one has starved, only if the oldest is among them.
+    /// Gives the read-ahead all pending reads that it gets to by itself, in the order of the
+    /// medium, since it frees what lies behind each; when it has got through them. Where one
+    /// has starved, only if the oldest is among them.
     fn stream(&mut self, now: Instant) -> Option<Instant> {
         let mut until = None;
         loop {
@@ -283,8 +289,8 @@ impl Hdd {
         self.pending.swap_remove(index)
     }
 
-    /// The overhead is over: takes the job with the shortest positioning time, if what arrived meanwhile is not on the way of
-    /// the read-ahead.
+    /// The overhead is over: takes the job with the shortest positioning time, if what arrived
+    /// meanwhile is not on the way of the read-ahead.
     fn choose(&mut self, now: Instant) {
         if let Some(at) = self.stream(now) {
             self.arm = Arm::Busy { at, job: Job::Stream };
@@ -310,8 +316,8 @@ impl Hdd {
         self.arm = Arm::Busy { at: now + Nanos::new(u64::from(wait) + transfer), job };
     }
 
-    /// The job to take and how long positioning takes. Commands of the host go before idle draining; a full cache or a
-    /// flush makes draining compete.
+    /// The job to take and how long positioning takes. Commands of the host go before idle
+    /// draining; a full cache or a flush makes draining compete.
     fn shortest(&self, now: Instant, angle: u32) -> Option<(Choice, u32)> {
         let cost = |x, target_angle| self.geometry.positioning(self.x, angle, x, target_angle);
         if !self.pending.is_empty() && (!self.parameters.sptf || self.is_starved(now)) {
@@ -423,7 +429,8 @@ impl Device for Hdd {
 
     fn poll(&mut self, now: Instant) -> Option<Completion> {
         loop {
-            // Steps come before completions of the same instant: they may complete a command of a lower sequence.
+            // Steps come before completions of the same instant: they may complete a command of a
+            // lower sequence.
             let completion = self.completions.next_at().unwrap_or(Instant::MAX);
             match self.arm.next_at() {
                 Some(step) if step <= now && step <= completion => self.step(step),

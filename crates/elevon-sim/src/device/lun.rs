@@ -1,9 +1,10 @@
 //! A rate-limited LUN: what a guest sees of an array or cloud volume behind a provisioned limit.
 //!
-//! A sliced token bucket in front of parallel servers: a slice of time admits so many requests at once, and what comes
-//! after them waits for the next slice. Latency is therefore bimodal, a burst and then a stall, unlike a leaky bucket's
-//! (Firecracker and Cloud Hypervisor limit so). Slices lie on a fixed grid from time zero, or end up to `slice_jitter`
-//! early or late. A command costs O(servers) to find the server that is free first, and O(log n) in those in flight.
+//! A sliced token bucket in front of parallel servers: a slice of time admits so many requests at
+//! once, and what comes after them waits for the next slice. Latency is therefore bimodal, a burst
+//! and then a stall, unlike a leaky bucket's (Firecracker and Cloud Hypervisor limit so). Slices
+//! lie on a fixed grid from time zero, or end up to `slice_jitter` early or late. A command costs
+//! O(servers) to find the server that is free first, and O(log n) in those in flight.
 
 use elevon_core::driver::{Accept, Command, Completion};
 use elevon_core::op::Op;
@@ -133,7 +134,8 @@ impl Lun {
         self.tokens = self.config.slice_requests;
     }
 
-    /// When the limiter lets a request pass that comes at `now`. Requests pass in the order they come.
+    /// When the limiter lets a request pass that comes at `now`. Requests pass in the order they
+    /// come.
     fn admit(&mut self, now: u64) -> u64 {
         if self.config.slice_requests == 0 {
             return now;

@@ -1,6 +1,8 @@
-//! `null`: every command completes a constant time after it was submitted; with `latency=0` in the same instant.
+//! `null`: every command completes a constant time after it was submitted; with `latency=0` in the
+//! same instant.
 //!
-//! Cost: O(1) per command, a ring and nothing else: constant latency keeps completions in the order of submission.
+//! Cost: O(1) per command, a ring and nothing else: constant latency keeps completions in the order
+//! of submission.
 
 use std::collections::VecDeque;
 
@@ -13,7 +15,8 @@ use super::parameter::{self, HOUR, Parameter, SWITCH, parameters};
 use super::text::TextError;
 use super::{Description, Device, in_range};
 
-/// What a `null` device is made of. Limits are Linux's null_blk's: 512-byte blocks, requests of up to 1280 KiB, 128 segments.
+/// What a `null` device is made of. Limits are Linux's null_blk's: 512-byte blocks, requests of up
+/// to 1280 KiB, 128 segments.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NullParameters {
     /// Size.

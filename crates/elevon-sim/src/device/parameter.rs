@@ -1,8 +1,9 @@
-//! Parameters of a model as a table: one row holds key, unit, range and meaning, and says where the value lives.
+//! Parameters of a model as a table: one row holds key, unit, range and meaning, and says where the
+//! value lives.
 //!
-//! Parsing, printing and the reference of `elevon devices NAME` are made from the same rows. Every value is a whole
-//! number in the unit's base (nanoseconds, bytes, bytes a second, parts in a million), so that no float comes near a
-//! device.
+//! Parsing, printing and the reference of `elevon devices NAME` are made from the same rows. Every
+//! value is a whole number in the unit's base (nanoseconds, bytes, bytes a second, parts in a
+//! million), so that no float comes near a device.
 
 use super::text::TextError;
 use elevon_core::nearest::did_you_mean;
@@ -130,7 +131,8 @@ kept! {
     Bytes, |value| value.get(), |n| Self::new(n);
 }
 
-/// Rows of a table: `KEY UNIT in RANGE, MEANING;`, where the key is the field in which the value is kept.
+/// Rows of a table: `KEY UNIT in RANGE, MEANING;`, where the key is the field in which the value is
+/// kept.
 macro_rules! parameters {
     ($($key:ident $unit:ident $(($words:expr))? in $range:expr, $meaning:literal;)*) => {
         &[$($crate::device::parameter::Parameter {
@@ -238,7 +240,8 @@ pub fn apply<C>(rows: &[Parameter<C>], config: &mut C, settings: &str) -> Result
     Ok(())
 }
 
-/// Reads `key=value,key=value`; a key that is not given keeps its default. `scope` stands in front of an error.
+/// Reads `key=value,key=value`; a key that is not given keeps its default. `scope` stands in front
+/// of an error.
 pub(crate) fn parse<C: Default>(scope: &str, rows: &[Parameter<C>], text: &str) -> Result<C, TextError> {
     let mut config = C::default();
     apply(rows, &mut config, text).map_err(|error| TextError::Parameter { scope: scope.into(), error })?;
@@ -251,7 +254,8 @@ pub(crate) const fn scale_q32(value: u64, factor: u64) -> u64 {
     ((value as u128 * factor as u128 + (1 << 31)) >> 32) as u64
 }
 
-/// Nanoseconds per byte at a rate in bytes a second, with 32 fractional bits; 0 for "no limit" (rate 0).
+/// Nanoseconds per byte at a rate in bytes a second, with 32 fractional bits; 0 for "no limit"
+/// (rate 0).
 pub(crate) const fn ns_per_byte_q32(rate: u64) -> u64 {
     if rate == 0 { 0 } else { (((1_000_000_000u128) << 32) / rate as u128) as u64 }
 }

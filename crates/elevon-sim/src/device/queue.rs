@@ -1,7 +1,9 @@
-//! What is due when: a queue of things ordered by (time, sequence), for completions and inner steps.
+//! What is due when: a queue of things ordered by (time, sequence), for completions and inner
+//! steps.
 //!
-//! Cost: O(1) for what arrives in order, or out of order by a few places, as it does from a device of constant latency, one
-//! size of request or a little jitter; O(log n) in the entries that came further out of order for the rest. Nothing is allocated once it has grown to its largest.
+//! Cost: O(1) for what arrives in order, or out of order by a few places, as it does from a device
+//! of constant latency, one size of request or a little jitter; O(log n) in the entries that came
+//! further out of order for the rest. Nothing is allocated once it has grown to its largest.
 
 use std::collections::{BinaryHeap, VecDeque};
 
@@ -15,7 +17,8 @@ struct QueuedEvent<T> {
 }
 
 impl<T> QueuedEvent<T> {
-    /// Time and sequence as one number: compared without a branch, which in a heap nobody could predict.
+    /// Time and sequence as one number: compared without a branch, which in a heap nobody could
+    /// predict.
     #[inline]
     const fn key(&self) -> u128 {
         (self.at.get() as u128) << 64 | self.sequence as u128
@@ -55,7 +58,8 @@ impl<T> Ord for QueuedEvent<T> {
     }
 }
 
-/// How far out of order an entry may come and still find its place in the ring: beyond this a heap is cheaper.
+/// How far out of order an entry may come and still find its place in the ring: beyond this a heap
+/// is cheaper.
 const NEARLY: usize = 24;
 
 /// A queue ordered by (time, sequence). Two entries never share a sequence number.

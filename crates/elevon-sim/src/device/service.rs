@@ -1,6 +1,7 @@
 //! Service times: a mean and how single draws spread around it, in integers.
 //!
-//! A draw is a function of a 32-bit random number, so the caller decides what it depends on. Cost: O(1).
+//! A draw is a function of a 32-bit random number, so the caller decides what it depends on. Cost:
+//! O(1).
 
 /// How service times spread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,7 +44,8 @@ pub struct Service {
 }
 
 impl Service {
-    /// Draws around `mean` nanoseconds; `jitter` (parts in a million of the mean) counts for Uniform only.
+    /// Draws around `mean` nanoseconds; `jitter` (parts in a million of the mean) counts for
+    /// Uniform only.
     pub fn new(distribution: Distribution, mean: u64, jitter: u64) -> Self {
         let half = match distribution {
             Distribution::Uniform => mean * jitter.min(1_000_000) / 1_000_000,
@@ -72,9 +74,9 @@ impl Service {
     }
 }
 
-/// The mean of each of 4096 equal slices of the exponential distribution of mean 1, so that their mean is exactly 1 too.
-/// Floats are used here only, once, at the start; the logarithm is `libm`'s, which gives the same
-/// bits on every machine.
+/// The mean of each of 4096 equal slices of the exponential distribution of mean 1, so that their
+/// mean is exactly 1 too. Floats are used here only, once, at the start; the logarithm is `libm`'s,
+/// which gives the same bits on every machine.
 fn exponential_quantiles() -> Vec<u32> {
     // The integral of -ln(1-u) from a to b is [v ln v - v] with v = 1-u, taken from 1-a to 1-b.
     let primitive = |v: f64| if v <= 0.0 { 0.0 } else { v * libm::log(v) - v };

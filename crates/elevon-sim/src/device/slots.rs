@@ -1,8 +1,9 @@
 //! `slots`: N servers behind one FIFO; a request holds a server for latency + bytes / bandwidth.
 //!
-//! This is the device that the kernel-truth measurements were made on, so it is exactly that and no more. Commands that move
-//! no data (discard, write zeroes, flush) hold a server for the latency alone. A flush has no order of its own: it is one
-//! more command in the FIFO, since there is no cache that it would have to wait for.
+//! This is the device that the kernel-truth measurements were made on, so it is exactly that and no
+//! more. Commands that move no data (discard, write zeroes, flush) hold a server for the latency
+//! alone. A flush has no order of its own: it is one more command in the FIFO, since there is no
+//! cache that it would have to wait for.
 //!
 //! The bandwidth is each server's own. A fraction of a nanosecond counts as a whole one.
 //!
@@ -71,7 +72,8 @@ impl SlotsParameters {
     }
 }
 
-/// How long `bytes` take at `rate` bytes a second, rounded up; no time where the rate is zero (no limit).
+/// How long `bytes` take at `rate` bytes a second, rounded up; no time where the rate is zero (no
+/// limit).
 #[inline]
 pub(crate) fn transfer(bytes: Bytes, rate: Bytes) -> Nanos {
     if rate.is_zero() {
@@ -99,7 +101,8 @@ pub struct Slots {
     parameters: SlotsParameters,
     busy: EventQueue<Completion>,
     waiting: VecDeque<CommandInService>,
-    /// The last size asked for and its service time: sizes come in runs, and a division costs more than all the rest.
+    /// The last size asked for and its service time: sizes come in runs, and a division costs more
+    /// than all the rest.
     last: (Bytes, Nanos),
 }
 
@@ -107,7 +110,8 @@ impl Slots {
     /// A device of these parameters.
     pub fn new(parameters: &SlotsParameters) -> Self {
         let limits = QueueLimits {
-            // Its own limit must never be what shapes a request: 32 MiB, larger than any soft limit of a kernel.
+            // Its own limit must never be what shapes a request: 32 MiB, larger than any soft limit
+            // of a kernel.
             max_hw_sectors: Sectors::new(65536),
             rotational: parameters.rotational,
             ..super::limits_without_medium()
@@ -224,7 +228,8 @@ mod tests {
         }
     }
 
-    /// Against the plainest form there is: each command in order takes the server that is free first.
+    /// Against the plainest form there is: each command in order takes the server that is free
+    /// first.
     #[test]
     fn agrees_with_next_free_times_on_random_arrivals() {
         let mut device = slots("slots=5,latency=100us,bandwidth=50MB/s,queue_depth=256");

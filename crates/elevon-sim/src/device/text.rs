@@ -1,7 +1,7 @@
 //! Text forms of parameters: `key=value,key=value`, every quantity with its unit.
 //!
-//! A parser names its keys once; whatever is unknown, given twice, without its unit or out of range is an error that names
-//! the key and says what would be right.
+//! A parser names its keys once; whatever is unknown, given twice, without its unit or out of range
+//! is an error that names the key and says what would be right.
 
 use core::fmt;
 use core::ops::RangeInclusive;
@@ -82,7 +82,8 @@ pub struct Fields<'a> {
 }
 
 impl<'a> Fields<'a> {
-    /// Cuts `text` at commas and `=`. `scope` stands in front of every error; `known` are the keys there are.
+    /// Cuts `text` at commas and `=`. `scope` stands in front of every error; `known` are the keys
+    /// there are.
     pub fn parse(scope: &str, text: &'a str, known: &[&'static str]) -> Result<Self, TextError> {
         let mut fields = Self { scope: scope.into(), pairs: Vec::new() };
         for pair in text.split(',').filter(|pair| !pair.is_empty()) {
@@ -114,7 +115,8 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// The value of a key as `parse` reads it if `is_good` holds of it, or the default of a key that is not given.
+    /// The value of a key as `parse` reads it if `is_good` holds of it, or the default of a key
+    /// that is not given.
     fn quantity<T>(
         &self,
         key: &str,

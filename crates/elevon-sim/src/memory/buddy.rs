@@ -1,7 +1,8 @@
 //! A buddy allocator: free blocks of 2^k pages on a list for each order, the last freed first.
 //!
-//! An allocation takes the head of the smallest order that has one and splits it, pushing upper halves back, so that the pages
-//! of a broken block come out in ascending order. A freed block joins its buddy as long as that is free. O(orders) each.
+//! An allocation takes the head of the smallest order that has one and splits it, pushing upper
+//! halves back, so that the pages of a broken block come out in ascending order. A freed block
+//! joins its buddy as long as that is free. O(orders) each.
 
 use super::MAX_ORDER;
 
@@ -104,7 +105,8 @@ mod tests {
         buddy.heads.iter().map(list).collect()
     }
 
-    /// Blocks lie on their boundary, overlap nothing, match the oracle's free pages, and no two buddies are both free.
+    /// Blocks lie on their boundary, overlap nothing, match the oracle's free pages, and no two
+    /// buddies are both free.
     fn check(buddy: &Buddy, taken: &[bool]) {
         let mut free = vec![false; taken.len()];
         for (order, list) in lists(buddy).iter().enumerate() {

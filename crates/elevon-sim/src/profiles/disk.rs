@@ -1,4 +1,5 @@
-//! The hard disk's parameters as a table of plain numbers, so that a profile's text can change them.
+//! The hard disk's parameters as a table of plain numbers, so that a profile's text can change
+//! them.
 
 use elevon_core::units::{Bytes, Nanos};
 

@@ -1,7 +1,8 @@
 //! Queue limits by class of device: what its driver reports to the block layer.
 //!
-//! Figures marked estimated have no published source. Where a kernel caps the size of a request (1280 KiB by default for
-//! years, raised since), the stack derives that from its version; here stands what the hardware takes.
+//! Figures marked estimated have no published source. Where a kernel caps the size of a request
+//! (1280 KiB by default for years, raised since), the stack derives that from its version; here
+//! stands what the hardware takes.
 
 use elevon_core::limits::QueueLimits;
 use elevon_core::units::Sectors;
@@ -47,7 +48,8 @@ pub fn limits(class: Class) -> QueueLimits {
         ..base.clone()
     };
     let nvme = QueueLimits {
-        // A PRP list describes whole pages: only the first may start, and only the last may end, inside one.
+        // A PRP list describes whole pages: only the first may start, and only the last may end,
+        // inside one.
         virt_boundary_mask: 4095,
         max_segment_size: u32::MAX,
         dma_alignment: 3,

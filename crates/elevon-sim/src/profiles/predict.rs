@@ -1,8 +1,9 @@
 //! What a profile should do by arithmetic, beside what its model does.
 //!
-//! Random reads come from mean value analysis, exact for exponential service, first come first served, random dies:
-//! `R = t_R (1 + Q/M)`, `X = n / (Z + R)`, `Q = X R` for n = 1 to the depth, with `Z` everything that does not queue, capped
-//! by what command stage and link let through. Real dies have near-constant service: the model then lies 0 to 16 % above.
+//! Random reads come from mean value analysis, exact for exponential service, first come first
+//! served, random dies: `R = t_R (1 + Q/M)`, `X = n / (Z + R)`, `Q = X R` for n = 1 to the depth,
+//! with `Z` everything that does not queue, capped by what command stage and link let through. Real
+//! dies have near-constant service: the model then lies 0 to 16 % above.
 
 use elevon_core::op::Op;
 use elevon_core::units::{Bytes, Sectors};
@@ -61,12 +62,14 @@ pub struct Prediction {
 /// Request sizes of the sequential figures.
 const SIZES: [u64; 6] = [4 << 10, 16 << 10, 64 << 10, 128 << 10, 512 << 10, 1 << 20];
 
-/// Every figure that follows from a profile's parameters. Empty where its model has none in closed form here.
+/// Every figure that follows from a profile's parameters. Empty where its model has none in closed
+/// form here.
 pub fn predictions(profile: &Profile) -> Result<Vec<Prediction>, DeviceError> {
     predictions_with(profile, "")
 }
 
-/// The same for a profile with `settings` over its own. The published figures are still those of the profile's device.
+/// The same for a profile with `settings` over its own. The published figures are still those of
+/// the profile's device.
 ///
 /// # Errors
 /// Settings that the profile does not take.
@@ -91,7 +94,8 @@ pub fn predictions_with(profile: &Profile, settings: &str) -> Result<Vec<Predict
             add(Workload { write: false, random: true, bytes: 4096, depth }, disk_random_read(&disk, depth));
         }
         for bytes in SIZES {
-            // The drive reads ahead at media rate; a command costs what the cache and the link take.
+            // The drive reads ahead at media rate; a command costs what the cache and the link
+            // take.
             let hit = disk.overhead_hit.get() as f64 + bytes as f64 * 1e9 / disk.link.get() as f64;
             let rate = (bytes as f64 * 1e3 / hit).min(disk.outer_rate.get() as f64 / 1e6);
             add(Workload { write: false, random: false, bytes, depth: 1 }, rate);
@@ -100,8 +104,9 @@ pub fn predictions_with(profile: &Profile, settings: &str) -> Result<Vec<Predict
     Ok(all)
 }
 
-/// `E[access] = ov + margin + E[seek] + T_rev/2 + s/rate` over the whole stroke, and `IOPS(q) = IOPS(1) q^0.229` for a
-/// drive that takes the shortest positioning time first (0.22 with a margin): a fit to simulations, within 1.5 %.
+/// `E[access] = ov + margin + E[seek] + T_rev/2 + s/rate` over the whole stroke, and `IOPS(q) =
+/// IOPS(1) q^0.229` for a drive that takes the shortest positioning time first (0.22 with a
+/// margin): a fit to simulations, within 1.5 %.
 fn disk_random_read(disk: &HddParameters, depth: u32) -> f64 {
     let turn = 60e9 / f64::from(disk.rpm);
     let ratio = disk.inner_permille as f64 / 1000.0;
@@ -151,7 +156,8 @@ fn describe(workload: Workload) -> String {
     format!("{order} {op} {} KiB, depth {}", workload.bytes >> 10, workload.depth)
 }
 
-/// The rows of the tables by depth and by request size, and whatever else there is a published figure for.
+/// The rows of the tables by depth and by request size, and whatever else there is a published
+/// figure for.
 fn flash_workloads(config: &FlashConfig, published: &[Published]) -> Vec<Workload> {
     let most = (config.hw_queues * config.queue_depth).min(256) as u32;
     let depths = [1, 4, 5, 8, 16, 31, 32, 128, 256].into_iter().filter(|d| *d <= most);
@@ -169,8 +175,8 @@ fn flash_workloads(config: &FlashConfig, published: &[Published]) -> Vec<Workloa
     all
 }
 
-/// Mean value analysis: throughput per nanosecond of `depth` customers between `dies` exponential servers with mean
-/// `service`, chosen evenly, and a delay `think`.
+/// Mean value analysis: throughput per nanosecond of `depth` customers between `dies` exponential
+/// servers with mean `service`, chosen evenly, and a delay `think`.
 pub(crate) fn mean_value_analysis(depth: u32, dies: f64, service: f64, think: f64) -> f64 {
     let (mut queue, mut throughput) = (0.0, 0.0);
     for n in 1..=depth {
@@ -202,7 +208,8 @@ fn flash_closed_form(config: &FlashConfig, workload: Workload) -> f64 {
         } else {
             depth / (other + read)
         };
-        // A sequence of large requests keeps every die busy; of small ones, those that hold the requests in flight.
+        // A sequence of large requests keeps every die busy; of small ones, those that hold the
+        // requests in flight.
         let sequence_cap =
             if workload.random { f64::INFINITY } else { dies * config.unit as f64 / read / bytes as f64 };
         let dies_cap = if workload.random || workload.depth == 1 { dies_cap } else { f64::INFINITY };
@@ -250,8 +257,8 @@ pub(super) fn run(
 
 /// What the profile's model does under a prediction's workload, in the prediction's quantity.
 ///
-/// Long enough for a per cent or so. Measured from the first half of the requests on, when a write buffer has filled and a
-/// limiter's first burst is over. `settings` are over the profile's own.
+/// Long enough for a per cent or so. Measured from the first half of the requests on, when a write
+/// buffer has filled and a limiter's first burst is over. `settings` are over the profile's own.
 pub fn measure(profile: &Profile, settings: &str, prediction: &Prediction, seed: u64) -> Result<f64, DeviceError> {
     let workload = prediction.workload;
     let ios = match profile.base {

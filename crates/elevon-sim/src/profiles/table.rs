@@ -1,9 +1,10 @@
 //! The profiles: what each device is made of, and where every figure comes from.
 //!
-//! Each [`Source`] names the parameters that rest on it. A parameter that no source names is an estimate, and
-//! `elevon devices NAME` marks it so. `fitted` means that the value was chosen so that the model gives the published
-//! figure named with it; everything else that the model gives is then a prediction. A figure that is only remembered
-//! is an estimate, and nothing is compared with it.
+//! Each [`Source`] names the parameters that rest on it. A parameter that no source names is an
+//! estimate, and `elevon devices NAME` marks it so. `fitted` means that the value was chosen so
+//! that the model gives the published figure named with it; everything else that the model gives is
+//! then a prediction. A figure that is only remembered is an estimate, and nothing is compared with
+//! it.
 
 use super::limits::Class;
 use super::references::*;

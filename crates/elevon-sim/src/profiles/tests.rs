@@ -1,7 +1,8 @@
 //! What each profile does by depth and by request size, and what must hold of every profile.
 //!
-//! The tables below are what follows from the parameters of the models (a command's cost, service time, dies, link),
-//! computed apart from this code; what was published of the devices is in the profiles (`Profile::published`).
+//! The tables below are what follows from the parameters of the models (a command's cost, service
+//! time, dies, link), computed apart from this code; what was published of the devices is in the
+//! profiles (`Profile::published`).
 
 use std::collections::VecDeque;
 
@@ -35,7 +36,8 @@ struct Served {
     bytes: u64,
 }
 
-/// Keeps `depth` requests of the list in flight. The host needs `host` nanoseconds for each submission, one after another.
+/// Keeps `depth` requests of the list in flight. The host needs `host` nanoseconds for each
+/// submission, one after another.
 fn drive(device: &mut AnyDevice, depth: usize, host: u64, list: &[(Op, u64, u64)]) -> Vec<Served> {
     let mut served: Vec<Served> = Vec::with_capacity(list.len());
     let mut ready: VecDeque<u64> = (1..=depth as u64).map(|i| i * host).collect();
@@ -76,7 +78,8 @@ fn random_reads_by_depth() {
         ("sata-ssd-860evo", &[(1, 9.6), (4, 37.1), (8, 69.9), (16, 98.0), (32, 98.0)], 0.03),
         ("emmc-5.1", &[(1, 8.3), (8, 8.3)], 0.02),
         ("emmc-5.1-cq", &[(1, 8.3), (4, 11.1), (8, 11.1), (31, 11.1)], 0.02),
-        // The table's depth 32 is one more than the 31 commands that UFS holds; the difference is far below the tolerance.
+        // The table's depth 32 is one more than the 31 commands that UFS holds; the difference is
+        // far below the tolerance.
         ("ufs-2.1", &[(1, 7.9), (4, 24.3), (8, 33.1), (16, 37.8), (32, 40.0)], 0.03),
         ("ufs-3.1", &[(1, 10.2), (4, 36.7), (8, 61.5), (16, 85.8), (32, 100.6)], 0.03),
         ("ufs-4.0", &[(1, 13.4), (4, 48.6), (8, 82.7), (16, 117.9), (32, 139.3)], 0.03),
@@ -117,7 +120,8 @@ fn latency_at_depth_one() {
     }
 }
 
-/// Exponential service has an exact answer; the worked values are those of M = 12, t_R = 133.1 us, Z = 30.7 us.
+/// Exponential service has an exact answer; the worked values are those of M = 12, t_R = 133.1 us,
+/// Z = 30.7 us.
 #[test]
 fn mean_value_analysis_is_met_by_exponential_service() {
     for (depth, oracle, fixed) in
@@ -155,8 +159,9 @@ fn sequential_by_request_size() {
         ("nvme-consumer", "", false, 8, [0.0, 0.0, 0.0, 0.0, 3400.0, 3400.0]),
         ("nvme-datacenter", "", false, 1, [53.0, 202.0, 654.0, 1045.0, 1895.0, 2192.0]),
         ("nvme-datacenter", "", false, 8, [0.0, 0.0, 0.0, 0.0, 2600.0, 2600.0]),
-        // A variant, not the profile: the simulation that made this row had a read time of 5 us, while the published latency
-        // at depth 1 needs the profile's 3.5 us. It holds the model to the arithmetic and says nothing of the real device.
+        // A variant, not the profile: the simulation that made this row had a read time of 5 us,
+        // while the published latency at depth 1 needs the profile's 3.5 us. It holds the model to
+        // the arithmetic and says nothing of the real device.
         ("optane", "read_time=5us", false, 1, [393.0, 1055.0, 1820.0, 2070.0, 2308.0, 2353.0]),
     ];
     for &(name, settings, write, depth, row) in table {
@@ -170,7 +175,8 @@ fn sequential_by_request_size() {
     }
 }
 
-/// Throughput of the Plextor at mean depths 1 to 5, and the sensitivity of the prediction to the service's spread.
+/// Throughput of the Plextor at mean depths 1 to 5, and the sensitivity of the prediction to the
+/// service's spread.
 #[test]
 fn seed_002_throughput_by_depth() {
     for (depth, expected) in [(1, 25.0), (2, 48.7), (3, 70.8), (4, 91.4), (5, 110.5)] {
@@ -181,8 +187,8 @@ fn seed_002_throughput_by_depth() {
     near("exponential service at depth 5", exponential, 101.5, 0.015);
 }
 
-/// Proposal 001's request streams on the event model: the baseline with its small tails, each issued after the first part
-/// of the next bio; 512 KiB only; bios of 1792 KiB; 1 MiB.
+/// Proposal 001's request streams on the event model: the baseline with its small tails, each
+/// issued after the first part of the next bio; 512 KiB only; bios of 1792 KiB; 1 MiB.
 #[test]
 fn seed_001_streams_on_ufs_4() {
     const KIB: u64 = 1024;
@@ -271,8 +277,8 @@ fn invariants_of_every_profile() {
     }
 }
 
-/// A request of size s against two of s/2 submitted together. Never slower, and where the command's cost is on
-/// the link and full at s/2, faster by one whole command.
+/// A request of size s against two of s/2 submitted together. Never slower, and where the command's
+/// cost is on the link and full at s/2, faster by one whole command.
 #[test]
 fn one_request_is_not_slower_than_its_halves() {
     for profile in PROFILES {
@@ -368,7 +374,8 @@ fn every_parameter_line_is_a_setting() {
     }
 }
 
-/// Arithmetic beside model: as near as the form promises. Near-constant service beats the exponential form by up to 16 %.
+/// Arithmetic beside model: as near as the form promises. Near-constant service beats the
+/// exponential form by up to 16 %.
 #[test]
 fn predictions_stand_beside_what_the_model_does() {
     for profile in PROFILES {
@@ -379,8 +386,9 @@ fn predictions_stand_beside_what_the_model_does() {
             let ours = measure(profile, "", &prediction, 1).unwrap();
             let ratio = ours / prediction.closed_form;
             let what = format!("{}, {}: model / closed form = {ratio:.3}", profile.name, prediction.what);
-            // The disk's power law was fitted to another drive than hdd-2009, whose own table lies 5 % below it at depth 31.
-            // The analysis takes the command stage for a mere delay: optane's is 90 % busy at depth 5, and 4 % are lost there.
+            // The disk's power law was fitted to another drive than hdd-2009, whose own table lies
+            // 5 % below it at depth 31. The analysis takes the command stage for a mere delay:
+            // optane's is 90 % busy at depth 5, and 4 % are lost there.
             assert!((0.94..=1.17).contains(&ratio), "{what}");
             if let Some(published) = prediction.published {
                 let error = 100.0 * (ours / published.value - 1.0).abs();

@@ -88,19 +88,22 @@ impl Checker for Tags {
     }
 }
 
-/// Whether it is a discard of several ranges; where a device takes one, pieces that touch still join.
+/// Whether it is a discard of several ranges; where a device takes one, pieces that touch still
+/// join.
 fn has_ranges(world: &World, issued: &Issued) -> bool {
     issued.command.op == Op::Discard && world.limits.max_discard_segments > 1 && issued.pieces.len() > 1
 }
 
-/// The pieces of a command are its bytes, each belongs to one place of one call, and no byte of a call is in flight twice.
+/// The pieces of a command are its bytes, each belongs to one place of one call, and no byte of a
+/// call is in flight twice.
 #[derive(Default)]
 pub(super) struct Pieces {
     /// By task and token.
     calls: BTreeMap<(u32, u64), Vec<Part>>,
 }
 
-/// A part of a call in flight: request, first byte, bytes, place on the device minus place in the buffer.
+/// A part of a call in flight: request, first byte, bytes, place on the device minus place in the
+/// buffer.
 type Part = (u32, u64, u64, i128);
 
 impl Pieces {
@@ -149,7 +152,8 @@ impl Checker for Pieces {
     }
 }
 
-/// Every command is within the queue's limits. Segments are counted sector by sector, which no code of the stack does.
+/// Every command is within the queue's limits. Segments are counted sector by sector, which no code
+/// of the stack does.
 pub(super) struct Limits;
 
 impl Checker for Limits {
@@ -219,7 +223,8 @@ fn segments_of(world: &World, issued: &Issued, piece: &Piece) -> Result<u64, Fin
     Ok(segments)
 }
 
-/// What shares a command agrees in priority, and nothing that must be durable on its own shares one.
+/// What shares a command agrees in priority, and nothing that must be durable on its own shares
+/// one.
 pub(super) struct Merges;
 
 impl Checker for Merges {

@@ -1,5 +1,5 @@
-//! Checkers of the page cache: its memory, its dirty pages, its traffic, and what content does to priority. What it holds is held
-//! against [`crate::shadow`].
+//! Checkers of the page cache: its memory, its dirty pages, its traffic, and what content does to
+//! priority. What it holds is held against [`crate::shadow`].
 
 use std::collections::BTreeSet;
 
@@ -32,8 +32,8 @@ impl Checker for Memory {
     }
 }
 
-/// No more is dirty than the limit and what each writer may dirty before it looks at it. Tenants have equal parts of the limit; one that
-/// was alone may still have as much dirty as it had.
+/// No more is dirty than the limit and what each writer may dirty before it looks at it. Tenants
+/// have equal parts of the limit; one that was alone may still have as much dirty as it had.
 #[derive(Default)]
 pub(super) struct Dirty {
     limit: u64,
@@ -95,8 +95,8 @@ impl Checker for Counted {
     }
 }
 
-/// What content does to priority: nothing for pages that were never there before, nothing downwards by `page-exact`, and no more than
-/// its budget, over any stretch.
+/// What content does to priority: nothing for pages that were never there before, nothing downwards
+/// by `page-exact`, and no more than its budget, over any stretch.
 #[derive(Default)]
 pub(super) struct Content {
     known: BTreeSet<u64>,

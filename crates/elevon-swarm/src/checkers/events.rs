@@ -25,8 +25,8 @@ impl Checker for Agreement {
     }
 }
 
-/// What was queued completes, no sector more and none less: +1 where a bio begins, -1 where it ends, and the other way round
-/// for completions, must cancel out everywhere.
+/// What was queued completes, no sector more and none less: +1 where a bio begins, -1 where it
+/// ends, and the other way round for completions, must cancel out everywhere.
 #[derive(Default)]
 pub(super) struct Coverage {
     edges: BTreeMap<(Op, u64), i64>,
@@ -62,8 +62,8 @@ impl Checker for Coverage {
     }
 }
 
-/// Time does not go back; on each driver tag an Issue is followed by a Requeue or a Complete, and nothing completes in the
-/// driver that was not issued.
+/// Time does not go back; on each driver tag an Issue is followed by a Requeue or a Complete, and
+/// nothing completes in the driver that was not issued.
 #[derive(Default)]
 pub(super) struct Order {
     last: Instant,
@@ -118,8 +118,9 @@ impl Checker for Order {
     }
 }
 
-/// An empty flush completes well only after a device flush that was issued after it was allocated has completed well; a write
-/// that must be durable, on a device that cannot write through its cache, only after one issued after its data was written.
+/// An empty flush completes well only after a device flush that was issued after it was allocated
+/// has completed well; a write that must be durable, on a device that cannot write through its
+/// cache, only after one issued after its data was written.
 #[derive(Default)]
 pub(super) struct Flush {
     index: u64,
@@ -280,8 +281,8 @@ impl Checker for EventCounts {
     }
 }
 
-/// Little's law: the integral of requests in flight is the one that the events give, and where no request swallowed another
-/// the sum of the requests' times.
+/// Little's law: the integral of requests in flight is the one that the events give, and where no
+/// request swallowed another the sum of the requests' times.
 #[derive(Default)]
 pub(super) struct Little {
     in_flight: u128,

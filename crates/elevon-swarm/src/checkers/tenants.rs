@@ -1,4 +1,5 @@
-//! Checkers of tenants. They see `io.stat`, which counts what limits have let go, the rules in force, and the events.
+//! Checkers of tenants. They see `io.stat`, which counts what limits have let go, the rules in
+//! force, and the events.
 
 use std::collections::BTreeMap;
 
@@ -17,7 +18,8 @@ const DISCARD: usize = 2;
 /// Nanoseconds in a second: units of a window are fractions of a byte or I/O.
 const SECOND: u128 = 1_000_000_000;
 
-/// What limits let go of a tenant between two looks. A discard's bytes, which are charged as one sector, are left out.
+/// What limits let go of a tenant between two looks. A discard's bytes, which are charged as one
+/// sector, are left out.
 #[derive(Clone, Copy, Debug, Default)]
 struct Flow {
     bytes: [u64; 2],
@@ -53,7 +55,8 @@ impl Flows {
     }
 }
 
-/// The most that went in any window, less what a rate earned in it: grows by what goes, drains with the rate.
+/// The most that went in any window, less what a rate earned in it: grows by what goes, drains with
+/// the rate.
 #[derive(Clone, Copy, Debug, Default)]
 struct RateWindow {
     rate: u64,
@@ -63,7 +66,8 @@ struct RateWindow {
 }
 
 impl RateWindow {
-    /// So much went now, under a limit of this rate and allowance. A limit that has just changed begins with the next.
+    /// So much went now, under a limit of this rate and allowance. A limit that has just changed
+    /// begins with the next.
     fn add(&mut self, now: Instant, rate: u64, most: u64, units: u64) -> bool {
         if (rate, most) != (self.rate, self.most) {
             *self = Self { rate, most, level: 0, last: now };
@@ -150,13 +154,15 @@ impl Checker for Exact {
     }
 }
 
-/// Whether anybody has a limit of a stage that comes later, which would let go in another order and at other times.
+/// Whether anybody has a limit of a stage that comes later, which would let go in another order and
+/// at other times.
 fn is_followed(seen: &Seen, stages: &[usize]) -> bool {
     seen.tenants.iter().any(|tenant| stages.iter().any(|&at| !tenant.limits[at].is_none()))
 }
 
-/// `io.max` and v1's limits: bytes of a window are at most what its rate earns in it and in four slices (five from 6.18 on), and
-/// one bio. Not for tenants with children, nor below another limit: what climbs comes later than it was let go.
+/// `io.max` and v1's limits: bytes of a window are at most what its rate earns in it and in four
+/// slices (five from 6.18 on), and one bio. Not for tenants with children, nor below another limit:
+/// what climbs comes later than it was let go.
 #[derive(Default)]
 pub(super) struct Slices {
     flows: Flows,
@@ -189,8 +195,8 @@ impl Checker for Slices {
     }
 }
 
-/// io-throttle: a token bucket never gives more in a window than its rate earns, what it holds and one I/O; a leaky one holds
-/// nothing. What it counts as live rules are the tenants that have one.
+/// io-throttle: a token bucket never gives more in a window than its rate earns, what it holds and
+/// one I/O; a leaky one holds nothing. What it counts as live rules are the tenants that have one.
 #[derive(Default)]
 pub(super) struct Throttle {
     flows: Flows,
@@ -254,7 +260,8 @@ impl Queued {
     }
 }
 
-/// Bios are held only while some rule says so, and what a deleted rule or a removed tenant held goes at that very instant.
+/// Bios are held only while some rule says so, and what a deleted rule or a removed tenant held
+/// goes at that very instant.
 #[derive(Default)]
 pub(super) struct Held {
     queued: Queued,
@@ -272,7 +279,8 @@ impl Checker for Held {
         if seen.tenants.is_empty() || seen.now == last.now {
             return Ok(());
         }
-        // Time moved on, so this is what the last instant left; what came since is queued and gone by now, or held.
+        // Time moved on, so this is what the last instant left; what came since is queued and gone
+        // by now, or held.
         let mut any = seen.is_gated || last.is_gated;
         for id in 0..last.tenants.len() {
             let mut path = std::iter::successors(Some(name(id)), |up| last.tenants[up.index()].parent);
@@ -286,7 +294,8 @@ impl Checker for Held {
     }
 }
 
-/// `io.stat` counts every byte that was queued, by tenant, and in the end nothing is held or under way.
+/// `io.stat` counts every byte that was queued, by tenant, and in the end nothing is held or under
+/// way.
 #[derive(Default)]
 pub(super) struct IoStat {
     queued: Queued,
@@ -316,8 +325,9 @@ impl Checker for IoStat {
     }
 }
 
-/// What the breakdown says that a tenant's I/O waited is what it took, to the nanosecond: the integral over time of its bios that were
-/// not over. Holds for bios that are not cut; where tenants were removed, for all of them together.
+/// What the breakdown says that a tenant's I/O waited is what it took, to the nanosecond: the
+/// integral over time of its bios that were not over. Holds for bios that are not cut; where
+/// tenants were removed, for all of them together.
 #[derive(Default)]
 pub(super) struct WaitBreakdown {
     bios: Vec<u64>,
@@ -349,8 +359,9 @@ impl Checker for WaitBreakdown {
             *took += i128::from(span.get()) * *open;
         }
         for (id, tenant) in seen.tenants.iter().enumerate() {
-            // Counted are those that limits have let go; of them, those under way are not over. A bio of a removed tenant may be
-            // under way for another, which leaves one too few here and one too many there.
+            // Counted are those that limits have let go; of them, those under way are not over. A
+            // bio of a removed tenant may be under way for another, which leaves one too few here
+            // and one too many there.
             let counted: u64 = tenant.ios.iter().sum();
             self.open[id] = i128::from(self.bios[id] + tenant.in_flight) - i128::from(counted);
         }
@@ -372,15 +383,17 @@ impl Checker for WaitBreakdown {
     }
 }
 
-/// The device does not idle while something waits that no tenant's rule holds: without a scheduler, and with mq-deadline, as long as
-/// nothing is wrong with the device and nobody turns its knobs. It does not count as idling when a hardware queue waits for its
-/// delayed run: completions on another queue do not run it, in a kernel either. It waits so where the device refused it, and where
-/// mq-deadline kept a class back for a more urgent one, which is asked again then and not when the last of that class completes.
+/// The device does not idle while something waits that no tenant's rule holds: without a scheduler,
+/// and with mq-deadline, as long as nothing is wrong with the device and nobody turns its knobs. It
+/// does not count as idling when a hardware queue waits for its delayed run: completions on another
+/// queue do not run it, in a kernel either. It waits so where the device refused it, and where
+/// mq-deadline kept a class back for a more urgent one, which is asked again then and not when the
+/// last of that class completes.
 #[derive(Default)]
 pub(super) struct Conservation {
     in_device: usize,
-    /// Who gathers requests in a plug while its CPU is at work, with the first of them. Not every kernel says when a plug ends;
-    /// its first request then goes on.
+    /// Who gathers requests in a plug while its CPU is at work, with the first of them. Not every
+    /// kernel says when a plug ends; its first request then goes on.
     plugs: BTreeMap<TaskId, Sector>,
     /// When the device last refused a request.
     refused: Option<Instant>,
@@ -391,7 +404,8 @@ pub(super) struct Conservation {
     last: Option<(Instant, usize, u64, usize)>,
 }
 
-/// How long a hardware queue waits before it is run again after the device has refused a request, or the scheduler given none.
+/// How long a hardware queue waits before it is run again after the device has refused a request,
+/// or the scheduler given none.
 const RERUN_DELAY: Nanos = Nanos::from_millis(3);
 
 impl Checker for Conservation {

@@ -1,4 +1,5 @@
-//! What an I/O that is over promises: that its data is on the device, and that its program was told of a write error.
+//! What an I/O that is over promises: that its data is on the device, and that its program was told
+//! of a write error.
 
 use super::*;
 
@@ -49,7 +50,8 @@ impl Shadow {
         }
     }
 
-    /// Write errors are told once to each that has the file open, and nobody is told of what was not.
+    /// Write errors are told once to each that has the file open, and nobody is told of what was
+    /// not.
     pub(super) fn tell(&mut self, task: TaskId, doing: &Doing, status: Status) {
         let (through, last_failure) = (self.writes_through, self.last_failure);
         let Some(user) = self.users.get_mut(&task.0) else { return };
@@ -69,7 +71,8 @@ impl Shadow {
             return;
         }
         if asks && doing.op == Op::Write && doing.moved < doing.place.len {
-            // It failed while it was copied (a page could not be read): it has not asked for write errors yet.
+            // It failed while it was copied (a page could not be read): it has not asked for write
+            // errors yet.
             return;
         }
         // Told of what had failed when it began; of what failed meanwhile perhaps.

@@ -1,10 +1,12 @@
-//! A rate with a burst, in whole nanoseconds and without drift (GCRA: the virtual scheduling form of a leaky bucket).
+//! A rate with a burst, in whole nanoseconds and without drift (GCRA: the virtual scheduling form
+//! of a leaky bucket).
 
 use super::super::limits::UNLIMITED;
 
 const SECOND: u64 = 1_000_000_000;
 
-/// `units · 1 s + rest` divided by a rate, and what is left over. In 64 bits where it fits, which is many times as fast.
+/// `units · 1 s + rest` divided by a rate, and what is left over. In 64 bits where it fits, which
+/// is many times as fast.
 fn nanos(units: u64, rest: u64, rate: u64) -> (u64, u64) {
     match units.checked_mul(SECOND).and_then(|product| product.checked_add(rest)) {
         Some(product) => (product / rate, product % rate),
@@ -16,7 +18,8 @@ fn nanos(units: u64, rest: u64, rate: u64) -> (u64, u64) {
     }
 }
 
-/// One limit. `tat` (theoretical arrival time) is when all that went so far would have gone at the rate.
+/// One limit. `tat` (theoretical arrival time) is when all that went so far would have gone at the
+/// rate.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Bucket {
     /// In ns.

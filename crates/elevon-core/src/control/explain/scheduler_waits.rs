@@ -1,17 +1,20 @@
-//! Whom the device was given instead: time waited for the scheduler, divided by who was being served.
+//! Whom the device was given instead: time waited for the scheduler, divided by who was being
+//! served.
 //!
-//! At any time the device is busy with whomever it was last given a request of, or with nobody while it idles. For every tenant
-//! that was served the clock `served[y]` says for how long in all; exactly one of these clocks runs at a time, so together they are
-//! the time itself. A wait from t0 to t1 is charged the clocks' change between them, which therefore sums to t1 - t0. No wait keeps
-//! a copy of the clocks: a row per waiting tenant has them subtracted when a wait begins and added when it ends, and what is in
-//! the row when nothing waits is the answer.
+//! At any time the device is busy with whomever it was last given a request of, or with nobody
+//! while it idles. For every tenant that was served the clock `served[y]` says for how long in all;
+//! exactly one of these clocks runs at a time, so together they are the time itself. A wait from t0
+//! to t1 is charged the clocks' change between them, which therefore sums to t1 - t0. No wait keeps
+//! a copy of the clocks: a row per waiting tenant has them subtracted when a wait begins and added
+//! when it ends, and what is in the row when nothing waits is the answer.
 //!
-//! Up to 64 served tenants have a clock; whoever is served beyond these is lumped with the others. After 16,384 such dispatches the
-//! rows are settled and the clocks start anew for those who are served then. What a tenant has waited for is told apart by 128 served
-//! tenants at most, so that a ledger does not grow with the square of their number.
+//! Up to 64 served tenants have a clock; whoever is served beyond these is lumped with the others.
+//! After 16,384 such dispatches the rows are settled and the clocks start anew for those who are
+//! served then. What a tenant has waited for is told apart by 128 served tenants at most, so that a
+//! ledger does not grow with the square of their number.
 //!
-//! Cost: O(1) per dispatch, where clocks start anew amortised too; O(clocks in use) per wait, that is one addition for each tenant
-//! served of late, at most 66. 560 bytes for a tenant that waits.
+//! Cost: O(1) per dispatch, where clocks start anew amortised too; O(clocks in use) per wait, that
+//! is one addition for each tenant served of late, at most 66. 560 bytes for a tenant that waits.
 
 extern crate alloc;
 use alloc::boxed::Box;
@@ -38,7 +41,8 @@ struct Waiter {
     tenant: TenantId,
     /// Waits that have begun and not ended.
     open: u64,
-    /// By clock: ends less begins, modulo 2^64. With `open` times the clock it is the time waited while that clock ran.
+    /// By clock: ends less begins, modulo 2^64. With `open` times the clock it is the time waited
+    /// while that clock ran.
     row: Box<[u64; CLOCKS]>,
 }
 
@@ -164,8 +168,8 @@ impl SchedulerWaits {
         at.map_or(0, |&at| self.waiters[at as usize].open)
     }
 
-    /// Charges all time waited so far, that of open waits included, and starts the clocks anew. To be called before the breakdown is
-    /// read. O(waiting tenants times clocks).
+    /// Charges all time waited so far, that of open waits included, and starts the clocks anew. To
+    /// be called before the breakdown is read. O(waiting tenants times clocks).
     pub fn count_up_to(&mut self, now: Instant, breakdown: &mut WaitBreakdown) {
         self.count_to(now);
         let in_use = self.in_use();
@@ -186,7 +190,8 @@ impl SchedulerWaits {
                 }
             }
         }
-        // Tenants that do not wait give their rows back, and all but the one being served their clocks.
+        // Tenants that do not wait give their rows back, and all but the one being served their
+        // clocks.
         let waiter_of = &mut self.waiter_of;
         self.waiters.retain(|waiter| {
             waiter_of[waiter.tenant.index()] = NONE;

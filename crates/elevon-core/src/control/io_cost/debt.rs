@@ -1,8 +1,8 @@
 //! Debt: I/O that had to go before it could be paid for.
 //!
-//! While a tenant is in debt it lends its whole share and its I/Os wait; its budget pays at its full share. Far in debt, its
-//! tasks are delayed on their way back to user space, so that they cannot make more of it. On a device with time to spare
-//! debts are forgiven bit by bit.
+//! While a tenant is in debt it lends its whole share and its I/Os wait; its budget pays at its
+//! full share. Far in debt, its tasks are delayed on their way back to user space, so that they
+//! cannot make more of it. On a device with time to spare debts are forgiven bit by bit.
 
 use super::hweight::{mul_div, stretch};
 use super::{IoCost, SPEED_ONE};
@@ -90,7 +90,8 @@ impl IoCost {
         }
     }
 
-    /// Delays the tenant's tasks as its debt says, or goes on with a delay that has not yet decayed.
+    /// Delays the tenant's tasks as its debt says, or goes on with a delay that has not yet
+    /// decayed.
     pub(super) fn set_delay(&mut self, now: Instant, slot: u32) {
         let vnow = self.clock.now(now);
         let period = self.margin(100).max(1) as u64;
@@ -111,8 +112,8 @@ impl IoCost {
         }
     }
 
-    /// A period is over in which the device was used for `usage` of its time (`elapsed`). If it was at most half used over
-    /// 100 ms or more, debts and delays halve, once per 100 ms.
+    /// A period is over in which the device was used for `usage` of its time (`elapsed`). If it was
+    /// at most half used over 100 ms or more, debts and delays halve, once per 100 ms.
     pub(super) fn forgive_debts(&mut self, now: Instant, elapsed: Nanos, usage: u64) {
         if !self.active.iter().any(|&slot| self.groups[slot as usize].debt > 0) {
             self.forgiveness = Forgiveness { since: now, usage: 0 };

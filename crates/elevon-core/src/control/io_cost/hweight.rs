@@ -1,9 +1,11 @@
-//! Hierarchical shares: what part of the device a leaf is due, by the weights of those who are active on its way to the root.
+//! Hierarchical shares: what part of the device a leaf is due, by the weights of those who are
+//! active on its way to the root.
 //!
-//! Every node has two weights in its parent: the *active* one, what it was given, and the one *in use*, lower while it gives
-//! part of its share away. Both count only while the node, or a leaf below it, is active. A share is the product, over the
-//! levels, of weight over the sum of active siblings' weights. Shares are kept until any weight changes (a generation), then
-//! computed again when they are asked for. Cost: a change and a stale share O(depth), a fresh share O(1).
+//! Every node has two weights in its parent: the *active* one, what it was given, and the one *in
+//! use*, lower while it gives part of its share away. Both count only while the node, or a leaf
+//! below it, is active. A share is the product, over the levels, of weight over the sum of active
+//! siblings' weights. Shares are kept until any weight changes (a generation), then computed again
+//! when they are asked for. Cost: a change and a stale share O(depth), a fresh share O(1).
 
 extern crate alloc;
 use alloc::vec::Vec;

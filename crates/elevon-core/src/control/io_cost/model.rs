@@ -1,11 +1,14 @@
-//! What an I/O costs: the linear model of `io.cost.model`, its presets, and the quality of service that goes with them.
+//! What an I/O costs: the linear model of `io.cost.model`, its presets, and the quality of service
+//! that goes with them.
 
 use crate::units::{Nanos, PAGE_SIZE, Sector};
 
-/// An I/O that starts further than this from the end of its tenant's last one is random: 16 MiB, as in Linux.
+/// An I/O that starts further than this from the end of its tenant's last one is random: 16 MiB, as
+/// in Linux.
 pub const RANDOM_DISTANCE: u64 = 16 << 20;
 
-/// The coefficients of `io.cost.model`: what a device does when it does one thing only. 0 leaves that part of the cost out.
+/// The coefficients of `io.cost.model`: what a device does when it does one thing only. 0 leaves
+/// that part of the cost out.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Coefficients {
     /// Sequential reads, bytes per second.
@@ -27,7 +30,8 @@ pub struct Coefficients {
 pub struct Qos {
     /// Whether io.cost controls the device at all.
     pub enable: bool,
-    /// Share of reads that have to meet `rlat`, in hundredths of a percent, 0..=10000; 0 does not look at reads.
+    /// Share of reads that have to meet `rlat`, in hundredths of a percent, 0..=10000; 0 does not
+    /// look at reads.
     pub rpct: u32,
     /// Latency that reads have to meet, from allocation to completion, less the cost of their size.
     pub rlat: Nanos,
@@ -35,7 +39,8 @@ pub struct Qos {
     pub wpct: u32,
     /// As `rlat`, for writes.
     pub wlat: Nanos,
-    /// Lowest speed of the device's clock, in hundredths of a percent; clamped to 1.00 % .. 10000.00 %.
+    /// Lowest speed of the device's clock, in hundredths of a percent; clamped to 1.00 % ..
+    /// 10000.00 %.
     pub min: u32,
     /// Highest speed, likewise.
     pub max: u32,
@@ -73,8 +78,8 @@ impl Qos {
         if self.min > self.max { Err(QosError::MinAboveMax) } else { Ok(self) }
     }
 
-    /// How long a period of control is, 1 ms to 1 s: long enough for several I/Os at the latency that is asked for, and for
-    /// its percentile to mean something.
+    /// How long a period of control is, 1 ms to 1 s: long enough for several I/Os at the latency
+    /// that is asked for, and for its percentile to mean something.
     pub fn period(&self) -> Nanos {
         let (percent, latency) = if self.rlat >= self.wlat { (self.rpct, self.rlat) } else { (self.wpct, self.wlat) };
         let times = if percent == 0 { 2 } else { u64::from((10_000 - percent) / 500).max(2) };
@@ -91,7 +96,8 @@ pub enum Preset {
     SsdQd1,
     /// Not rotational.
     SsdDefault,
-    /// Not rotational and far faster than the default: taken by itself after 10 s at 500 % of the default's speed.
+    /// Not rotational and far faster than the default: taken by itself after 10 s at 500 % of the
+    /// default's speed.
     SsdFast,
 }
 
@@ -116,7 +122,8 @@ impl Preset {
         Coefficients { rbps, rseqiops, rrandiops, wbps, wseqiops, wrandiops }
     }
 
-    /// Its quality of service: no percentile, so that only waits for requests slow the clock. Not enabled.
+    /// Its quality of service: no percentile, so that only waits for requests slow the clock. Not
+    /// enabled.
     pub const fn qos(self) -> Qos {
         let latency = match self {
             Self::Hdd => Nanos::from_millis(250),
@@ -145,8 +152,8 @@ impl Line {
     }
 }
 
-/// The coefficients made ready to price I/Os: picoseconds inside, so that fast devices do not suffer from rounding; a price
-/// is in nanoseconds of the device, rounded up.
+/// The coefficients made ready to price I/Os: picoseconds inside, so that fast devices do not
+/// suffer from rounding; a price is in nanoseconds of the device, rounded up.
 #[derive(Clone, Copy, Debug)]
 pub struct Model {
     lines: [Line; 2],

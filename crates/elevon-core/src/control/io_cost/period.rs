@@ -1,4 +1,5 @@
-//! The end of a period: who is idle counts no longer, who needs less lends, and the clock's speed is corrected.
+//! The end of a period: who is idle counts no longer, who needs less lends, and the clock's speed
+//! is corrected.
 
 use super::hweight::{WHOLE, mul_div};
 use super::vrate::Seen;
@@ -97,7 +98,8 @@ impl IoCost {
         }
     }
 
-    /// Serves those who wait or are in debt, and ends the activity of those who have issued nothing for a full period.
+    /// Serves those who wait or are in debt, and ends the activity of those who have issued nothing
+    /// for a full period.
     fn retire_idle(&mut self, now: Instant) {
         let vnow = self.clock.now(now);
         let mut at = 0;
@@ -115,7 +117,8 @@ impl IoCost {
         }
     }
 
-    /// Throws away what a budget has above half a period and remembers it as device time that went unused. Returns the budget.
+    /// Throws away what a budget has above half a period and remembers it as device time that went
+    /// unused. Returns the budget.
     fn expire_budget(&mut self, vnow: i64, slot: u32) -> i64 {
         let most = self.margin(50);
         let share = self.shares.of(slot).1;
@@ -129,10 +132,12 @@ impl IoCost {
         most
     }
 
-    /// Decides what everybody uses of its share in the next period. Returns the device time that was used in this one.
+    /// Decides what everybody uses of its share in the next period. Returns the device time that
+    /// was used in this one.
     ///
-    /// A lender's new share is `usage / (1/2 + budget)`, both as parts of a period: with what it uses now, its budget
-    /// will be half a period at the next end. What lenders give goes to all others in proportion.
+    /// A lender's new share is `usage / (1/2 + budget)`, both as parts of a period: with what it
+    /// uses now, its budget will be half a period at the next end. What lenders give goes to
+    /// all others in proportion.
     fn share_anew(&mut self, now: Instant) -> u64 {
         let vnow = self.clock.now(now);
         let (period, low, least) = (self.margin(100).max(1), self.margin(20), self.margin(10));
@@ -175,8 +180,9 @@ impl IoCost {
         total
     }
 
-    /// Lowers the lenders' weights in use. Others keep theirs: with `g = (1 - sum of lenders' new shares) / (1 - sum of their
-    /// old ones)`, every other share grows by `g` if a lender uses `new / (g * old)` of its weight, at every level of the tree.
+    /// Lowers the lenders' weights in use. Others keep theirs: with `g = (1 - sum of lenders' new
+    /// shares) / (1 - sum of their old ones)`, every other share grows by `g` if a lender uses
+    /// `new / (g * old)` of its weight, at every level of the tree.
     fn lend(&mut self, vnow: i64, donors: &[(u32, u64)], given_up: u64, kept: u64) {
         let (others_before, others_after) = (WHOLE.saturating_sub(given_up), WHOLE.saturating_sub(kept));
         let donors = if self.seen.short > 0 && others_before > 0 { donors } else { &[] };

@@ -30,7 +30,8 @@ fn at(ns: u64) -> Instant {
 }
 
 impl Bed {
-    /// The worked examples' device with periods of 50 ms, its speed fixed unless the bounds say otherwise.
+    /// The worked examples' device with periods of 50 ms, its speed fixed unless the bounds say
+    /// otherwise.
     fn new(min: u32, max: u32) -> Self {
         let mut cost = IoCost::new(Preset::SsdDefault);
         cost.set_model(Instant::ZERO, PLAIN);
@@ -111,8 +112,8 @@ impl Bed {
         self.release()
     }
 
-    /// Tenants that issue random reads back to back, each taking no time, until `end`: times at which each goes. `rest`: how
-    /// long a tenant waits after each.
+    /// Tenants that issue random reads back to back, each taking no time, until `end`: times at
+    /// which each goes. `rest`: how long a tenant waits after each.
     fn back_to_back(&mut self, tenants: &[TenantId], rest: &[u64], end: Instant) -> Vec<Vec<u64>> {
         let mut went = alloc::vec![Vec::new(); tenants.len()];
         let mut next: Vec<Option<Instant>> = alloc::vec![Some(self.now); tenants.len()];
@@ -256,8 +257,8 @@ fn one_to_three() {
     assert!(after(&went[0]).abs_diff(2500) <= 1 && after(&went[1]).abs_diff(7500) <= 1, "{}", after(&went[1]));
 }
 
-/// With every tenant backlogged from the start, the k-th I/O goes when exact arithmetic says: its tenant's device time so far,
-/// over its share, less half a period.
+/// With every tenant backlogged from the start, the k-th I/O goes when exact arithmetic says: its
+/// tenant's device time so far, over its share, less half a period.
 #[test]
 fn times_are_those_of_exact_fractions() {
     for seed in 0..40 {
@@ -343,7 +344,8 @@ fn the_lenders_share_is_usage_over_half_a_period_and_its_budget() {
     assert_eq!(bed.cost.clock.now(bed.now) - bed.cost.groups[slot].vtime, 25 * MS as i64);
     let (active, in_use) = bed.cost.shares.weights(slot as u32);
     assert_eq!(in_use * 1000 / active, 111, "11.1 of its weight of 100");
-    // Its 40 ms of budget beyond were half the device's time for nobody: 20 ms, given back in the next period.
+    // Its 40 ms of budget beyond were half the device's time for nobody: 20 ms, given back in the
+    // next period.
     let end = bed.cost.clock.when(bed.cost.clock.now(bed.now) + 70 * MS as i64);
     assert!(end.get().abs_diff(100 * MS) < 100, "{end:?}");
 }
@@ -551,8 +553,8 @@ fn the_root_and_what_has_no_cost_pass() {
     assert_eq!(bed.submit(&flush).1, StageVerdict::Pass);
 }
 
-/// Random trees, I/O, merges, weights, removals and switches: nothing is lost or doubled, the order within a tenant stays, and the
-/// ledger says how long each waited, to the nanosecond.
+/// Random trees, I/O, merges, weights, removals and switches: nothing is lost or doubled, the order
+/// within a tenant stays, and the ledger says how long each waited, to the nanosecond.
 #[test]
 fn nothing_is_lost_or_doubled() {
     for seed in 0..60 {
@@ -634,8 +636,8 @@ fn nothing_is_lost_or_doubled() {
     }
 }
 
-/// Random mixes of greedy and modest tenants: the device's time is used whenever somebody wants it, and greedy tenants share it
-/// by their weights.
+/// Random mixes of greedy and modest tenants: the device's time is used whenever somebody wants it,
+/// and greedy tenants share it by their weights.
 #[test]
 fn shares_follow_weights_and_no_time_is_wasted() {
     for seed in 0..12 {

@@ -1,7 +1,8 @@
 //! The device's virtual clock and what sets its speed.
 //!
-//! Virtual time is nanoseconds of the device. At a speed of 100 % it passes as real time does; a device that turns out slower
-//! than its model is given less of it, a faster one more. Integer arithmetic: speeds are in 2^-20.
+//! Virtual time is nanoseconds of the device. At a speed of 100 % it passes as real time does; a
+//! device that turns out slower than its model is given less of it, a faster one more. Integer
+//! arithmetic: speeds are in 2^-20.
 
 use super::Qos;
 use super::hweight::mul_div;
@@ -67,8 +68,8 @@ enum Load {
 }
 
 impl Seen {
-    /// The device's state: waits for requests above 5 % of the period, or more misses than the percentiles allow, are busy;
-    /// three quarters of that and less are clear.
+    /// The device's state: waits for requests above 5 % of the period, or more misses than the
+    /// percentiles allow, are busy; three quarters of that and less are clear.
     fn load(&self, qos: &Qos, period: Nanos) -> Load {
         let mut load = Load::Clear;
         let mut judge = |value: u128, limit: u128| {
@@ -126,7 +127,8 @@ impl VrateControl {
         };
     }
 
-    /// The speed of the next period: raised, to twice at the most, for what went unused in the last.
+    /// The speed of the next period: raised, to twice at the most, for what went unused in the
+    /// last.
     pub(super) fn corrected(&mut self, period: Nanos) -> u64 {
         let span = period.get().max(1);
         let more = mul_div(self.unused, SPEED_ONE, span).min(self.speed);

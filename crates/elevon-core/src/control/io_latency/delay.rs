@@ -6,7 +6,8 @@ use crate::units::{Instant, Nanos};
 const MOST: Nanos = Nanos::from_millis(250);
 const SECOND: Nanos = Nanos::from_secs(1);
 
-/// Time that a tenant's tasks have yet to be delayed. It counts while the tenant is throttled beyond a depth of 1.
+/// Time that a tenant's tasks have yet to be delayed. It counts while the tenant is throttled
+/// beyond a depth of 1.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct DelayPool {
     uses: u32,
@@ -56,7 +57,8 @@ impl DelayPool {
         if self.uses > 0 { self.owed.min(MOST) } else { Nanos::ZERO }
     }
 
-    /// Once a second the pool loses the time that has passed, of what it held; while throttling eases, half of that at least.
+    /// Once a second the pool loses the time that has passed, of what it held; while throttling
+    /// eases, half of that at least.
     fn decay(&mut self, now: Instant) {
         let passed = now.since(self.decayed);
         if passed < SECOND {

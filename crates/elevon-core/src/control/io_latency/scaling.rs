@@ -40,7 +40,8 @@ impl Scaling {
         Self { cookie: UNTHROTTLED, changed: None, violated: Nanos::ZERO, owner: None, samples: 0 }
     }
 
-    /// The target changed of a tenant that had so many samples: nobody is throttled until it is missed again.
+    /// The target changed of a tenant that had so many samples: nobody is throttled until it is
+    /// missed again.
     pub(super) fn reset(&mut self, samples: u64) {
         *self = Self { samples: self.samples.saturating_sub(samples), ..Self::new() };
     }
@@ -53,7 +54,8 @@ impl Scaling {
         self.cookie < UNTHROTTLED
     }
 
-    /// What a tenant with this target and so many I/Os in its last window does; one step, however far the cookie moved.
+    /// What a tenant with this target and so many I/Os in its last window does; one step, however
+    /// far the cookie moved.
     pub(super) fn step(&self, before: u32, target: Option<Nanos>, samples: u64) -> DepthStep {
         if self.cookie == before {
             DepthStep::Stay

@@ -181,7 +181,8 @@ fn recovery_goes_by_sixteenths_and_ends_without_bound() {
             break;
         }
     }
-    // First a delay less, then four more each time; one by one while the cookie is more than 64 below.
+    // First a delay less, then four more each time; one by one while the cookie is more than 64
+    // below.
     assert_eq!(seen[..3], [(999_919, Some(1), 0), (999_920, Some(5), 0), (999_921, Some(9), 0)]);
     assert_eq!(seen.last(), Some(&(999_935, None, 0)), "64 are no bound for a queue of 64");
     for n in 0..30 {
@@ -338,8 +339,9 @@ fn ios_that_must_go_fill_the_pool_by_what_they_beat_the_target() {
     assert_eq!(bed.latency.delay_of(bed.now, &bed.tenants, guarded), Nanos::ZERO);
 }
 
-/// Random trees, I/O, targets and removals: nothing is lost or doubled, nothing waits while it has a place, the order at a
-/// level without children stays, and the breakdown says how long each waited, to the nanosecond.
+/// Random trees, I/O, targets and removals: nothing is lost or doubled, nothing waits while it has
+/// a place, the order at a level without children stays, and the breakdown says how long each
+/// waited, to the nanosecond.
 #[test]
 fn nothing_is_lost_or_doubled() {
     for seed in 0..60 {

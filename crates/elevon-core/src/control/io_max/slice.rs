@@ -2,7 +2,8 @@
 
 use super::super::limits::UNLIMITED;
 
-/// What was dispatched since a slice began. Negative where a change of limits carried over what had been earned and not used.
+/// What was dispatched since a slice began. Negative where a change of limits carried over what had
+/// been earned and not used.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Slice {
     start: u64,
@@ -55,8 +56,8 @@ impl Slice {
         *self = Self { start: now, end: now + clock.slice, bytes: 0, ios: 0 };
     }
 
-    /// A slice for a group that gets its first bio from a child: no later than the child's, so that what was spent on waiting
-    /// there does not count against it here.
+    /// A slice for a group that gets its first bio from a child: no later than the child's, so that
+    /// what was spent on waiting there does not count against it here.
     pub(super) fn begin_with_credit(&mut self, clock: &Clock, now: u64, child: u64) {
         *self = Self { start: self.start.max(child), end: now + clock.slice, bytes: 0, ios: 0 };
     }
@@ -129,7 +130,8 @@ impl Slice {
         let earned = |rate| if rate == UNLIMITED { 0 } else { clock.earned(rate, ticks) };
         let (bytes, ios) = (earned(bps), earned(iops));
         if clock.in_series {
-            // An allowance that comes to nothing clears what was dispatched, as measured on limits below one I/O a slice.
+            // An allowance that comes to nothing clears what was dispatched, as measured on limits
+            // below one I/O a slice.
             let trimmed = |used: i64, by: i64| if by <= 0 || used < by { used.min(0) } else { used - by };
             self.bytes = trimmed(self.bytes, bytes);
             self.ios = trimmed(self.ios, ios);
@@ -142,7 +144,8 @@ impl Slice {
         self.start += ticks;
     }
 
-    /// A change of limits begins a slice; what was earned under the old ones and not used is carried into it.
+    /// A change of limits begins a slice; what was earned under the old ones and not used is
+    /// carried into it.
     pub(super) fn carry(&mut self, clock: &Clock, now: u64, bps: u64, iops: u64, is_waited_on: bool) {
         let elapsed = now.saturating_sub(self.start);
         let carried = |used: i64, rate| if rate == UNLIMITED { 0 } else { used - clock.earned(rate, elapsed) };

@@ -1,4 +1,5 @@
-//! Against the documented dispatch times of Linux (HZ 1000, no service time), and against the invariants of the queues.
+//! Against the documented dispatch times of Linux (HZ 1000, no service time), and against the
+//! invariants of the queues.
 
 extern crate std;
 use std::vec;
@@ -17,7 +18,8 @@ use crate::units::Nanos;
 const MIB: u64 = 1 << 20;
 const KIB: u64 = 1 << 10;
 
-/// A stage with tenants and a virtual clock in ms, beside a naive model of it that has to agree in everything.
+/// A stage with tenants and a virtual clock in ms, beside a naive model of it that has to agree in
+/// everything.
 struct Rig {
     stage: IoMax,
     model: Model,
@@ -120,7 +122,8 @@ impl Rig {
         self.closed_loop(charge, count, Nanos::ZERO)
     }
 
-    /// One reader, the next I/O so long after dispatch of the last; when each went, in ms since the start.
+    /// One reader, the next I/O so long after dispatch of the last; when each went, in ms since the
+    /// start.
     fn closed_loop(&mut self, charge: &BioCost, count: usize, service: Nanos) -> Vec<u64> {
         let start = self.now;
         let mut times = vec![];
@@ -390,8 +393,9 @@ fn a_tenant_without_a_rule_on_its_path_is_let_alone() {
     );
 }
 
-/// Everything at once: a tree of tenants, bios of all kinds, limits that change, tenants that go. Nothing is lost or doubled,
-/// a tenant's bios of a direction keep their order, and every nanosecond of waiting is in the breakdown.
+/// Everything at once: a tree of tenants, bios of all kinds, limits that change, tenants that go.
+/// Nothing is lost or doubled, a tenant's bios of a direction keep their order, and every
+/// nanosecond of waiting is in the breakdown.
 #[test]
 fn random_tenants_limits_and_removals() {
     for seed in 0..40u64 {
@@ -404,7 +408,8 @@ fn random_tenants_limits_and_removals() {
         let changes = seed % 4 != 0;
         for step in 0..400 {
             let next = rig.now + Nanos::new(below(30_000_000));
-            // Where windows are checked nobody is late: what waits meanwhile earns, and goes at once.
+            // Where windows are checked nobody is late: what waits meanwhile earns, and goes at
+            // once.
             while !changes && rig.stage.next_wakeup().is_some_and(|at| at <= next) {
                 rig.step();
             }
@@ -446,7 +451,8 @@ fn random_tenants_limits_and_removals() {
         if !changes {
             check_windows(&rig, &who, &sizes);
         }
-        // Where a rule goes, what comes then does not wait behind what its worker is about to release.
+        // Where a rule goes, what comes then does not wait behind what its worker is about to
+        // release.
         for key in who.iter().filter(|_| !changes) {
             let mine: Vec<u32> = rig.order.iter().copied().filter(|&bio| who[bio as usize] == *key).collect();
             assert!(mine.is_sorted(), "seed {seed}: {key:?} out of order: {mine:?}");
@@ -454,10 +460,12 @@ fn random_tenants_limits_and_removals() {
     }
 }
 
-/// Over any window a tenant below the root gets what its rate earns in it and in four slices (five where a finished one is
-/// kept), and one bio more. A slice lives on for less than two after the last dispatch, which left it less than one old; so it
-/// is less than three when a window begins, and another goes at once at the end. Left out: limits of I/Os, which have no such
-/// bound (`limits_of_ios_are_met_in_steps`), and tenants with children, whose slices may begin as early as a child's did.
+/// Over any window a tenant below the root gets what its rate earns in it and in four slices (five
+/// where a finished one is kept), and one bio more. A slice lives on for less than two after the
+/// last dispatch, which left it less than one old; so it is less than three when a window begins,
+/// and another goes at once at the end. Left out: limits of I/Os, which have no such
+/// bound (`limits_of_ios_are_met_in_steps`), and tenants with children, whose slices may begin as
+/// early as a child's did.
 fn check_windows(rig: &Rig, who: &[(TenantId, Op)], sizes: &[u64]) {
     let slices = (4 + u64::from(rig.stage.clock.in_series)) * rig.stage.clock.slice;
     let slices = u128::from(slices) * 1_000_000;

@@ -1,11 +1,13 @@
 //! The two buckets, in one law.
 //!
-//! A bucket holds a level of units (bytes, bios), which rises by the rate. A bio of `n` goes once the level has reached `n`,
-//! and takes `n`; above `max(capacity, n)` a level does not rise. The leaky bucket is the one with capacity 0: the proposal's law
-//! for it (units used since the window began, over the rate, against the window's age; forgotten once it is under the line) is
-//! the same function.
+//! A bucket holds a level of units (bytes, bios), which rises by the rate. A bio of `n` goes once
+//! the level has reached `n`, and takes `n`; above `max(capacity, n)` a level does not rise. The
+//! leaky bucket is the one with capacity 0: the proposal's law for it (units used since the window
+//! began, over the rate, against the window's age; forgotten once it is under the line) is the same
+//! function.
 //!
-//! Levels are in units times 10^9, so that a nanosecond adds the rate exactly; deadlines are rounded up.
+//! Levels are in units times 10^9, so that a nanosecond adds the rate exactly; deadlines are
+//! rounded up.
 
 use super::{Limit, LimitState, Policy};
 use crate::units::{Instant, Nanos};
@@ -44,7 +46,8 @@ impl Bucket {
         i128::from(span.get()).saturating_mul(i128::from(self.limit.rate))
     }
 
-    /// When so many units may go, if nobody else takes any; a time that has passed where they may go now.
+    /// When so many units may go, if nobody else takes any; a time that has passed where they may
+    /// go now.
     pub(super) fn eligible(&self, now: Instant, units: u64, quirks: bool) -> Instant {
         let missing = in_levels(units) - self.level;
         let at_the_start = quirks && self.limit.policy == Policy::Leaky && now == self.window;

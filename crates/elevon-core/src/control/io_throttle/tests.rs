@@ -207,7 +207,8 @@ fn lookups_by_mode() {
     assert_eq!((run(false, false), run(true, false), run(true, true)), (100, 0, 100));
 }
 
-/// Two readers of one tenant, each with one read at a time, on a device that takes no time. When each is done, in ms.
+/// Two readers of one tenant, each with one read at a time, on a device that takes no time. When
+/// each is done, in ms.
 fn two_readers(class_aware: bool) -> [u64; 2] {
     let (mut bed, t) = limited(Config { class_aware, ..Config::default() }, LimitKind::Bandwidth, leaky(8 * MIB));
     let mut left = [234_179_072u64; 2];
@@ -324,7 +325,8 @@ fn what_a_split_left_over_is_an_io_without_bytes_and_a_flush_is_nothing() {
     assert_eq!((s.bytes_total, s.ios_total), (0, 1));
 }
 
-/// At rates where a bio is not a whole number of nanoseconds, what is rounded is not lost; and a late call costs nothing.
+/// At rates where a bio is not a whole number of nanoseconds, what is rounded is not lost; and a
+/// late call costs nothing.
 #[test]
 fn the_rate_is_exact() {
     for (limit, late) in [(leaky(3_000_000_000), 0), (token(3_000_000_000, 4096), 0), (leaky(3_000_000_000), 700)] {

@@ -1,4 +1,5 @@
-//! A request arrives: whose it is, what it says of its process, and what a queue that turns busy may do.
+//! A request arrives: whose it is, what it says of its process, and what a queue that turns busy
+//! may do.
 
 use super::budget::Reason;
 use super::entity::{Class, EntityId};
@@ -7,11 +8,13 @@ use super::{Bfq, RequestState};
 use crate::request::Request;
 use crate::units::{Nanos, RequestId};
 
-/// Time since a split in which observations are not trusted, and since which raising may start again.
+/// Time since a split in which observations are not trusted, and since which raising may start
+/// again.
 const AFTER_SPLIT_MS: i64 = 2000;
 /// Idle time that ends membership of a large burst.
 const BURST_MEMORY_MS: i64 = 10_000;
-/// Time since the last decrease after which the injection limit may be reset by a change of think time.
+/// Time since the last decrease after which the injection limit may be reset by a change of think
+/// time.
 const RESET_REST_MS: i64 = 100;
 /// A request this small leaves an idle timer alone, in sectors.
 const SMALL: u64 = 32;

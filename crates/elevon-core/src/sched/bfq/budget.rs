@@ -1,7 +1,9 @@
-//! Budgets: how much a queue may be served in a slot, what its slot is charged, and what the way it ended says of the next one.
+//! Budgets: how much a queue may be served in a slot, what its slot is charged, and what the way it
+//! ended says of the next one.
 //!
-//! Queues that use the device well are charged by sectors, slow ones by the time they held it, so that shares of time are kept
-//! where shares of sectors would mean that one seeking process takes the device from everybody.
+//! Queues that use the device well are charged by sectors, slow ones by the time they held it, so
+//! that shares of time are kept where shares of sectors would mean that one seeking process takes
+//! the device from everybody.
 
 use super::Bfq;
 use super::entity::EntityId;
@@ -58,7 +60,8 @@ impl Budgets {
     }
 }
 
-/// The next budget of a sync queue that is not raised; `None` where it stays. `m` and `most`: smallest and largest.
+/// The next budget of a sync queue that is not raised; `None` where it stays. `m` and `most`:
+/// smallest and largest.
 const fn feedback(reason: Reason, budget: u64, service: u64, in_device: bool, m: u64, most: u64) -> Option<u64> {
     Some(match reason {
         Reason::TooIdle if in_device => min(2 * budget, most),
@@ -108,7 +111,8 @@ impl Bfq {
         (!self.queue(q).waiting || entity.budget_left() >= entity.budget / 3) && self.slot_timed_out(q)
     }
 
-    /// Ends the slot of the queue in service. `compensate`: the time since idling began is not its fault.
+    /// Ends the slot of the queue in service. `compensate`: the time since idling began is not its
+    /// fault.
     pub(super) fn expire(&mut self, q: EntityId, compensate: bool, reason: Reason) {
         debug_assert_eq!(self.in_service, Some(q));
         self.charge_time(q, compensate, reason);

@@ -1,8 +1,9 @@
-//! Processes that belong together: queues merged because their requests interleave, because they were created together, and
-//! split again; and queues that wake each other.
+//! Processes that belong together: queues merged because their requests interleave, because they
+//! were created together, and split again; and queues that wake each other.
 //!
-//! Merging by position is for devices that gain from order. Merging by birth (*stable*) saves the scheduler work for the many equal
-//! processes of one job. A *waker* is the queue whose completion this one seems to wait for: it is served while this one is waited for.
+//! Merging by position is for devices that gain from order. Merging by birth (*stable*) saves the
+//! scheduler work for the many equal processes of one job. A *waker* is the queue whose completion
+//! this one seems to wait for: it is served while this one is waited for.
 
 extern crate alloc;
 use alloc::boxed::Box;
@@ -94,7 +95,8 @@ impl Bfq {
         alike && !x.is_seeky() && !y.is_seeky() && !self.is_late(b) && x.processes > 0 && y.processes > 0
     }
 
-    /// Files a queue under the position of its next request; where another has the place already, it is not filed.
+    /// Files a queue under the position of its next request; where another has the place already,
+    /// it is not filed.
     pub(super) fn refile_position(&mut self, q: EntityId) {
         let key = RequestId(q.0);
         let next = self.queue(q).next.filter(|_| !self.is_queueing_flash());
@@ -186,7 +188,8 @@ impl Bfq {
         self.set_raise(q, raise);
     }
 
-    /// A queue is new: perhaps it shares that of the process created just before. Returns the queue to use.
+    /// A queue is new: perhaps it shares that of the process created just before. Returns the queue
+    /// to use.
     pub(super) fn stable_merge_at_birth(&mut self, task: TaskId, q: EntityId) -> EntityId {
         let Some(last) = self.last_created.filter(|&last| self.queue(last).live && self.is_twin(q, last)) else {
             self.last_created = Some(q);

@@ -25,7 +25,8 @@ impl Bfq {
         self.dispatch_from(q)
     }
 
-    /// The queue to serve: the one in service while it may go on, somebody to inject while it is waited for, or the next.
+    /// The queue to serve: the one in service while it may go on, somebody to inject while it is
+    /// waited for, or the next.
     fn select(&mut self) -> Option<EntityId> {
         if let Some(q) = self.in_service
             && self.ends_by_timeout(q)

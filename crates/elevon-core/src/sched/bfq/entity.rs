@@ -60,7 +60,8 @@ pub(super) enum TreeState {
 /// Fractional bits of virtual times.
 pub(super) const SHIFT: u32 = 22;
 
-/// The virtual time that `sectors` take at a weight, in sectors / weight with 22 fractional bits, rounded down.
+/// The virtual time that `sectors` take at a weight, in sectors / weight with 22 fractional bits,
+/// rounded down.
 #[inline]
 pub(super) const fn delta(sectors: u64, weight: u64) -> u64 {
     (sectors << SHIFT) / if weight == 0 { 1 } else { weight }
@@ -135,8 +136,8 @@ impl Entity {
         self.budget.saturating_sub(self.service)
     }
 
-    /// A finish that lies behind the virtual time is pushed: the entity keeps its claim, but no more than `1 / raise` of the
-    /// debt that gathered while it was away.
+    /// A finish that lies behind the virtual time is pushed: the entity keeps its claim, but no
+    /// more than `1 / raise` of the debt that gathered while it was away.
     #[inline]
     pub(super) fn push_behind(&mut self, time: u64) {
         if latest(time, self.finish) == time && time != self.finish {

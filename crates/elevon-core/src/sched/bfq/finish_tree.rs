@@ -1,11 +1,12 @@
 //! Trees of entities ordered by virtual finish time, each node knowing the smallest start below it.
 //!
-//! That one extra number is what makes "smallest finish among those that have started" a single descent. One table of nodes
-//! serves any number of trees, since an entity is in one at a time; a tree is only its [`Root`]. Virtual times wrap, so they are
-//! compared by signed difference; equal finishes keep the order of insertion.
+//! That one extra number is what makes "smallest finish among those that have started" a single
+//! descent. One table of nodes serves any number of trees, since an entity is in one at a time; a
+//! tree is only its [`Root`]. Virtual times wrap, so they are compared by signed difference; equal
+//! finishes keep the order of insertion.
 //!
-//! A treap whose priorities are a fixed mix of the entity's number. Every operation costs O(log n) expected in the size of the
-//! tree; nothing is allocated but by [`FinishTrees::grow`].
+//! A treap whose priorities are a fixed mix of the entity's number. Every operation costs O(log n)
+//! expected in the size of the tree; nothing is allocated but by [`FinishTrees::grow`].
 
 extern crate alloc;
 use alloc::vec::Vec;
@@ -107,9 +108,11 @@ impl FinishTrees {
         Self::found(root.0).map(|n| self.nodes.at(n).sum)
     }
 
-    /// The entity with the smallest finish among those whose start is not after `time`; of equals the one filed first.
+    /// The entity with the smallest finish among those whose start is not after `time`; of equals
+    /// the one filed first.
     ///
-    /// Exact, where the kernel's walk can miss a node on the right of an ineligible one (named deviation).
+    /// Exact, where the kernel's walk can miss a node on the right of an ineligible one (named
+    /// deviation).
     pub(super) fn first_eligible(&self, root: Root, time: u64) -> Option<u32> {
         let mut n = root.0;
         if n == NIL || later(self.nodes.at(n).sum, time) {

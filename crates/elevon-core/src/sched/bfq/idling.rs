@@ -1,7 +1,9 @@
-//! Whether to wait: keep an empty queue in service, and the device short of work, for the sake of throughput or of shares.
+//! Whether to wait: keep an empty queue in service, and the device short of work, for the sake of
+//! throughput or of shares.
 //!
-//! Waiting *boosts* throughput where the device gains from an unbroken stream; it is *needed* where shares would not follow
-//! weights without it: then whoever has requests in the device's own queue all the time would be served by the device's order.
+//! Waiting *boosts* throughput where the device gains from an unbroken stream; it is *needed* where
+//! shares would not follow weights without it: then whoever has requests in the device's own queue
+//! all the time would be served by the device's order.
 
 use super::Bfq;
 use super::entity::{Class, EntityId, GroupId};
@@ -27,7 +29,8 @@ pub(super) struct Counted {
     group: Option<GroupId>,
 }
 
-/// How many queues have each weight; which is the smallest, and whether there are two: O(1) and O(16).
+/// How many queues have each weight; which is the smallest, and whether there are two: O(1) and
+/// O(16).
 #[derive(Clone, Debug)]
 pub(super) struct WeightCounters {
     counts: [u32; 1001],
@@ -104,9 +107,10 @@ impl Bfq {
         !self.rotational && self.queueing.is_on()
     }
 
-    /// Whether shares would not come out right without waiting for this queue. Since 5.2 nobody waits for the smallest weight;
-    /// the forms of injection from before that did, and without any injection such a queue would hardly be served: each of its
-    /// requests is a slot, charged at least 2 ms.
+    /// Whether shares would not come out right without waiting for this queue. Since 5.2 nobody
+    /// waits for the smallest weight; the forms of injection from before that did, and without
+    /// any injection such a queue would hardly be served: each of its requests is a slot,
+    /// charged at least 2 ms.
     pub(super) fn is_asymmetric(&self, q: EntityId) -> bool {
         let own = self.queue(q).counted.weight;
         let is_spared = match self.settings.inject {

@@ -1,23 +1,31 @@
 //! Injection: service of other queues while the one in service is empty and waited for.
 //!
-//! Waiting keeps shares right and the device's queue empty. `inject=` says what is done about the second:
+//! Waiting keeps shares right and the device's queue empty. `inject=` says what is done about the
+//! second:
 //!
 //! - `off`: nothing.
-//! - `seed`: as the first version did (4.20). A seeky, unraised queue on queueing flash lets ten sectors of others pass for each of
-//!   its own in a slot; whoever was activated last goes first, whatever its weight. All the throughput is back, and with one
-//!   request outstanding per process every process gets the same: the weights are gone. With it the device is found to queue
-//!   commands by that version's test (more than 4 in it, not 3); everything else is as in later kernels.
-//! - `limit` (default): as Linux does since 5.2. A limit on the requests in the device, learnt from how much longer the waited-for
-//!   request took when others were injected. Bounded in its harm, but again blind to weights.
-//! - `fair`: ours. An injected request is a slot of its own: the queue is charged at once, and only a queue that is *eligible* (its
-//!   start is not after virtual time) may be injected, smallest finish first, down the hierarchy. A queue's start is its service by
-//!   weight, and virtual time is everybody's service by weight; so no queue is ever injected beyond its due share, and the
-//!   bounds of the engine hold for all that is served, injected or not. Slots are charged by sectors, for the device's time in them
-//!   is no longer one queue's. What is given up is only what weights demand: with one request outstanding each, the heaviest of
-//!   them can have no more than one after the other, and the others no more than their shares of that: throughput is
-//!   `(sum of weights) / (largest weight)` requests at a time, where strict waiting has one and `none` has all.
+//! - `seed`: as the first version did (4.20). A seeky, unraised queue on queueing flash lets ten
+//!   sectors of others pass for each of its own in a slot; whoever was activated last goes first,
+//!   whatever its weight. All the throughput is back, and with one request outstanding per process
+//!   every process gets the same: the weights are gone. With it the device is found to queue
+//!   commands by that version's test (more than 4 in it, not 3); everything else is as in later
+//!   kernels.
+//! - `limit` (default): as Linux does since 5.2. A limit on the requests in the device, learnt from
+//!   how much longer the waited-for request took when others were injected. Bounded in its harm,
+//!   but again blind to weights.
+//! - `fair`: ours. An injected request is a slot of its own: the queue is charged at once, and only
+//!   a queue that is *eligible* (its start is not after virtual time) may be injected, smallest
+//!   finish first, down the hierarchy. A queue's start is its service by weight, and virtual time
+//!   is everybody's service by weight; so no queue is ever injected beyond its due share, and the
+//!   bounds of the engine hold for all that is served, injected or not. Slots are charged by
+//!   sectors, for the device's time in them is no longer one queue's. What is given up is only what
+//!   weights demand: with one request outstanding each, the heaviest of them can have no more than
+//!   one after the other, and the others no more than their shares of that: throughput is `(sum of
+//!   weights) / (largest weight)` requests at a time, where strict waiting has one and `none` has
+//!   all.
 //!
-//! Cost: `seed` and `limit` walk the active queues to the first that fits (usually the first), `fair` O(d · log q).
+//! Cost: `seed` and `limit` walk the active queues to the first that fits (usually the first),
+//! `fair` O(d · log q).
 
 use super::Bfq;
 use super::entity::{Class, EntityId};
@@ -67,8 +75,8 @@ impl Injection {
         self.decreased = tick;
     }
 
-    /// The request that was waited for is over: learns from the time it took. `injected`: whether others were served beside it;
-    /// `in_flight` still counts it.
+    /// The request that was waited for is over: learns from the time it took. `injected`: whether
+    /// others were served beside it; `in_flight` still counts it.
     pub(super) const fn learn(&mut self, took: u64, injected: bool, in_flight: u32, in_flight_max: u32, tick: i64) {
         let old = self.limit;
         if self.baseline > 0 && injected {
@@ -120,7 +128,8 @@ impl Bfq {
         self.engine.active_queues().find(|&other| self.fits(other))
     }
 
-    /// Queues whose I/O the one in service may be waiting for: its process's writes, its waker, those it wakes.
+    /// Queues whose I/O the one in service may be waiting for: its process's writes, its waker,
+    /// those it wakes.
     fn choose_related(&self, q: EntityId) -> Option<EntityId> {
         let queue = self.queue(q);
         let serves = |other: EntityId| self.queue(other).busy && self.fits(other);
@@ -176,7 +185,8 @@ impl Bfq {
         }
     }
 
-    /// A process's only request arrives: perhaps its service time is to be measured, perhaps all that was learnt is too old.
+    /// A process's only request arrives: perhaps its service time is to be measured, perhaps all
+    /// that was learnt is too old.
     pub(super) fn prepare_measurement(&mut self, q: EntityId) {
         let (tick, reset_after, rest) = (self.tick, self.ms(RESET_MS), self.ms(REST_MS));
         let queue = &self.queues[q.index()];

@@ -1,7 +1,9 @@
-//! The device's peak rate, measured from what is dispatched; it sets the largest budget and the length of raising.
+//! The device's peak rate, measured from what is dispatched; it sets the largest budget and the
+//! length of raising.
 //!
-//! Requests are gathered into intervals of up to a second. An interval is believed the more, the longer it was and the more of its
-//! requests were sequential and back to back; one that is slower than the rate known and not mostly sequential says nothing.
+//! Requests are gathered into intervals of up to a second. An interval is believed the more, the
+//! longer it was and the more of its requests were sequential and back to back; one that is slower
+//! than the rate known and not mostly sequential says nothing.
 
 use crate::units::{Instant, Nanos};
 
@@ -89,7 +91,8 @@ impl PeakRate {
         changed
     }
 
-    /// A completion came `gap` after the one before: a device so slow that it did nothing else closes the interval.
+    /// A completion came `gap` after the one before: a device so slow that it did nothing else
+    /// closes the interval.
     pub(super) fn on_completion(&mut self, gap: Nanos, last_completion: Instant) -> bool {
         let slow = gap > BACK_TO_BACK && (self.largest << RATE_SHIFT) / gap.as_micros().max(1) < 64;
         if !slow {

@@ -27,7 +27,8 @@ pub(super) struct Process {
     /// Requests inserted and not over.
     pub(super) outstanding: u32,
     pub(super) saved: Option<Box<Saved>>,
-    /// A queue to be merged into when this one is old enough. It may be gone by then: what it is now is looked at again.
+    /// A queue to be merged into when this one is old enough. It may be gone by then: what it is
+    /// now is looked at again.
     pub(super) stable_target: Option<(EntityId, u64)>,
     pub(super) stably_merged: bool,
 }
@@ -60,8 +61,9 @@ const fn class_and_level(ioprio: IoPrio) -> (Class, u8) {
 }
 
 impl Bfq {
-    /// Makes a tenant a group of `parent` (tenant 0: the root) with a weight from 1 to 1000, or changes the weight. Tenants never
-    /// named compete in the root. A change holds from the group's next activation on; a tenant stays where it was put first.
+    /// Makes a tenant a group of `parent` (tenant 0: the root) with a weight from 1 to 1000, or
+    /// changes the weight. Tenants never named compete in the root. A change holds from the
+    /// group's next activation on; a tenant stays where it was put first.
     pub fn set_group(&mut self, tenant: TenantId, parent: TenantId, weight: u16) {
         let weight = u64::from(weight).clamp(1, 1000);
         match self.tenants.get(tenant.index()).copied().flatten() {
@@ -293,7 +295,8 @@ impl Bfq {
         self.engine.remove(q);
     }
 
-    /// Whether a process, or a group it is in, holds more requests than its weight gives it of the scheduler's tags.
+    /// Whether a process, or a group it is in, holds more requests than its weight gives it of the
+    /// scheduler's tags.
     pub(super) fn is_over_limit(&self, bio: &Bio) -> bool {
         let Some(process) = self.processes.get(bio.task.index()) else { return false };
         let sync = crate::op::is_sync(bio.op, bio.flags);
@@ -306,8 +309,8 @@ impl Bfq {
         self.limit_within(q, start).is_none()
     }
 
-    /// The requests that an entity may hold; `None` where it, or an ancestor, has reached its limit. Entities that are not
-    /// scheduled limit nothing.
+    /// The requests that an entity may hold; `None` where it, or an ancestor, has reached its
+    /// limit. Entities that are not scheduled limit nothing.
     fn limit_within(&self, id: EntityId, start: u64) -> Option<u64> {
         let entity = &self.engine[id];
         let limit = match self.engine.parent(id) {

@@ -1,4 +1,5 @@
-//! A process queue: its requests, which of them goes next, and everything that is known of its owner.
+//! A process queue: its requests, which of them goes next, and everything that is known of its
+//! owner.
 
 use super::Bfq;
 use super::entity::EntityId;
@@ -31,7 +32,8 @@ pub(super) struct BfqQueue {
     pub(super) level: u8,
     /// Budget that feedback has arrived at, in sectors.
     pub(super) max_budget: u64,
-    /// In service: when the slot times out. Else: when it became empty with nothing in flight. Ticks.
+    /// In service: when the slot times out. Else: when it became empty with nothing in flight.
+    /// Ticks.
     pub(super) budget_timeout: i64,
     /// On an active tree or in service.
     pub(super) busy: bool,
@@ -134,8 +136,8 @@ pub(super) struct Candidate {
     pub(super) meta: bool,
 }
 
-/// Whether the first of two requests goes before the second, from a position. `reach`: how far back counts as near, in
-/// sectors; `penalty`: how much longer a way back counts.
+/// Whether the first of two requests goes before the second, from a position. `reach`: how far back
+/// counts as near, in sectors; `penalty`: how much longer a way back counts.
 pub(super) fn goes_first(a: Candidate, b: Candidate, last: u64, reach: u64, penalty: u64) -> bool {
     if a.sync != b.sync {
         return a.sync;
@@ -241,7 +243,8 @@ impl Bfq {
         }
     }
 
-    /// What serving a request costs its queue, in sectors. Async writes cost three times as much, unless shares are at stake.
+    /// What serving a request costs its queue, in sectors. Async writes cost three times as much,
+    /// unless shares are at stake.
     pub(super) fn charge(&self, q: EntityId, id: RequestId) -> u64 {
         let sectors = self.slots[id.index()].sectors;
         let cheap = self.queue(q).sync || self.engine[q].raise > 1 || self.is_asymmetric(q);

@@ -33,7 +33,8 @@ impl Queueing {
         self.decided
     }
 
-    /// A request is over; `in_flight` still counts it. `held_back`: the scheduler itself keeps the device short of requests.
+    /// A request is over; `in_flight` still counts it. `held_back`: the scheduler itself keeps the
+    /// device short of requests.
     pub(super) fn on_completion(&mut self, in_flight: u32, queued: u32, held_back: bool, seed_rules: bool) {
         self.in_flight_max = self.in_flight_max.max(in_flight);
         if self.preset || self.decided == Some(true) || in_flight + queued <= THRESHOLD {

@@ -1,8 +1,9 @@
 //! Weight raising: what looks interactive or soft real-time gets a far larger weight for a while.
 //!
-//! *Interactive*: a queue that was idle for two seconds or never seen; its weight times 30 until the time passes that a reference
-//! device needs to start a large application. *Soft real-time*: a queue that asks for a bounded rate, in bursts with pauses; its
-//! weight times 3000 for 300 ms at a time. Only queues of the default weight are raised.
+//! *Interactive*: a queue that was idle for two seconds or never seen; its weight times 30 until
+//! the time passes that a reference device needs to start a large application. *Soft real-time*: a
+//! queue that asks for a bounded rate, in bursts with pauses; its weight times 3000 for 300 ms at a
+//! time. Only queues of the default weight are raised.
 
 use super::Bfq;
 use super::entity::{Class, EntityId};
@@ -162,7 +163,8 @@ impl Bfq {
         self.set_raise(q, 1);
     }
 
-    /// A soft real-time period is over: the interactive one that it interrupted goes on, if there is one left.
+    /// A soft real-time period is over: the interactive one that it interrupted goes on, if there
+    /// is one left.
     fn end_soft_rt(&mut self, q: EntityId) {
         let period = self.raise_ticks();
         let raising = &mut self.queues[q.index()].raising;
@@ -204,8 +206,9 @@ impl Bfq {
         }
     }
 
-    /// From when on the next burst of requests may count as soft real-time: not before the last one would have been served at the
-    /// highest rate of such a queue, and not within the idle time.
+    /// From when on the next burst of requests may count as soft real-time: not before the last one
+    /// would have been served at the highest rate of such a queue, and not within the idle
+    /// time.
     pub(super) fn set_next_soft_rt(&mut self, q: EntityId) {
         let idle_ticks = self.settings.slice_idle.get() as i64 * i64::from(self.hz) / 1_000_000_000;
         let (tick, hz) = (self.tick, self.hz);

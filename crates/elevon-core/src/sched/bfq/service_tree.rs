@@ -27,8 +27,9 @@ impl ServiceTree {
         self.forget_idle(entities, trees);
     }
 
-    /// Drops what is no longer ahead of the virtual time: one entity a call. With nothing active, time falls back to the
-    /// largest idle finish first, so that a lone idle entity keeps no advantage from service that others got alone.
+    /// Drops what is no longer ahead of the virtual time: one entity a call. With nothing active,
+    /// time falls back to the largest idle finish first, so that a lone idle entity keeps no
+    /// advantage from service that others got alone.
     #[inline]
     pub(super) fn forget_idle(&mut self, entities: &mut [Entity], trees: &mut FinishTrees) {
         if self.idle.is_empty() {

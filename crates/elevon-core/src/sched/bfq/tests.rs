@@ -120,8 +120,8 @@ fn a_new_queue() {
     assert_eq!(bed.scheduler.engine[q].budget, 20000);
 }
 
-/// A queue alone in service, whose slot ends after `us` with `service` sectors served out of `budget`; returns what it was
-/// charged and its budget afterwards.
+/// A queue alone in service, whose slot ends after `us` with `service` sectors served out of
+/// `budget`; returns what it was charged and its budget afterwards.
 fn slot(us: u64, seeky: bool, budget: u64, service: u64, reason: Reason) -> (u64, u64) {
     let mut bed = bed(&[("low_latency", 0)]);
     bed.send(READ, 0);
@@ -263,7 +263,8 @@ fn eight_new_queues_are_a_burst() {
     }
 }
 
-/// A plugged device: task 0 in service, seeky, with a request in the device; others wait with eight sectors each.
+/// A plugged device: task 0 in service, seeky, with a request in the device; others wait with eight
+/// sectors each.
 fn plugged(inject: Inject, others: u32, prepare: impl FnOnce(&mut Bed<Bfq>)) -> Bed<Bfq> {
     let mut bed = bed(&[("low_latency", 0), ("inject", inject as i64), ("hw_tag", 2)]);
     bed.send(As { level: 0, ..READ }, 5000);
@@ -437,7 +438,8 @@ fn send_something(bed: &mut Bed<Bfq>, rng: &mut Rng) {
     bed.send(how, rng.below(range) * 8);
 }
 
-/// Everything at once: processes of all kinds, tenants, tunables changed in flight, exits, requeues. Nothing is lost.
+/// Everything at once: processes of all kinds, tenants, tunables changed in flight, exits,
+/// requeues. Nothing is lost.
 #[test]
 fn random_steps_keep_every_invariant() {
     for seed in 1..31 {

@@ -1,4 +1,5 @@
-//! What is observed of a process: how long it thinks between requests, where it seeks, whether it is bound by I/O.
+//! What is observed of a process: how long it thinks between requests, where it seeks, whether it
+//! is bound by I/O.
 
 extern crate alloc;
 
@@ -24,7 +25,8 @@ impl ThinkTime {
         Self { last_end: now + Nanos::new(1), samples: 0, total: 0, mean: 0 }
     }
 
-    /// The process asks again, having had nothing to wait for. Long pauses are cut to twice the idle time.
+    /// The process asks again, having had nothing to wait for. Long pauses are cut to twice the
+    /// idle time.
     pub(super) fn on_arrival(&mut self, now: Instant, slice_idle: Nanos) {
         let elapsed = now.since(self.last_end).get().min(2 * slice_idle.get());
         self.samples = (7 * self.samples + 256) / 8;
@@ -63,7 +65,8 @@ pub(super) const fn is_seek(last: Sector, start: Sector, sectors: u64, rotationa
     last.get() != 0 && distance > SEEK_DISTANCE && (rotational || sectors < BIG_REQUEST)
 }
 
-/// Whether a process waits for I/O at least four fifths of its time; a window that is halved whenever it exceeds 200 ms.
+/// Whether a process waits for I/O at least four fifths of its time; a window that is halved
+/// whenever it exceeds 200 ms.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct IoBound {
     pub(super) is_bound: bool,

@@ -1,20 +1,24 @@
-//! B-WF2Q+: fair queueing by weights, with budgets, over a hierarchy of groups. Pure: entities, sectors and virtual times.
+//! B-WF2Q+: fair queueing by weights, with budgets, over a hierarchy of groups. Pure: entities,
+//! sectors and virtual times.
 //!
-//! Each class of a group has a virtual time V that goes on by `sectors / sum of weights` for every sector served. An entity of
-//! weight w waits with a start S and a finish `F = S + budget / w`; of those that are eligible (S ≤ V) the one with the smallest F is
-//! next. When it has been served, F is set back to what it really cost, and the next slot starts there: so service differs from
-//! the ideal fluid share by less than about one budget, whatever the budgets are. An entity that empties while it is ahead (F > V)
-//! stays in the idle tree, and its weight in the sum, until the time has caught up; it cannot leave its debt behind by going away
-//! for a moment.
+//! Each class of a group has a virtual time V that goes on by `sectors / sum of weights` for every
+//! sector served. An entity of weight w waits with a start S and a finish `F = S + budget / w`; of
+//! those that are eligible (S ≤ V) the one with the smallest F is next. When it has been served, F
+//! is set back to what it really cost, and the next slot starts there: so service differs from
+//! the ideal fluid share by less than about one budget, whatever the budgets are. An entity that
+//! empties while it is ahead (F > V) stays in the idle tree, and its weight in the sum, until the
+//! time has caught up; it cannot leave its debt behind by going away for a moment.
 //!
-//! A group is an entity of its parent, with the budget of whoever is next inside. Serving a queue serves every ancestor.
+//! A group is an entity of its parent, with the budget of whoever is next inside. Serving a queue
+//! serves every ancestor.
 //!
-//! Faithful to Linux' BFQ in timestamps, in the jump of V, in the shortcut that skips a search, and in its class guard. Named
-//! deviations: the search for the smallest eligible finish is exact; a group that is requeued while it stays in service is charged
-//! what it was served so far once, not again at the end of the slot.
+//! Faithful to Linux' BFQ in timestamps, in the jump of V, in the shortcut that skips a search, and
+//! in its class guard. Named deviations: the search for the smallest eligible finish is exact; a
+//! group that is requeued while it stays in service is charged what it was served so far once, not
+//! again at the end of the slot.
 //!
-//! Cost, with d levels and q entities in a group: serve O(d) (and O(log q) when an idle entity is forgotten), activate, requeue,
-//! deactivate and choosing the next O(d · log q).
+//! Cost, with d levels and q entities in a group: serve O(d) (and O(log q) when an idle entity is
+//! forgotten), activate, requeue, deactivate and choosing the next O(d · log q).
 
 extern crate alloc;
 use alloc::vec::Vec;
@@ -44,7 +48,8 @@ pub(super) struct Group {
 /// How a walk up the hierarchy changes things.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Change {
-    /// A slot ends: time may jump although somebody is still marked as in service, and every ancestor is looked at.
+    /// A slot ends: time may jump although somebody is still marked as in service, and every
+    /// ancestor is looked at.
     pub(super) expiration: bool,
 }
 
@@ -187,7 +192,8 @@ impl Engine {
         }
     }
 
-    /// Applies a pending change of weight, raise or class. The class only while the entity is out of the active tree.
+    /// Applies a pending change of weight, raise or class. The class only while the entity is out
+    /// of the active tree.
     pub(super) fn apply_changes(&mut self, id: EntityId) {
         let entity = self[id];
         if !entity.changed {
@@ -211,8 +217,8 @@ impl Engine {
         entity.changed = entity.class != entity.new_class;
     }
 
-    /// A queue turns active with the budget it has. `back_shift`: it was away for a moment only and takes up where it left,
-    /// although time went on.
+    /// A queue turns active with the budget it has. `back_shift`: it was away for a moment only and
+    /// takes up where it left, although time went on.
     pub(super) fn activate(&mut self, queue: EntityId, back_shift: bool) {
         self.activate_upward(queue, back_shift, false, Change { expiration: false });
     }
@@ -281,7 +287,8 @@ impl Engine {
         self.enter_active(id);
     }
 
-    /// Puts an entity, whose start and finish are set, into its active tree, and a queue at the head of the list.
+    /// Puts an entity, whose start and finish are set, into its active tree, and a queue at the
+    /// head of the list.
     fn enter_active(&mut self, id: EntityId) {
         let Entity { start, finish, child, .. } = self[id];
         let (tree, entities, trees) = self.tree_mut(id);
@@ -318,8 +325,8 @@ impl Engine {
         }
     }
 
-    /// A queue has nothing more to be served for. With `keep_ahead` it stays in the idle tree while it is ahead of time;
-    /// groups that empty with it always do.
+    /// A queue has nothing more to be served for. With `keep_ahead` it stays in the idle tree while
+    /// it is ahead of time; groups that empty with it always do.
     pub(super) fn deactivate(&mut self, queue: EntityId, keep_ahead: bool, change: Change) {
         let (mut at, mut keep_ahead) = (Some(queue), keep_ahead);
         while let Some(id) = at {
@@ -366,8 +373,8 @@ impl Engine {
         }
     }
 
-    /// Finds out who is next in a group after `changed` came or changed. True where the group's own place in its parent may
-    /// have to change.
+    /// Finds out who is next in a group after `changed` came or changed. True where the group's own
+    /// place in its parent may have to change.
     fn update_next(&mut self, group: GroupId, changed: Option<EntityId>, change: Change) -> bool {
         let old = self.groups[group.index()].next;
         let replaces = |new: EntityId| match old {
@@ -424,7 +431,8 @@ impl Engine {
         let queue = loop {
             let id = self.groups[group.index()].next?;
             self.groups[group.index()].in_service = Some(id);
-            // A group with more children than the one it serves may be next again at once, and stays.
+            // A group with more children than the one it serves may be next again at once, and
+            // stays.
             let child = self[id].child;
             if child.is_none_or(|child| self.groups[child.index()].active == 1) {
                 self.leave_active(id);
@@ -434,7 +442,8 @@ impl Engine {
                 None => break id,
             }
         };
-        // Every level: a group that left its tree must not stay its parent's next (the kernel may keep it until the slot ends).
+        // Every level: a group that left its tree must not stay its parent's next (the kernel may
+        // keep it until the slot ends).
         let mut at = Some(queue);
         while let Some(id) = at {
             self.update_next(self[id].group, None, Change { expiration: false });
@@ -456,8 +465,8 @@ impl Engine {
         }
     }
 
-    /// Makes what an active entity and its ancestors were served count at once, as if a slot had ended: for service outside of
-    /// slots.
+    /// Makes what an active entity and its ancestors were served count at once, as if a slot had
+    /// ended: for service outside of slots.
     pub(super) fn settle(&mut self, queue: EntityId) {
         self.settle_one(queue);
         self.settle_ancestors(queue);
@@ -489,8 +498,8 @@ impl Engine {
         }
     }
 
-    /// The active queue that a fair server would serve beside the one in service: started, smallest finish, class before class
-    /// down to `lowest`, at every level.
+    /// The active queue that a fair server would serve beside the one in service: started, smallest
+    /// finish, class before class down to `lowest`, at every level.
     pub(super) fn eligible(&self, lowest: Class) -> Option<EntityId> {
         let mut group = GroupId::ROOT;
         loop {

@@ -1,12 +1,15 @@
-//! Feedback: latencies against targets become new depths. Pure: it knows neither requests nor queues.
+//! Feedback: latencies against targets become new depths. Pure: it knows neither requests nor
+//! queues.
 //!
-//! Each domain with a target keeps two histograms in quarters of the target: of the time in the driver (*I/O*) and of the
-//! time since allocation (*total*). The device is congested where the 90th percentile of any domain's I/O time is late.
-//! Then a domain whose own total time (99th percentile) is early gives depth away; one that is late gets more, congested or not.
+//! Each domain with a target keeps two histograms in quarters of the target: of the time in the
+//! driver (*I/O*) and of the time since allocation (*total*). The device is congested where the
+//! 90th percentile of any domain's I/O time is late. Then a domain whose own total time (99th
+//! percentile) is early gives depth away; one that is late gets more, congested or not.
 //!
-//! Faithful to a quirk of Linux: both histograms of a domain share one timeout. Where fewer than 500 samples come in a
-//! second, the I/O percentile uses the timeout up, and the total percentile starts it again and says nothing; so a slow
-//! domain is adjusted by the last percentile it had in good times, or after 500 requests.
+//! Faithful to a quirk of Linux: both histograms of a domain share one timeout. Where fewer than
+//! 500 samples come in a second, the I/O percentile uses the timeout up, and the total percentile
+//! starts it again and says nothing; so a slow domain is adjusted by the last percentile it had in
+//! good times, or after 500 requests.
 //!
 //! Cost: a sample O(1); an evaluation, ten times a second, O(domains · buckets).
 
@@ -69,7 +72,8 @@ pub(super) struct Feedback {
     domains: [Domain; DOMAINS],
 }
 
-/// The percentile of a histogram, which is emptied, if it has enough samples or has waited long enough for them.
+/// The percentile of a histogram, which is emptied, if it has enough samples or has waited long
+/// enough for them.
 fn percentile(histogram: &mut Histogram, timeout: &mut Option<u64>, percent: u32, tick: u64, hz: u64) -> Option<u32> {
     let samples: u32 = histogram.0.iter().sum();
     if samples == 0 {
@@ -112,7 +116,8 @@ impl Feedback {
         domain.total.add(total, domain.target);
     }
 
-    /// How many quarters of its depth each domain is to have from now on; `None` for no change. `hz` ticks are a second.
+    /// How many quarters of its depth each domain is to have from now on; `None` for no change.
+    /// `hz` ticks are a second.
     pub(super) fn evaluate(&mut self, tick: u64, hz: u64) -> [Option<u32>; DOMAINS] {
         let mut congested = false;
         for domain in &mut self.domains {
@@ -260,12 +265,14 @@ mod tests {
             assert_eq!(feedback.domains[READ].timeout, Some(1100), "at {tick} ms");
         }
         assert_eq!(left, 0);
-        // The I/O percentile is there and ends the timeout; the total percentile begins another and has to wait.
+        // The I/O percentile is there and ends the timeout; the total percentile begins another and
+        // has to wait.
         assert_eq!(feedback.evaluate(1100, HZ), [None; 3]);
         assert_eq!(feedback.domains[READ].io, Histogram::default());
         assert_eq!(feedback.domains[READ].total.0, [0, 0, 0, 0, 0, 0, 0, 499]);
         assert_eq!(feedback.domains[READ].timeout, Some(2100));
-        // One more, and the totals are enough by themselves; they are late, so congestion does not matter.
+        // One more, and the totals are enough by themselves; they are late, so congestion does not
+        // matter.
         feedback.samples(READ, 1, 0, 0);
         assert_eq!(feedback.evaluate(1200, HZ), [Some(8), None, None]);
     }

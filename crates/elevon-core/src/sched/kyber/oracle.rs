@@ -1,4 +1,5 @@
-//! Kyber written down as plainly as possible, to hold the real one against: deques, sets, and latencies kept one by one.
+//! Kyber written down as plainly as possible, to hold the real one against: deques, sets, and
+//! latencies kept one by one.
 
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::vec;
@@ -341,7 +342,8 @@ impl Walk {
     }
 }
 
-/// P17, P18, P19: what comes out, and when depths change, is what the plain model says; nothing is lost.
+/// P17, P18, P19: what comes out, and when depths change, is what the plain model says; nothing is
+/// lost.
 #[test]
 fn agrees_with_the_oracle_at_every_step() {
     let (mut cuts, mut rises, mut starved) = (0, 0, 0);

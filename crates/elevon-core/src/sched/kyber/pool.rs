@@ -1,12 +1,14 @@
 //! The tokens of a domain, and the hardware queues that wait for one.
 //!
-//! A token that comes free while queues wait is promised to the next of them in turn, which is then woken. A promise holds
-//! until the woken queues have been run, so that neither the queue that happens to run first nor one with new requests takes
-//! it; what is left of it after that lapses. (Linux makes no promise: whoever gets there first has the token, and with the
-//! queues on CPUs of their own that is anyone. Here queues run one after the other, and without the promise the first
+//! A token that comes free while queues wait is promised to the next of them in turn, which is then
+//! woken. A promise holds until the woken queues have been run, so that neither the queue that
+//! happens to run first nor one with new requests takes it; what is left of it after that lapses.
+//! (Linux makes no promise: whoever gets there first has the token, and with the queues on CPUs of
+//! their own that is anyone. Here queues run one after the other, and without the promise the first
 //! would have them all.)
 //!
-//! Cost: O(1), and O(hardware queues / 64) to find the next that waits; O(hardware queues) where promises lapse.
+//! Cost: O(1), and O(hardware queues / 64) to find the next that waits; O(hardware queues) where
+//! promises lapse.
 
 extern crate alloc;
 use alloc::vec::Vec;
@@ -61,7 +63,8 @@ impl Pool {
         token
     }
 
-    /// A token comes back. Names the queue to wake for it; `queued` says how many requests a queue has.
+    /// A token comes back. Names the queue to wake for it; `queued` says how many requests a queue
+    /// has.
     #[inline]
     pub(super) fn free(&mut self, now: Instant, token: u8, queued: impl Fn(usize) -> u32) -> Option<usize> {
         self.lapse(now);

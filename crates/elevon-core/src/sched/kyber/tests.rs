@@ -1,4 +1,5 @@
-//! Worked examples of `block/kyber-iosched.c`: `kyber_dispatch_request`, `kyber_dispatch_cur_domain`.
+//! Worked examples of `block/kyber-iosched.c`: `kyber_dispatch_request`,
+//! `kyber_dispatch_cur_domain`.
 
 use super::*;
 use crate::ioprio::PrioClass;

@@ -1,7 +1,9 @@
-//! Tokens: how many requests of a domain may be between dispatch and completion, over the whole device.
+//! Tokens: how many requests of a domain may be between dispatch and completion, over the whole
+//! device.
 //!
-//! A depth bounds the token numbers, not their count: after a cut, holders of numbers above the new depth finish undisturbed
-//! and are not counted. The kernel picks a number by a per-CPU hint; here the lowest free one is taken, so that a run repeats.
+//! A depth bounds the token numbers, not their count: after a cut, holders of numbers above the new
+//! depth finish undisturbed and are not counted. The kernel picks a number by a per-CPU hint; here
+//! the lowest free one is taken, so that a run repeats.
 //!
 //! Cost: O(depth / 64), which is at most 4.
 

@@ -1,4 +1,5 @@
-//! A second mq-deadline, written a second time with plain vectors and full scans, to compare with step by step.
+//! A second mq-deadline, written a second time with plain vectors and full scans, to compare with
+//! step by step.
 
 use super::ClassCounters;
 use crate::bio::Bio;

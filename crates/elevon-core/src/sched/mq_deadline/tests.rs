@@ -1,5 +1,6 @@
-//! Worked examples of `block/mq-deadline.c`: `__dd_dispatch_request`, `dd_dispatch_prio_aged_requests`,
-//! `dd_merged_requests`; as in the rest of this folder, a comparison with a second model, and measured records.
+//! Worked examples of `block/mq-deadline.c`: `__dd_dispatch_request`,
+//! `dd_dispatch_prio_aged_requests`, `dd_merged_requests`; as in the rest of this folder, a
+//! comparison with a second model, and measured records.
 
 use super::oracle::Oracle;
 use super::*;
@@ -211,7 +212,8 @@ fn a_request_at_the_head_leaves_the_batch_alone() {
 fn starved_writes_wait_for_the_second_batch() {
     for kernel in ERAS {
         let mut bed = bed(kernel, &[]);
-        // Later kernels would go on with writes from the start: bring the position past the write that is to wait.
+        // Later kernels would go on with writes from the start: bring the position past the write
+        // that is to wait.
         bed.write(5000);
         assert_eq!(bed.drain(), "W5000");
         bed.write(1000);
@@ -264,7 +266,8 @@ fn requeued_requests_go_first_newest_first_and_count_once() {
     }
 }
 
-/// A lower class's requeued request: behind the device-wide list it passes the higher class, else not.
+/// A lower class's requeued request: behind the device-wide list it passes the higher class, else
+/// not.
 #[test]
 fn whose_the_list_at_the_head_is() {
     for (kernel, order) in [(Kernel::V6_6, "rt:R0 R8"), (Kernel::V6_12, "R8 rt:R0")] {
@@ -389,8 +392,9 @@ fn negative_writes_starved_waits_for_the_last_read_and_zero_never() {
     }
 }
 
-/// P14: with both directions backlogged, `writes_starved` read batches between two write batches, exactly where batches are
-/// full (ascending arrivals), at the most where they may end early (random ones).
+/// P14: with both directions backlogged, `writes_starved` read batches between two write batches,
+/// exactly where batches are full (ascending arrivals), at the most where they may end early
+/// (random ones).
 #[test]
 fn p14_share_of_reads_and_writes() {
     for kernel in ERAS {

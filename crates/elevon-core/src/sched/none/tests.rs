@@ -20,8 +20,8 @@ fn insert(bed: &mut Bed<NoneScheduler>, queue: u16, cpu: u16, sector: u64) -> Re
     id
 }
 
-/// `blk_mq_flush_busy_ctxs` of `block/blk-mq.c`: one CPU's list after the other; if the device was busy
-/// `blk_mq_do_dispatch_ctx` of `block/blk-mq-sched.c`: a request of each CPU in turn.
+/// `blk_mq_flush_busy_ctxs` of `block/blk-mq.c`: one CPU's list after the other; if the device was
+/// busy `blk_mq_do_dispatch_ctx` of `block/blk-mq-sched.c`: a request of each CPU in turn.
 #[test]
 fn order_of_two_cpus() {
     for (cpus, busy, order) in [(1, false, "R1 R2 R3"), (2, false, "R1 R3 R2"), (2, true, "R1 R2 R3")] {

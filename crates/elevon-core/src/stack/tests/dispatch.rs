@@ -79,7 +79,8 @@ fn a_flush_goes_before_what_else_waits_for_the_driver() {
     assert_eq!(rig.driver.issued.iter().map(|c| c.op).collect::<Vec<_>>(), [Op::Flush, Op::Write]);
 }
 
-/// The list that a run pulls ends where driver tags end; a refusal before that end still has the queue run again.
+/// The list that a run pulls ends where driver tags end; a refusal before that end still has the
+/// queue run again.
 #[test]
 fn a_refusal_in_a_list_that_ran_out_of_tags_is_tried_again() {
     let mut rig = Rig::new(StackConfig { queue_depth: 2, ..with_scheduler(Kernel::V6_18) });
@@ -92,8 +93,8 @@ fn a_refusal_in_a_list_that_ran_out_of_tags_is_tried_again() {
     assert_eq!(rig.done().len(), 4);
 }
 
-/// A scheduler for the whole device gives a hardware queue requests of another as well. If the other's is refused, the queue's own
-/// behind it go on.
+/// A scheduler for the whole device gives a hardware queue requests of another as well. If the
+/// other's is refused, the queue's own behind it go on.
 #[test]
 fn what_waits_behind_a_refused_request_of_another_queue_goes_on() {
     let mut rig = Rig::new(StackConfig { hw_queues: 2, cpus: 2, ..with_scheduler(Kernel::V6_18) });
@@ -113,7 +114,8 @@ fn what_waits_behind_a_refused_request_of_another_queue_goes_on() {
     assert_eq!(rig.done().len(), 3);
 }
 
-/// The device is full of one queue's commands and promises the other a completion, which will not be of that queue.
+/// The device is full of one queue's commands and promises the other a completion, which will not
+/// be of that queue.
 #[test]
 fn a_promise_to_a_queue_with_nothing_in_the_driver_is_not_waited_for() {
     let mut rig = Rig::new(StackConfig { hw_queues: 2, cpus: 2, ..config(Kernel::V6_18) });
@@ -146,7 +148,8 @@ impl Driver for BusyOnce<'_> {
     }
 }
 
-/// What was pulled for another queue and put back to it holds no driver tags: a request that comes to stand in front of it needs them.
+/// What was pulled for another queue and put back to it holds no driver tags: a request that comes
+/// to stand in front of it needs them.
 #[test]
 fn what_is_put_back_for_another_queue_holds_no_tags() {
     let deep = StackConfig { hw_queues: 2, cpus: 2, queue_depth: 2, ..with_scheduler(Kernel::V6_18) };
@@ -159,8 +162,8 @@ fn what_is_put_back_for_another_queue_holds_no_tags() {
         rig.stack.submit(rig.now, io, &mut rig.driver);
     }
     rig.complete_all();
-    // Queue 0 pulls four, the driver refuses the first, and both that are queue 1's are put back. Then queue 0 sends its own and pulls
-    // the fifth, which is queue 1's as well.
+    // Queue 0 pulls four, the driver refuses the first, and both that are queue 1's are put back.
+    // Then queue 0 sends its own and pulls the fifth, which is queue 1's as well.
     rig.now = Instant::ZERO + Nanos::from_millis(3);
     rig.stack.handle_timers(rig.now, &mut BusyOnce { driver: &mut rig.driver, was_busy: false });
     rig.complete_all();

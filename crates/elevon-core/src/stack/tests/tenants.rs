@@ -1,4 +1,5 @@
-//! Tenants on the path of a bio: who sleeps and who does not, what goes when rules go, and that every nanosecond is accounted for.
+//! Tenants on the path of a bio: who sleeps and who does not, what goes when rules go, and that
+//! every nanosecond is accounted for.
 
 use super::*;
 use crate::control::io_cost::Qos;
@@ -125,9 +126,9 @@ fn a_tenants_policy_of_priority_is_on_its_bios() {
     assert_eq!(classes, [IoPrio::new(crate::ioprio::PrioClass::Rt, 4), IoPrio::DEFAULT]);
 }
 
-/// Everything at once under every scheduler: limits of all kinds, gates, weights, policies, changes and removals while I/O is
-/// in flight. Nothing is lost or doubled, nobody sleeps for ever, and what a tenant's I/O took is in the breakdown to the
-/// nanosecond.
+/// Everything at once under every scheduler: limits of all kinds, gates, weights, policies, changes
+/// and removals while I/O is in flight. Nothing is lost or doubled, nobody sleeps for ever, and
+/// what a tenant's I/O took is in the breakdown to the nanosecond.
 #[test]
 fn random_tenants_lose_nothing_and_every_nanosecond_is_accounted_for() {
     for seed in 0..48u64 {

@@ -1,5 +1,5 @@
-//! Bytes of a pattern: `"text"`, `0xhex` in the order written, decimal numbers (32 bits, low byte first, without the
-//! zero bytes above the highest one set), in any sequence.
+//! Bytes of a pattern: `"text"`, `0xhex` in the order written, decimal numbers (32 bits, low byte
+//! first, without the zero bytes above the highest one set), in any sequence.
 
 use super::super::draft::Draft;
 use super::super::number::Scan;

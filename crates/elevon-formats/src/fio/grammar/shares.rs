@@ -23,7 +23,8 @@ fn percent(text: &str) -> Result<Option<u32>, Complaint> {
     }
 }
 
-/// Fills blank shares evenly with what is left of 100; what does not divide goes to the last of them.
+/// Fills blank shares evenly with what is left of 100; what does not divide goes to the last of
+/// them.
 fn fill_blanks<T: Copy>(list: &[(T, Option<u32>)], scan: &mut Scan) -> Result<Vec<(T, u32)>, Complaint> {
     let sum: u32 = list.iter().filter_map(|&(_, share)| share).sum();
     if sum > 100 {

@@ -1,6 +1,7 @@
 //! The faulty device's own clock: it stands still in a stall and runs slowly in a slow window.
 //!
-//! The device inside the wrapper lives on this clock, so that a stall holds up everything behind it and nothing is lost.
+//! The device inside the wrapper lives on this clock, so that a stall holds up everything behind it
+//! and nothing is lost.
 
 use elevon_core::units::{Instant, Nanos};
 

@@ -1,11 +1,13 @@
 //! What a device holds, without the data: each block's *generation*, the write that it comes from.
 //!
-//! A write that the device has completed sits in its volatile cache until a flush, sent after that completion, completes; or
-//! it was sent with FUA, or there is no cache. A cut of power then leaves of the volatile writes, in flight or completed,
-//! whatever the mode says, block by block; the durable ones stay.
+//! A write that the device has completed sits in its volatile cache until a flush, sent after that
+//! completion, completes; or it was sent with FUA, or there is no cache. A cut of power then leaves
+//! of the volatile writes, in flight or completed, whatever the mode says, block by block; the
+//! durable ones stay.
 //!
-//! Cost: O(log writes) per write that completes, O(blocks log blocks) per write that becomes durable, O(volatile writes) per
-//! flush, O(volatile blocks log blocks) per cut; memory grows with the blocks written. For tests and the swarm.
+//! Cost: O(log writes) per write that completes, O(blocks log blocks) per write that becomes
+//! durable, O(volatile writes) per flush, O(volatile blocks log blocks) per cut; memory grows with
+//! the blocks written. For tests and the swarm.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +17,8 @@ use elevon_core::status::Status;
 
 use crate::chance::{below, draw};
 
-/// Generation of every block that was written: the sequence of the write plus one; 0 is what was there at the start.
+/// Generation of every block that was written: the sequence of the write plus one; 0 is what was
+/// there at the start.
 pub type Survivors = BTreeMap<u64, u64>;
 
 /// What a cut of power leaves of the writes that were not durable yet.
@@ -59,8 +62,9 @@ pub(super) fn blocks(command: &Command, block_size: u32) -> core::ops::Range<u64
     start / u64::from(block_size)..(start + command.bytes.get()).div_ceil(block_size.into())
 }
 
-/// Whether a command changes what the device holds. What a discard leaves is not said by any specification, and one of several
-/// ranges does not lie where its command says (the ranges are its pieces, which a simulated device does not see): it changes nothing.
+/// Whether a command changes what the device holds. What a discard leaves is not said by any
+/// specification, and one of several ranges does not lie where its command says (the ranges are its
+/// pieces, which a simulated device does not see): it changes nothing.
 pub(super) const fn changes(op: Op) -> bool {
     op.is_write() && !matches!(op, Op::Discard)
 }
@@ -128,7 +132,8 @@ impl Content {
         // A write that failed may still have reached some blocks: it stays among the volatile ones.
     }
 
-    /// Makes durable what `is_durable` says. A block never goes back to an older write than it holds.
+    /// Makes durable what `is_durable` says. A block never goes back to an older write than it
+    /// holds.
     fn settle(&mut self, is_durable: impl Fn(&Write) -> bool) {
         let durable = &mut self.durable;
         self.volatile.retain(|write| {
@@ -154,7 +159,8 @@ impl Content {
         all
     }
 
-    /// Whether a block of a volatile write is left after a cut; `candidates` are all volatile writes to it.
+    /// Whether a block of a volatile write is left after a cut; `candidates` are all volatile
+    /// writes to it.
     fn keeps(&self, mode: PowerCut, seed: u64, index: usize, block: u64, candidates: &[u64]) -> bool {
         let write = &self.volatile[index];
         let count = self.volatile.len() as u64;

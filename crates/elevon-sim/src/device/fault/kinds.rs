@@ -1,7 +1,8 @@
-//! The kinds of faults as a table: what `--fault` reads, `elevon faults` shows and `docs/faults.md` lists.
+//! The kinds of faults as a table: what `--fault` reads, `elevon faults` shows and `docs/faults.md`
+//! lists.
 //!
-//! [`Rule::parse`](super::Rule::parse) takes names, keys and defaults from here, so that a kind or a
-//! key without a row cannot be given at all.
+//! [`Rule::parse`](super::Rule::parse) takes names, keys and defaults from here, so that a kind or
+//! a key without a row cannot be given at all.
 
 use core::fmt::Write;
 
@@ -12,8 +13,8 @@ pub struct Key {
     pub name: &'static str,
     /// What it takes, with the range.
     pub takes: &'static str,
-    /// The value where the key is not given, as it would be written; `None` where nothing stands for
-    /// it.
+    /// The value where the key is not given, as it would be written; `None` where nothing stands
+    /// for it.
     pub default: Option<&'static str>,
     /// What it means.
     pub meaning: &'static str,

@@ -1,8 +1,9 @@
 //! What a host may rely on after a cut of power, stated without knowing anything of the device.
 //!
-//! A write is durable once it completed with FUA, or completed on a device without a volatile cache, or completed before a
-//! flush was sent that completed. A block may hold any write that no durable write came after, or what was there at the start
-//! while no write to it is durable. *After* means sent when the other had already ended; writes in flight together have no
+//! A write is durable once it completed with FUA, or completed on a device without a volatile
+//! cache, or completed before a flush was sent that completed. A block may hold any write that no
+//! durable write came after, or what was there at the start while no write to it is durable.
+//! *After* means sent when the other had already ended; writes in flight together have no
 //! order. A write that failed may be there or not.
 //!
 //! The oracle lives with the host: it sees commands and completions, never the device.
@@ -45,14 +46,15 @@ pub struct Oracle {
     /// Counts what the host sees: its order of events.
     clock: u64,
     writes: BTreeMap<u64, Vec<Write>>,
-    /// Writes that ended well and are not durable, by the clock then: generation and blocks. A flush looks at these alone, not at
-    /// every block that was ever written.
+    /// Writes that ended well and are not durable, by the clock then: generation and blocks. A
+    /// flush looks at these alone, not at every block that was ever written.
     volatile: BTreeMap<u64, (u64, Range<u64>)>,
     flushes: BTreeMap<u64, u64>,
 }
 
 impl Oracle {
-    /// For a device of that logical block size, with or without a volatile cache, as its description says.
+    /// For a device of that logical block size, with or without a volatile cache, as its
+    /// description says.
     pub fn new(block_size: u32, volatile_cache: bool) -> Self {
         let (writes, volatile, flushes) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
         Self { block_size, volatile_cache, clock: 0, writes, volatile, flushes }
@@ -114,8 +116,8 @@ impl Oracle {
         start.into_iter().chain(writes.iter().map(|write| write.generation)).collect()
     }
 
-    /// Holds what a cut of power left against what is legal; then it is what all goes on from. A block that `left` does not
-    /// name holds what it held at the start.
+    /// Holds what a cut of power left against what is legal; then it is what all goes on from. A
+    /// block that `left` does not name holds what it held at the start.
     pub fn power_cut(&mut self, left: &Survivors) -> Result<(), Violation> {
         for &block in self.writes.keys() {
             let found = left.get(&block).copied().unwrap_or(0);

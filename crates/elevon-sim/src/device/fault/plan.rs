@@ -61,7 +61,8 @@ pub enum Rule {
         /// How long the device tries before it says so.
         retry: Nanos,
     },
-    /// `latent`: a read finds a run of sectors unreadable, and so does every later one until they are written again.
+    /// `latent`: a read finds a run of sectors unreadable, and so does every later one until they
+    /// are written again.
     Latent {
         /// Chance that a read finds a new run at its place.
         ppm: u64,
@@ -96,7 +97,8 @@ pub enum Rule {
         /// How far behind its place, a multiple of 8.
         by: Sectors,
     },
-    /// `reset`: with every so many commands all that are in flight fail and the device stands still for a time.
+    /// `reset`: with every so many commands all that are in flight fail and the device stands still
+    /// for a time.
     Reset {
         /// Commands from one reset to the next.
         every: u64,
@@ -197,11 +199,12 @@ impl Rule {
         }
     }
 
-    /// From the text form, `error:sectors=1000-2000,status=medium`. Names, keys and defaults are those
-    /// of [`KINDS`].
+    /// From the text form, `error:sectors=1000-2000,status=medium`. Names, keys and defaults are
+    /// those of [`KINDS`].
     ///
     /// # Errors
-    /// An unknown kind or key, a value out of its range, or a rule by which nothing could ever happen.
+    /// An unknown kind or key, a value out of its range, or a rule by which nothing could ever
+    /// happen.
     pub fn parse(text: &str) -> Result<Self, TextError> {
         let (name, rest) = text.split_once(':').unwrap_or((text, ""));
         let Some(kind) = kind(name) else {

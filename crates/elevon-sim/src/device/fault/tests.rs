@@ -1,4 +1,5 @@
-//! Every rule's effect; every command ends once; faults of data move no clock; cuts of power against the oracle.
+//! Every rule's effect; every command ends once; faults of data move no clock; cuts of power
+//! against the oracle.
 
 use std::collections::btree_map::Entry;
 
@@ -147,7 +148,8 @@ fn a_reset_ends_what_is_in_flight_and_takes_its_time() {
     assert_eq!(one(&mut device, 6_000_000, &read_command(1, 0, 4096)), (TOOK, Status::Ok, 4096));
 }
 
-/// Three writes of a block each, then a cut of power that leaves all that was made; the device has no cache.
+/// Three writes of a block each, then a cut of power that leaves all that was made; the device has
+/// no cache.
 #[test]
 fn writes_are_lost_or_land_elsewhere_without_a_word() {
     for (rule, expected) in [
@@ -330,7 +332,8 @@ enum Honesty {
     FuaLies,
 }
 
-/// Random writes, FUA writes, flushes and cuts on a disk with a volatile cache; the first violation of each run.
+/// Random writes, FUA writes, flushes and cuts on a disk with a volatile cache; the first violation
+/// of each run.
 fn cuts(seed: u64, mode: PowerCut, honesty: Honesty) -> Result<(), oracle::Violation> {
     let disk = Hdd::new(&HddParameters { write_cache: true, ..HddParameters::HDD_7200 });
     let mut device = Fault::parse(disk, seed, &["error:ppm=20000,op=write", "flush_error:ppm=100000"]).unwrap();
@@ -350,7 +353,8 @@ fn cuts(seed: u64, mode: PowerCut, honesty: Honesty) -> Result<(), oracle::Viola
             let fua = if chance >> 20 & 3 == 0 { Flags::FUA } else { Flags::NONE };
             let bytes = if op == Op::Flush { 0 } else { 512 * (1 + (chance >> 24 & 7)) };
             let sent = Command { sequence: step, flags: fua, ..command(slot, op, chance >> 32 & 15, bytes) };
-            // A liar's content never hears of the flush or of FUA; the host believes they were done.
+            // A liar's content never hears of the flush or of FUA; the host believes they were
+            // done.
             let told = match honesty {
                 Honesty::FlushLies if op == Op::Flush => Command { op: Op::Read, bytes: Bytes::new(512), ..sent },
                 Honesty::FuaLies => Command { flags: Flags::NONE, ..sent },
@@ -435,8 +439,8 @@ fn a_device_without_a_cache_loses_only_what_is_in_flight() {
     assert_eq!(device.next_event(), None);
 }
 
-/// Every row of the table can be given: its example, each of its keys with the default that it states,
-/// and its name is the rule's.
+/// Every row of the table can be given: its example, each of its keys with the default that it
+/// states, and its name is the rule's.
 #[test]
 fn every_kind_and_key_of_the_table_is_read() {
     for kind in kinds::KINDS {

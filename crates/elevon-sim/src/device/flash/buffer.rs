@@ -1,9 +1,11 @@
-//! The way of written data to the dies: write buffer, SLC cache, programs, and what garbage collection takes.
+//! The way of written data to the dies: write buffer, SLC cache, programs, and what garbage
+//! collection takes.
 //!
-//! Data enters the buffer when the link has brought it, waits there where the buffer is full, and leaves it in steps of one
-//! program at the drain rate. Programs go to the dies in turn; a program takes the die's time, so reads wait behind it, and
-//! a die that is behind by more than one program holds the drain back. There is no translation layer: a die owes collection
-//! time for every byte programmed, and pays it in slices of milliseconds.
+//! Data enters the buffer when the link has brought it, waits there where the buffer is full, and
+//! leaves it in steps of one program at the drain rate. Programs go to the dies in turn; a program
+//! takes the die's time, so reads wait behind it, and a die that is behind by more than one program
+//! holds the drain back. There is no translation layer: a die owes collection time for every byte
+//! programmed, and pays it in slices of milliseconds.
 //!
 //! Cost: O(1) per program and per write; nothing runs while the buffer is empty.
 
@@ -19,7 +21,8 @@ const STREAMS: usize = 8;
 #[derive(Clone, Debug)]
 pub(super) struct Buffer {
     capacity: u64,
-    /// Drain bytes waiting, and the totals since the start; a scattered write counts for more than its size.
+    /// Drain bytes waiting, and the totals since the start; a scattered write counts for more than
+    /// its size.
     level: u64,
     accepted: u64,
     drained: u64,
@@ -49,7 +52,8 @@ pub(super) struct Buffer {
     slices: u64,
     /// Writes whose data waits for room (slot, drain bytes, debt), in order.
     pub(super) waiting: VecDeque<Arrived>,
-    /// Flushes and FUA writes: the drained total that each waits for, its slot, and what it costs after that.
+    /// Flushes and FUA writes: the drained total that each waits for, its slot, and what it costs
+    /// after that.
     pub(super) durable: VecDeque<(u64, u32, u64)>,
 }
 
@@ -97,7 +101,8 @@ impl Buffer {
         }
     }
 
-    /// Weighs a write as it is fetched: whether it continues a stream decides what it costs to drain.
+    /// Weighs a write as it is fetched: whether it continues a stream decides what it costs to
+    /// drain.
     pub(super) fn weigh(&mut self, slot: u32, start: u64, bytes: u64) -> Arrived {
         let found = self.streams.iter().position(|&end| end == start);
         let place = found.unwrap_or(self.oldest_stream);
@@ -158,8 +163,8 @@ impl Buffer {
         !self.waiting.is_empty() || !self.durable.is_empty()
     }
 
-    /// Begins a step where the last one ended. One that fills a program needs a die that is at most one program behind:
-    /// the next in turn that is, or else the first that will be.
+    /// Begins a step where the last one ended. One that fills a program needs a die that is at most
+    /// one program behind: the next in turn that is, or else the first that will be.
     fn begin_step(&mut self, die_free: &[u64]) {
         self.step = self.level.min(self.program_unit);
         let rate = if self.slc_used < self.slc_size { self.fast_q32 } else { self.slow_q32 };
@@ -177,7 +182,8 @@ impl Buffer {
         self.step_end = self.step_end.max(takes(self.next_die));
     }
 
-    /// Ends the step under way: its bytes leave the buffer and, once they fill a program, take a die's time.
+    /// Ends the step under way: its bytes leave the buffer and, once they fill a program, take a
+    /// die's time.
     pub(super) fn end_step(&mut self, die_free: &mut [u64]) {
         let now = self.step_end;
         let debt = (u128::from(self.carried_debt) * u128::from(self.step) / u128::from(self.level)) as u64;

@@ -3,7 +3,8 @@
 use super::super::parameter::{Parameter, SWITCH, ns_per_byte_q32, parameters, scale_q32};
 use super::super::service::DISTRIBUTIONS;
 
-/// Parameters of a flash device, in the base units of [`PARAMETERS`], which says what each one means.
+/// Parameters of a flash device, in the base units of [`PARAMETERS`], which says what each one
+/// means.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[allow(missing_docs, reason = "PARAMETERS holds the meaning, unit and range of every field")]
 pub struct FlashConfig {
@@ -147,7 +148,8 @@ pub(crate) struct Cost {
 }
 
 impl Cost {
-    /// A command's cost (`base` at no bytes, `full` from `size` on), with a transfer at `rate` (0 for none).
+    /// A command's cost (`base` at no bytes, `full` from `size` on), with a transfer at `rate` (0
+    /// for none).
     pub(crate) fn new(base: u64, full: u64, size: u64, rate: u64) -> Self {
         let ns_per_byte_q32 = ns_per_byte_q32(rate);
         if size == 0 {
@@ -173,18 +175,19 @@ impl Cost {
 }
 
 impl FlashConfig {
-    /// Write amplification of uniform random overwriting at this over-provisioning: `(1 + rho) / (2 rho)`, the standard
-    /// approximation; 1 for a fresh drive.
+    /// Write amplification of uniform random overwriting at this over-provisioning: `(1 + rho) / (2
+    /// rho)`, the standard approximation; 1 for a fresh drive.
     pub fn write_amplification(&self) -> f64 {
         let rho = self.overprovision as f64 / 1e6;
         if rho == 0.0 { 1.0 } else { ((1.0 + rho) / (2.0 * rho)).max(1.0) }
     }
 
-    /// What a byte programmed on a die makes it owe to garbage collection, in nanoseconds with 32 fractional bits: for a
-    /// scattered write in steady state, and for a sequential one, which leaves whole blocks to erase.
+    /// What a byte programmed on a die makes it owe to garbage collection, in nanoseconds with 32
+    /// fractional bits: for a scattered write in steady state, and for a sequential one, which
+    /// leaves whole blocks to erase.
     ///
-    /// A victim block has a share `u = 1 - 1/WA` of valid pages: collecting it costs `u * pages * (t_R + t_P) + t_E` and
-    /// frees `(1 - u) * block`.
+    /// A victim block has a share `u = 1 - 1/WA` of valid pages: collecting it costs `u * pages *
+    /// (t_R + t_P) + t_E` and frees `(1 - u) * block`.
     pub(crate) fn collection_debt_q32(&self) -> (u64, u64) {
         let block = self.erase_block as f64;
         let valid = 1.0 - 1.0 / self.write_amplification();

@@ -17,7 +17,8 @@ fn description(config: &FlashConfig) -> Description {
     }
 }
 
-/// A device with round numbers: 4 dies, 100 us reads, 1 MB/ms links, 1 MiB buffer that drains at 100 MB/s.
+/// A device with round numbers: 4 dies, 100 us reads, 1 MB/ms links, 1 MiB buffer that drains at
+/// 100 MB/s.
 fn config() -> FlashConfig {
     FlashConfig {
         size: 1 << 30,
@@ -74,7 +75,8 @@ fn a_read_takes_die_link_and_fixed_latency() {
     assert_eq!(finish(&mut flash), [(0, 100_000 + 4096 + 10_000)]);
 }
 
-/// A slow die does not hold back a read that overtakes it, and two reads of one die wait for each other.
+/// A slow die does not hold back a read that overtakes it, and two reads of one die wait for each
+/// other.
 #[test]
 fn the_link_is_taken_in_the_order_of_readiness() {
     let mut flash = device(config());
@@ -85,7 +87,8 @@ fn the_link_is_taken_in_the_order_of_readiness() {
     assert_eq!(order, [0, 2, 1]);
 }
 
-/// A read over more units than there are dies streams: the second round of accesses hides behind the first one's transfer.
+/// A read over more units than there are dies streams: the second round of accesses hides behind
+/// the first one's transfer.
 #[test]
 fn a_large_read_streams() {
     let slow_link = FlashConfig { read_link: 40_000_000, ..config() };
@@ -116,7 +119,8 @@ fn a_write_completes_in_the_buffer_until_that_is_full() {
     }
     let ends = finish(&mut flash);
     assert_eq!(ends[0], (0, 65536 + 20_000));
-    // 100 MB/s drain against 1000 on the link: some 18 fit before the buffer is full, the last waits for the drain.
+    // 100 MB/s drain against 1000 on the link: some 18 fit before the buffer is full, the last
+    // waits for the drain.
     let last = ends[31].1 as f64;
     let drained = (32.0 * 65536.0 - (1 << 20) as f64) * 10.0;
     assert!((last / (65536.0 + drained + 20_000.0) - 1.0).abs() < 0.06, "{last} against {drained}");
@@ -162,7 +166,8 @@ fn a_read_waits_behind_a_program() {
     let mut flash = device(config());
     submit(&mut flash, at(0), &command(0, Op::Write, 0, 65536));
     finish(&mut flash);
-    // The program begins when the drain has carried its 64 KiB (65.5 + 655.4 us) and takes die 0 for 500 us.
+    // The program begins when the drain has carried its 64 KiB (65.5 + 655.4 us) and takes die 0
+    // for 500 us.
     submit(&mut flash, at(800), &read_command(1, 0, 4096));
     assert_eq!(finish(&mut flash), [(1, 65_536 + 655_360 + 500_000 + 100_000 + 4096 + 10_000)]);
 }
@@ -188,7 +193,8 @@ fn the_slc_cache_runs_out_and_refills() {
     let fresh = time(0, 64);
     let worn = time(1_000_000_000_000, 512);
     let rested = time(3_000_000_000_000, 64);
-    // 65,536 bytes: 164 us in SLC and 655 us beyond, each with 66 us on the link and 20 us fixed hidden or not.
+    // 65,536 bytes: 164 us in SLC and 655 us beyond, each with 66 us on the link and 20 us fixed
+    // hidden or not.
     assert!((160e3..260e3).contains(&fresh), "{fresh}");
     assert!((500e3..760e3).contains(&worn), "{worn}");
     assert!((rested / fresh - 1.0).abs() < 0.05, "{rested} after a rest, {fresh} before");
@@ -256,7 +262,8 @@ fn a_full_queue_refuses_and_an_abort_makes_room() {
     assert!(!flash.abort(at(900), &commands[1]), "completed long ago");
 }
 
-/// Rare things happen as often as they should: stalls and missing mapping entries, by their effect on the mean.
+/// Rare things happen as often as they should: stalls and missing mapping entries, by their effect
+/// on the mean.
 #[test]
 fn stalls_and_map_misses_cost_their_share() {
     let mean = |config: FlashConfig| {

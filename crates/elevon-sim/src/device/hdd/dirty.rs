@@ -1,7 +1,8 @@
-//! The volatile write cache of a drive: extents waiting for the medium, writes waiting for room, flushes waiting for both.
+//! The volatile write cache of a drive: extents waiting for the medium, writes waiting for room,
+//! flushes waiting for both.
 //!
-//! Writes that continue one another become one extent, so that a sequential writer reaches the media rate. Overwrites are not
-//! looked for: a block written twice goes to the medium twice.
+//! Writes that continue one another become one extent, so that a sequential writer reaches the
+//! media rate. Overwrites are not looked for: a block written twice goes to the medium twice.
 //!
 //! Cost: O(1) to add; O(window) to choose and take out the next extent.
 
@@ -151,7 +152,8 @@ impl Dirty {
         self.flushes.pop_front().map(|flush| (flush.sequence, flush.completion))
     }
 
-    /// The oldest `window` extents, by which to choose the next; only those a flush waits for while one does.
+    /// The oldest `window` extents, by which to choose the next; only those a flush waits for while
+    /// one does.
     pub(super) fn candidates(&self, window: usize) -> impl Iterator<Item = (usize, &Extent)> {
         let barrier = self.flushes.front().map_or(u64::MAX, |flush| flush.barrier);
         self.extents.iter().enumerate().take(window).filter(move |(_, extent)| extent.number < barrier)

@@ -1,8 +1,10 @@
-//! Where a sector is: how far out, at what angle, and how long the arm takes to get there. Integers only.
+//! Where a sector is: how far out, at what angle, and how long the arm takes to get there. Integers
+//! only.
 //!
-//! The *track time* of a sector is the time that reading from sector 0 up to it takes at media rate. It grows with the sector,
-//! so ranges can be compared by it; its remainder by a turn is the sector's angle (tracks are skewed so that reading on
-//! from one to the next loses nothing); and the difference of two is the time to read from one to the other.
+//! The *track time* of a sector is the time that reading from sector 0 up to it takes at media
+//! rate. It grows with the sector, so ranges can be compared by it; its remainder by a turn is the
+//! sector's angle (tracks are skewed so that reading on from one to the next loses nothing); and
+//! the difference of two is the time to read from one to the other.
 
 use elevon_core::units::{Bytes, Nanos, SECTOR_SIZE, Sector, Sectors};
 
@@ -14,8 +16,8 @@ const SEEK_SHIFT: u32 = 11;
 /// Fraction bits of nanoseconds per sector.
 const RATE_SHIFT: u32 = 20;
 
-/// Seek time over distance `d`, a fraction of the full stroke: `base + root * sqrt(d)` up to `split`, `far_base + far_slope * d`
-/// beyond (the form of Ruemmler and Wilkes).
+/// Seek time over distance `d`, a fraction of the full stroke: `base + root * sqrt(d)` up to
+/// `split`, `far_base + far_slope * d` beyond (the form of Ruemmler and Wilkes).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SeekCurve {
     /// Constant of short seeks.
@@ -86,7 +88,8 @@ pub(super) struct Geometry {
 }
 
 impl Geometry {
-    /// `inner_permille`: media rate at the inner edge, in thousandths of `outer_rate` (bytes per second).
+    /// `inner_permille`: media rate at the inner edge, in thousandths of `outer_rate` (bytes per
+    /// second).
     pub(super) fn new(
         size: Sectors,
         rpm: u32,
@@ -154,8 +157,8 @@ impl Geometry {
         self.total
     }
 
-    /// Nanoseconds from a moment when the platter stands at `angle` and the arm at `x` until the head is over the target: seek,
-    /// margin, and the wait for the angle.
+    /// Nanoseconds from a moment when the platter stands at `angle` and the arm at `x` until the
+    /// head is over the target: seek, margin, and the wait for the angle.
     #[inline]
     pub(super) fn positioning(&self, x: u32, angle: u32, target_x: u32, target_angle: u32) -> u32 {
         let distance = x.abs_diff(target_x);
@@ -171,7 +174,8 @@ impl Geometry {
     }
 }
 
-/// The share of the outer rate that is left at LBA fraction `i / 2048`, in 2^-32: `sqrt(1 - f * (2k - k^2))` with `k` = 1 - inner/outer.
+/// The share of the outer rate that is left at LBA fraction `i / 2048`, in 2^-32: `sqrt(1 - f * (2k
+/// - k^2))` with `k` = 1 - inner/outer.
 fn pace_left(i: u64, inner_permille: u64) -> u64 {
     let k = 1000 - u128::from(inner_permille);
     let whole = 2 * u128::from(ZONES) * 1_000_000;
@@ -179,7 +183,8 @@ fn pace_left(i: u64, inner_permille: u64) -> u64 {
     ((left << 64) / whole).isqrt() as u64
 }
 
-/// Stroke position of LBA fraction `i / 2048`, in 2^-32 and up to 2^32: `(1 - pace_left) / k`, the fraction itself where k is 0.
+/// Stroke position of LBA fraction `i / 2048`, in 2^-32 and up to 2^32: `(1 - pace_left) / k`, the
+/// fraction itself where k is 0.
 fn stroke(i: u64, inner_permille: u64) -> u64 {
     match 1000 - inner_permille {
         0 => (i << 32) / (2 * ZONES),

@@ -6,7 +6,8 @@ use elevon_core::units::{Bytes, Nanos, Sectors};
 use super::geometry::SeekCurve;
 use crate::device::Description;
 
-/// A hard disk's mechanics, cache and interface. What is an estimate says so in the constants below.
+/// A hard disk's mechanics, cache and interface. What is an estimate says so in the constants
+/// below.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HddParameters {
     /// The profile's name.
@@ -58,9 +59,11 @@ pub struct HddParameters {
 impl HddParameters {
     /// A 7200 rpm SATA drive of 2009, as in the benchmarks of the io-throttle controller's time.
     ///
-    /// Outer rate: 58 to 100 MB/s in reviews of the time (techreport.com 15079), 87 to 90 in list mails. Hit overhead and read
-    /// segments from DiskSim's validated drives. Estimates: inner rate, seek curve, miss overhead, link (SATA 3G less framing),
-    /// cache, read-ahead, dirty runs. Limits: the 1024 sectors and 128 segments of 2.6 kernels; depth is libata's 32 less one.
+    /// Outer rate: 58 to 100 MB/s in reviews of the time (techreport.com 15079), 87 to 90 in list
+    /// mails. Hit overhead and read segments from DiskSim's validated drives. Estimates: inner
+    /// rate, seek curve, miss overhead, link (SATA 3G less framing), cache, read-ahead, dirty
+    /// runs. Limits: the 1024 sectors and 128 segments of 2.6 kernels; depth is libata's 32 less
+    /// one.
     pub const HDD_2009: Self = Self {
         name: "hdd-2009",
         size: Bytes::new(500_107_862_016),
@@ -94,9 +97,10 @@ impl HddParameters {
 
     /// A 7200 rpm 1 TB drive of the 2010s (Seagate Constellation ES.3 ST1000NM0033).
     ///
-    /// Turn and rates: its manual, p. 14 (4.16 ms latency, 83 to 175 MB/s). Seek curve: least squares to the 1792 points of
-    /// DiskSim's WD 4 TB table (rms 0.077 ms). Hit overhead, segments and read-ahead: the same model. Estimates: margin,
-    /// miss overhead, link (SATA 6G less framing), dirty runs.
+    /// Turn and rates: its manual, p. 14 (4.16 ms latency, 83 to 175 MB/s). Seek curve: least
+    /// squares to the 1792 points of DiskSim's WD 4 TB table (rms 0.077 ms). Hit overhead,
+    /// segments and read-ahead: the same model. Estimates: margin, miss overhead, link (SATA 6G
+    /// less framing), dirty runs.
     pub const HDD_7200: Self = Self {
         name: "hdd-7200",
         size: Bytes::new(1_000_204_886_016),
@@ -126,9 +130,10 @@ impl HddParameters {
 
     /// A 16 TB nearline drive (one actuator of Seagate's Exos 2X14 / X16 class).
     ///
-    /// Turn, rate (524 MB/s over two actuators), cache and write IOPS (384 over two): the 2X14's data sheet. Margin: fitted so
-    /// that depth 16 gives the data sheet's 304/2 reads a second. Drain window: fitted to its write IOPS. Estimates: inner
-    /// rate, seek curve (scaled so that the one published figure fits), read-ahead, dirty runs.
+    /// Turn, rate (524 MB/s over two actuators), cache and write IOPS (384 over two): the 2X14's
+    /// data sheet. Margin: fitted so that depth 16 gives the data sheet's 304/2 reads a second.
+    /// Drain window: fitted to its write IOPS. Estimates: inner rate, seek curve (scaled so
+    /// that the one published figure fits), read-ahead, dirty runs.
     pub const HDD_NEARLINE_16T: Self = Self {
         name: "hdd-nearline-16t",
         size: Bytes::new(16_000_900_661_248),

@@ -1,8 +1,10 @@
-//! Read-ahead: after a miss the drive reads on into a segment of its cache until that is full or the arm is wanted.
+//! Read-ahead: after a miss the drive reads on into a segment of its cache until that is full or
+//! the arm is wanted.
 //!
-//! Ranges are in track time (see [`super::geometry`]), so the front of a running fill is one addition. A fill that has to
-//! pause because its segment is full goes on, when the reader has caught up, from where it stood: a real drive hides the
-//! turn it waits for behind the data it still holds.
+//! Ranges are in track time (see [`super::geometry`]), so the front of a running fill is one
+//! addition. A fill that has to pause because its segment is full goes on, when the reader has
+//! caught up, from where it stood: a real drive hides the turn it waits for behind the data it
+//! still holds.
 //!
 //! A fill starts in the segment that was used least recently.
 //!
@@ -60,7 +62,8 @@ impl ReadAhead {
         }
     }
 
-    /// Whether the cache holds all of `read` at `now`; if so it counts as used, and a fill goes on to `ahead` past its end.
+    /// Whether the cache holds all of `read` at `now`; if so it counts as used, and a fill goes on
+    /// to `ahead` past its end.
     pub(super) fn hit(&mut self, now: u64, read: Span, ahead: u64) -> bool {
         self.advance(now, 0);
         let holds = |segment: &Span| segment.start <= read.start && read.end <= segment.end;
@@ -73,7 +76,8 @@ impl ReadAhead {
         true
     }
 
-    /// Where reads must start that the running fill holds or gets to within `reach`; empty where there is no fill.
+    /// Where reads must start that the running fill holds or gets to within `reach`; empty where
+    /// there is no fill.
     pub(super) fn window(&self, now: u64, reach: u64) -> Span {
         self.fill.map_or_else(Span::default, |fill| Span {
             start: self.segments[fill.segment].start,
@@ -81,7 +85,8 @@ impl ReadAhead {
         })
     }
 
-    /// Makes the running fill go through `read`, whose start is in its window; the time when the end will have been read.
+    /// Makes the running fill go through `read`, whose start is in its window; the time when the
+    /// end will have been read.
     pub(super) fn attach(&mut self, now: u64, read: Span, ahead: u64) -> u64 {
         let Some(fill) = self.fill else { return now };
         let front = self.front(fill, now);

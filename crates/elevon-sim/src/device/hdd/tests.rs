@@ -45,7 +45,8 @@ fn random_4k_reads_by_depth() {
             let what = format!("{} margin {} depth {depth}", parameters.name, parameters.margin);
             let measured = random_reads(parameters, depth);
             near(&what, measured.iops(), iops, 0.03);
-            // IOPS(q) = IOPS(1) * q^0.229 without a margin and with little overhead; fixed costs take from the exponent.
+            // IOPS(q) = IOPS(1) * q^0.229 without a margin and with little overhead; fixed costs
+            // take from the exponent.
             let (exponent, tolerance) = if parameters == &NO_MARGIN { (0.229, 0.015) } else { (0.219, 0.03) };
             near(&what, measured.iops(), one * f64::from(depth).powf(exponent), tolerance);
             let little = measured.iops() * measured.mean_latency().get() as f64 / 1e9;
@@ -97,7 +98,8 @@ fn sequential_reads_by_size() {
     }
 }
 
-/// What is asked for at once goes as fast as what is asked for one after another, whichever of it the head met first.
+/// What is asked for at once goes as fast as what is asked for one after another, whichever of it
+/// the head met first.
 #[test]
 fn sequential_reads_lose_nothing_by_depth() {
     for parameters in &ALL {
@@ -212,7 +214,8 @@ fn the_oldest_is_not_starved() {
     assert!(free.latency_max > Nanos::from_millis(1_500), "{}", free.latency_max);
 }
 
-/// A sequential reader and a far one: the reader's stream is left for the far one only when that is old.
+/// A sequential reader and a far one: the reader's stream is left for the far one only when that is
+/// old.
 #[test]
 fn a_stream_yields_to_the_starved() {
     let mut device = Hdd::new(&HddParameters::HDD_7200);
@@ -314,7 +317,8 @@ fn same_seed_same_completions_and_monotone_in_depth() {
     }
 }
 
-/// In order of arrival. With a choice the drive may read the second half first and win part of a turn by it.
+/// In order of arrival. With a choice the drive may read the second half first and win part of a
+/// turn by it.
 #[test]
 fn a_large_read_is_not_slower_than_two_halves() {
     for i in 0..500 {

@@ -1,4 +1,5 @@
-//! The same rules with plain vectors: every level is looked at for the next to dispatch, every path is walked for each bio.
+//! The same rules with plain vectors: every level is looked at for the next to dispatch, every path
+//! is walked for each bio.
 
 extern crate std;
 use std::vec;

@@ -1,13 +1,15 @@
-//! Random sequences of everything that can be done, against a model that keeps the whole history of a limiter and asks of each
-//! nanosecond whether the law lets a bio go.
+//! Random sequences of everything that can be done, against a model that keeps the whole history of
+//! a limiter and asks of each nanosecond whether the law lets a bio go.
 
 use super::*;
 
-/// A limiter by the letter of the proposal's description: units used since the window began, or tokens.
+/// A limiter by the letter of the proposal's description: units used since the window began, or
+/// tokens.
 #[derive(Clone, Debug)]
 struct Law {
     limit: Limit,
-    /// In units times 10^9: a leaky bucket's use is less than 0 where a change found it with credit.
+    /// In units times 10^9: a leaky bucket's use is less than 0 where a change found it with
+    /// credit.
     used: i128,
     tokens: i128,
     at: Instant,
@@ -230,8 +232,8 @@ impl Pair {
         self.living.push(fresh);
     }
 
-    /// Sets the clock forward, by chance beyond some deadlines. Every bio that goes does so as of the first nanosecond at which
-    /// the law lets it.
+    /// Sets the clock forward, by chance beyond some deadlines. Every bio that goes does so as of
+    /// the first nanosecond at which the law lets it.
     fn advance(&mut self) {
         let step = self.rng.pick(&[0, 1, 1000, 1_000_000, 3_000_000_000]);
         let until = self.now + Nanos::new(self.rng.below(step + 1));
@@ -275,7 +277,8 @@ impl Pair {
         }
     }
 
-    /// The first nanosecond, from one on, at which a head may go: found by halving, on the law alone.
+    /// The first nanosecond, from one on, at which a head may go: found by halving, on the law
+    /// alone.
     fn next_deadline(&self, from: Instant) -> Option<Instant> {
         let first = |rules: &Tenant| {
             let cost = rules.waiting[rules.head()?].cost;

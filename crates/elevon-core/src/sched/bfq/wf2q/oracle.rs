@@ -1,4 +1,5 @@
-//! The engine against a naive version: lists searched from end to end, the rules written down once more.
+//! The engine against a naive version: lists searched from end to end, the rules written down once
+//! more.
 
 extern crate std;
 use std::vec::Vec;
@@ -316,7 +317,8 @@ impl Pair {
         if rng.one_in(16) {
             let weight = 1 + rng.below(1000);
             let class = if self.naive.items[n].is_group { 1 } else { rng.below(3) as usize };
-            // A class may change only while out of the trees; the policy asks for it, the engine waits. Not modelled here.
+            // A class may change only while out of the trees; the policy asks for it, the engine
+            // waits. Not modelled here.
             if self.engine[id].place == TreeState::Nowhere || class == self.naive.items[n].class {
                 self.engine.set_weight(id, weight, Class::ALL[class]);
                 self.naive.items[n].wanted = (weight, class);

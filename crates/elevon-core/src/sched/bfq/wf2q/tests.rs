@@ -329,8 +329,8 @@ fn weights_hold_at_every_level() {
     check(&mut e, &queues, &[1, 3, 4, 8, 16]);
 }
 
-/// Bounds on how far a backlogged queue is ahead of or behind its due share. `phi` = own weight / all weights; bounds scaled by
-/// the sum of the weights, so that everything stays an integer.
+/// Bounds on how far a backlogged queue is ahead of or behind its due share. `phi` = own weight /
+/// all weights; bounds scaled by the sum of the weights, so that everything stays an integer.
 #[test]
 fn service_lags_by_less_than_a_budget() {
     for seed in 0..300 {
@@ -359,8 +359,9 @@ fn service_lags_by_less_than_a_budget() {
                 for (i, &(weight, own)) in queues.iter().enumerate() {
                     let (got, due) = (i128::from(served[i] * all), i128::from(weight * total));
                     let ahead = i128::from((all - weight) * own + size * all);
-                    // The shortcut past a search may let the one just served go on although another has become eligible:
-                    // that costs up to a largest budget's share more than the ideal (with a search every time, it does not).
+                    // The shortcut past a search may let the one just served go on although another
+                    // has become eligible: that costs up to a largest budget's share more than the
+                    // ideal (with a search every time, it does not).
                     let behind = i128::from((all - weight) * own + 2 * weight * most + size * all);
                     assert!(got - due <= ahead, "seed {seed}: {i} is ahead by {} of {ahead}", got - due);
                     assert!(due - got <= behind, "seed {seed}: {i} is behind by {} of {behind}", due - got);
