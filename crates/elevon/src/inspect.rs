@@ -9,7 +9,7 @@ use elevon_trace::{Device, OpenError, Reader};
 
 use crate::args::{InspectArgs, InspectFormat};
 use crate::bar::Bar;
-use crate::failure::{Failure, Ending, all, emit, emit_text, tell};
+use crate::failure::{Ending, Failure, all, emit, emit_text, tell};
 use crate::output::NewFile;
 
 /// The name of the standard input.
