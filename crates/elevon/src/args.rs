@@ -87,7 +87,7 @@ simulated, put the numbers of yours in place of MAJ:MIN (lsblk shows them).";
 const INSPECT_ABOUT: &str = "\
 Say what a trace of block events shows: problems first, then latency by stage, processes, depth, utilisation.
 
-Reads ftrace text (the kernel's trace file, trace-cmd report, perf script) and blktrace's binary files, compressed with gzip or zstd or not; the format is found by the content. Every bio and request of one device is followed from queue to completion through splits, merges, requeues and flushes. Findings come first, each with when, who, how much and what to try; a trace without a problem says so. No latency is computed across a gap of lost events.";
+Reads ftrace text (the kernel's trace file, trace-cmd report, perf script), Perfetto traces, blktrace's binary files, what blkparse prints, fio's iolog, and CSV traces (MSR Cambridge, Alibaba, Tencent, Systor, SPC), compressed with gzip or zstd or not; the format is found by the content. Every bio and request of one device is followed from queue to completion through splits, merges, requeues and flushes. Findings come first, each with when, who, how much and what to try; a trace without a problem says so. No latency is computed across a gap of lost events.";
 
 const INSPECT_EXAMPLES: &str = "\
 Examples:
@@ -233,9 +233,9 @@ pub(crate) struct InspectArgs {
     /// listed
     #[arg(long, value_name = "MAJ:MIN")]
     pub(crate) dev: Option<String>,
-    /// Also write every request that completed as a row of CSV: when it was queued, allocated, inserted, issued and completed,
+    /// Also write every request that completed as a row of CSV or Parquet, as the name ends: when it was queued, allocated, inserted, issued and completed,
     /// what it was, whose it was
-    #[arg(long, value_name = "FILE.csv")]
+    #[arg(long, value_name = "FILE.csv|FILE.parquet")]
     pub(crate) requests: Option<PathBuf>,
     /// Also write one self-contained page: findings, a timeline that zooms to a single request, heat maps of latency, sector and
     /// size over time

@@ -4,7 +4,7 @@ use std::io::{BufWriter, Read};
 use std::path::Path;
 
 use elevon_report::inspect::{self, CsvRequests, PageRequests};
-use elevon_trace::analysis::{InspectError, Inspection, ProcessStats, RequestRecord, RequestSink};
+use elevon_trace::analysis::{InspectError, Inspection, ParquetRequests, ProcessStats, RequestRecord, RequestSink};
 use elevon_trace::{Device, OpenError, Reader};
 
 use crate::args::{InspectArgs, InspectFormat};
@@ -50,10 +50,16 @@ pub(crate) fn inspect(args: &InspectArgs) -> Result<Ending, Failure> {
     Ok(Ending::Done)
 }
 
+/// Where the rows of `--requests` go.
+enum Rows {
+    Csv(CsvRequests<BufWriter<NewFile>>),
+    Parquet(Box<ParquetRequests<BufWriter<NewFile>>>),
+}
+
 /// Files that want every request.
 struct Takers<'a> {
     args: &'a InspectArgs,
-    csv: Option<CsvRequests<BufWriter<NewFile>>>,
+    rows: Option<Rows>,
     page: Option<(NewFile, PageRequests)>,
     /// A file could not be begun anew.
     failed: Option<Failure>,
@@ -61,23 +67,30 @@ struct Takers<'a> {
 
 impl<'a> Takers<'a> {
     fn new(args: &'a InspectArgs) -> Result<Self, Failure> {
-        let mut takers = Self { args, csv: None, page: None, failed: None };
+        let mut takers = Self { args, rows: None, page: None, failed: None };
         takers.begin()?;
         Ok(takers)
     }
 
     fn begin(&mut self) -> Result<(), Failure> {
         // The part files of a pass before go away.
-        self.csv = None;
+        self.rows = None;
         self.page = None;
         if let Some(path) = &self.args.requests {
-            if path.extension().is_none_or(|ending| ending != "csv") {
+            let ending = path.extension().and_then(|ending| ending.to_str());
+            if !matches!(ending, Some("csv" | "parquet")) {
                 return Err(Failure::input(format!(
-                    "--requests {}: expected a name that ends with .csv",
+                    "--requests {}: expected a name that ends with .csv or .parquet",
                     path.display()
                 )));
             }
-            self.csv = Some(CsvRequests::new(BufWriter::new(NewFile::create("--requests", path)?)));
+            let out = BufWriter::new(NewFile::create("--requests", path)?);
+            self.rows = Some(if ending == Some("csv") {
+                Rows::Csv(CsvRequests::new(out))
+            } else {
+                let fail = |error: std::io::Error| NewFile::failure("--requests", path, &error);
+                Rows::Parquet(Box::new(ParquetRequests::new(out).map_err(fail)?))
+            });
         }
         if let Some(path) = &self.args.html {
             self.page = Some((NewFile::create("--html", path)?, PageRequests::default()));
@@ -86,7 +99,7 @@ impl<'a> Takers<'a> {
     }
 
     const fn is_wanted(&self) -> bool {
-        self.csv.is_some() || self.page.is_some()
+        self.rows.is_some() || self.page.is_some()
     }
 
     /// Gives the files their names.
@@ -97,9 +110,13 @@ impl<'a> Takers<'a> {
         if let Some((file, requests)) = self.page {
             file.commit(inspect::page(found, requests).as_bytes())?;
         }
-        if let (Some(csv), Some(path)) = (self.csv, &self.args.requests) {
+        if let (Some(rows), Some(path)) = (self.rows, &self.args.requests) {
             let fail = |error: std::io::Error| NewFile::failure("--requests", path, &error);
-            let out = csv.finish().map_err(fail)?;
+            let out = match rows {
+                Rows::Csv(rows) => rows.finish(),
+                Rows::Parquet(rows) => rows.finish(),
+            };
+            let out = out.map_err(fail)?;
             out.into_inner().map_err(|error| fail(error.into_error()))?.commit(&[])?;
         }
         Ok(())
@@ -108,8 +125,10 @@ impl<'a> Takers<'a> {
 
 impl RequestSink for Takers<'_> {
     fn requests(&mut self, requests: &[RequestRecord], processes: &[ProcessStats]) {
-        if let Some(csv) = &mut self.csv {
-            csv.requests(requests, processes);
+        match &mut self.rows {
+            Some(Rows::Csv(rows)) => rows.requests(requests, processes),
+            Some(Rows::Parquet(rows)) => rows.requests(requests, processes),
+            None => {}
         }
         if let Some((_, page)) = &mut self.page {
             page.requests(requests, processes);

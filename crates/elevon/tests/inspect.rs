@@ -46,7 +46,10 @@ fn a_trace_of_several_devices_asks_for_one() {
         ),
         (vec!["two", "--dev", "sda"], "elevon: --dev: a device is MAJ:MIN, such as 8:0, not \"sda\"\n"),
         (vec!["none"], "elevon: none: it has no event of a block device\n"),
-        (vec!["two", "--requests", "x.txt"], "elevon: --requests x.txt: expected a name that ends with .csv\n"),
+        (
+            vec!["two", "--requests", "x.txt"],
+            "elevon: --requests x.txt: expected a name that ends with .csv or .parquet\n",
+        ),
     ] {
         let output = bench.elevon(&[&["inspect"], &args[..]].concat()).output().expect("it ran");
         assert_eq!((output.status.code(), String::from_utf8_lossy(&output.stderr).as_ref()), (Some(2), expected));
@@ -195,6 +198,9 @@ fn requests_as_csv() {
     let mean = found["latency"]["read"]["issued_to_completed"]["mean_ns"].as_f64().expect("a mean");
     assert!((device - mean).abs() < 1.0, "{device} {mean}");
     assert_eq!(rows[0][at("class")], "be");
+    inspect(&bench, &trace, &["--requests", "r.parquet"]);
+    let parquet = std::fs::read(bench.path("r.parquet")).expect("a file");
+    assert!(parquet.starts_with(b"PAR1") && parquet.ends_with(b"PAR1"));
 }
 
 /// The page in a real browser: it unpacks every request, and goes to the one that its address names.

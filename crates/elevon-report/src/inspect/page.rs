@@ -222,6 +222,6 @@ mod tests {
     #[test]
     fn base_64_is_padded() {
         let text = packed(b"abc");
-        assert!(text.len() % 4 == 0 && text.starts_with("eJ"), "{text}");
+        assert!(text.len().is_multiple_of(4) && text.starts_with("eJ"), "{text}");
     }
 }
