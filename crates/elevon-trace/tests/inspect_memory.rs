@@ -1,0 +1,85 @@
+//! Inspecting a trace allocates nothing per event, and its memory does not grow with the length of the trace.
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+
+use elevon_trace::analysis::Analysis;
+use elevon_trace::{Device, TraceEvent, TraceKind, TraceOp};
+
+/// Counts what is asked of the system's allocator, and the bytes in use.
+struct Counting;
+
+static ASKED: AtomicU64 = AtomicU64::new(0);
+static IN_USE: AtomicI64 = AtomicI64::new(0);
+
+// SAFETY: hands everything on to the system's allocator.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        ASKED.fetch_add(1, Ordering::Relaxed);
+        IN_USE.fetch_add(layout.size() as i64, Ordering::Relaxed);
+        // SAFETY: as asked by the caller.
+        unsafe { System.alloc(layout) }
+    }
+    unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
+        IN_USE.fetch_sub(layout.size() as i64, Ordering::Relaxed);
+        // SAFETY: as asked by the caller.
+        unsafe { System.dealloc(memory, layout) }
+    }
+    unsafe fn realloc(&self, memory: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        ASKED.fetch_add(1, Ordering::Relaxed);
+        IN_USE.fetch_add(size as i64 - layout.size() as i64, Ordering::Relaxed);
+        // SAFETY: as asked by the caller.
+        unsafe { System.realloc(memory, layout, size) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+/// Feeds I/Os with 32 under way, of ten processes, merged and split now and then.
+fn feed(analysis: &mut Analysis, from: u64, count: u64) {
+    let device = Device::new(8, 0);
+    let mut put = |kind, n: u64, time: u64, first: u64, sectors: u64| {
+        let mut event = TraceEvent::new(kind);
+        event.device = Some(device);
+        event.time = Some(time);
+        event.sector = Some(n % 4096 * 4096 + first);
+        event.bytes = Some(sectors * 512);
+        event.op = Some(if n % 3 == 0 { TraceOp::Write } else { TraceOp::Read });
+        event.tid = Some((n % 10) as u32);
+        analysis.add(&[event]);
+    };
+    for n in from..from + count {
+        let time = n * 10_000;
+        let is_split = n % 5 == 0;
+        let sectors = if is_split { 1032 } else { 8 };
+        put(TraceKind::Queue, n, time, 0, sectors);
+        let pieces: &[(u64, u64)] = if is_split { &[(0, 1024), (1024, 8)] } else { &[(0, 8)] };
+        if is_split {
+            put(TraceKind::Split { new_sector: n % 4096 * 4096 + 1024 }, n, time, 0, 1024);
+        }
+        for &(first, sectors) in pieces {
+            put(TraceKind::GetRequest, n, time + 1, first, sectors);
+            put(TraceKind::Issue, n, time + 2, first, sectors);
+        }
+        if let Some(n) = n.checked_sub(32) {
+            let pieces: &[(u64, u64)] = if n % 5 == 0 { &[(0, 1024), (1024, 8)] } else { &[(0, 8)] };
+            for &(first, sectors) in pieces {
+                put(TraceKind::Complete, n, time + 3, first, sectors);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_longer_trace_takes_no_more_memory() {
+    let mut analysis = Analysis::new(Device::new(8, 0));
+    feed(&mut analysis, 0, 10_000);
+    let (asked, in_use) = (ASKED.load(Ordering::Relaxed), IN_USE.load(Ordering::Relaxed));
+    feed(&mut analysis, 10_000, 100_000);
+    let more = IN_USE.load(Ordering::Relaxed) - in_use;
+    let asked = ASKED.load(Ordering::Relaxed) - asked;
+    // Groups of histogram bins that were hit for the first time; the test's own harness.
+    assert!(more < 64 << 10, "{more} bytes more after ten times as many events");
+    assert!(asked < 100, "{asked} allocations for 650,000 events");
+}
