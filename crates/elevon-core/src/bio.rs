@@ -1,14 +1,14 @@
-//! The bio: a piece of I/O on its way to a request.
+//! The bio: a contiguous range of an I/O that becomes a request or part of one.
 
 use crate::ioprio::IoPrio;
 use crate::op::{Flags, Op};
 use crate::units::{BioId, Bytes, Instant, LayoutId, Sector, Sectors, TaskId, TenantId};
 
-/// Vectors that a bio holds at the most.
+/// The maximum number of vectors of a bio.
 pub const BIO_MAX_VECS: usize = 256;
 
-/// Where a bio's data lies: bytes of a registered layout. The vectors themselves are the layout's
-/// runs cut to this range, so a split moves two numbers and copies nothing.
+/// The data of a bio: a byte range of a registered layout. The vectors are the layout's runs cut to
+/// this range, so a split changes two numbers and copies nothing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DataRange {
     /// The layout.
@@ -30,29 +30,29 @@ pub struct Bio {
     pub write_hint: u8,
     /// Physical segments, known after the split.
     pub segments: u16,
-    /// It passed the gates of its tenant (see [`crate::control::Gate`]) on its own, and did not
-    /// join another's request.
+    /// The bio passed the gates of its tenant (see [`crate::control::Gate`]) itself, and was not
+    /// merged into another's request.
     pub gated: bool,
     /// First sector.
     pub sector: Sector,
-    /// Bytes left; at most 4 GiB − 1 rounded down to the logical block size.
+    /// Remaining bytes; at most 4 GiB − 1 rounded down to the logical block size.
     pub bytes: Bytes,
-    /// Its data; meaningless for operations without data.
+    /// Its data; not used for operations without data.
     pub data: DataRange,
-    /// Who submitted it.
+    /// The task that submitted it.
     pub task: TaskId,
-    /// Who is charged.
+    /// The tenant that is charged.
     pub tenant: TenantId,
-    /// The I/O (one call of a source) that waits for it, a key of the stack's I/O table.
+    /// Key of its I/O (one call of a source) in the stack's I/O table.
     pub io: u32,
     /// Next bio of the same request.
     pub next: Option<BioId>,
-    /// When it was issued: it entered the queue, or a limit let it go.
+    /// When it was issued: when it entered the queue, or when a limiter released it.
     pub queued: Instant,
-    /// It waits for the scheduler, and that is being counted.
+    /// The bio waits for the scheduler, and this wait is being counted.
     pub in_scheduler: bool,
-    /// Since when it waits for what it waits for now (see [`crate::control::explain`]); kept only
-    /// where tenants are watched.
+    /// When its current wait began (see [`crate::control::explain`]); kept only if tenants are
+    /// watched.
     pub since: Instant,
 }
 
@@ -62,7 +62,7 @@ impl Bio {
     pub const fn sectors(&self) -> Sectors {
         self.bytes.sectors_floor()
     }
-    /// The sector after the last.
+    /// The sector after the last one.
     #[inline]
     pub fn end(&self) -> Sector {
         self.sector + self.sectors()

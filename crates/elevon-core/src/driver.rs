@@ -1,8 +1,8 @@
-//! The border between the stack and a device: commands down, answers up.
+//! The interface between the stack and a device: commands and completions.
 //!
-//! A driver is handed to the stack's methods as an argument, and answers at once whether it took a
-//! command; completions come back through `Stack::handle_completion`. The same border serves
-//! simulated devices in virtual time and io_uring in real time.
+//! A driver is an argument of the stack's methods, and answers at once whether it accepted a
+//! command; completions come back through `Stack::handle_completion`. Simulated devices in virtual
+//! time and io_uring in real time use the same interface.
 
 use crate::ioprio::IoPrio;
 use crate::op::{Flags, Op};
@@ -14,17 +14,17 @@ use crate::units::{Bytes, HwQueue, Instant, RequestId, Sector, Tag, TaskId};
 pub struct Command {
     /// The request; hand it back in the completion.
     pub request: RequestId,
-    /// Grows by one with every command of a stack; hand it back in the completion. Breaks ties and
-    /// names the command in a fault log.
+    /// Sequence number, which grows by one with every command of a stack; hand it back in the
+    /// completion. It breaks ties and names the command in a fault log.
     pub sequence: u64,
     /// Hardware queue it is issued on.
     pub queue: HwQueue,
     /// Driver tag, unique among the commands in flight on the queue.
     pub tag: Tag,
-    /// What to do.
+    /// The operation.
     pub op: Op,
-    /// Flags; FUA is the one a device heeds. What comes before a write, the stack asks for by a
-    /// Flush of its own.
+    /// Flags. A device looks only at FUA: if a flush is needed before a write, the stack sends a
+    /// separate Flush.
     pub flags: Flags,
     /// Priority.
     pub ioprio: IoPrio,
@@ -44,60 +44,60 @@ pub struct Piece {
     pub token: u64,
     /// Byte offset in the I/O's buffer.
     pub offset: u64,
-    /// Bytes.
+    /// Length in bytes.
     pub len: u64,
-    /// Where it lies on the device: pieces of a discard of several ranges need not follow one
-    /// another.
+    /// Its sector on the device: the ranges of a discard need not be contiguous.
     pub sector: Sector,
 }
 
 /// A driver's answer to a command (`queue_rq`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Accept {
-    /// Taken; a completion will follow.
+    /// The command was accepted; a completion will follow.
     Ok,
-    /// No resource now and no promise of when (RESOURCE): try again after 3 ms or a completion.
+    /// No resource is free, and the driver does not know when one will be (RESOURCE): try again
+    /// after 3 ms or a completion.
     Busy,
-    /// No resource now, a completion will free one (DEV_RESOURCE).
+    /// No resource is free, but a completion will free one (DEV_RESOURCE).
     DeviceBusy,
-    /// Refused for good.
+    /// The command is refused for good.
     Error(Status),
 }
 
 /// What a driver does with a command that has passed its timeout.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TimeoutAction {
-    /// Aborted: the stack completes it with [`Status::Timeout`]. A completion that follows all the
-    /// same is late: the stack counts it and ignores it, also if the request carries another
+    /// The command was aborted: the stack completes it with [`Status::Timeout`]. If a completion
+    /// follows later, the stack counts it and ignores it, even if the request carries another
     /// command by then.
     Aborted,
-    /// Give it another full period.
+    /// The command gets another full timeout period.
     ResetTimer,
 }
 
-/// What a device reports of a command.
+/// The completion of a command, as the device reports it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Completion {
     /// The request of the [`Command`].
     pub request: RequestId,
-    /// The sequence of the [`Command`]: a request is used again, a sequence never is.
+    /// The sequence number of the [`Command`]: a request is used again, a sequence number never is.
     pub sequence: u64,
-    /// How it ended.
+    /// The status of the command.
     pub status: Status,
-    /// Bytes that were transferred before the end; all of them where the status is OK. A short
-    /// count with [`Status::Ok`] is a partial completion: the rest is still in flight and
-    /// another completion follows.
+    /// Bytes that were transferred before the end; all of them if the command succeeded. A short
+    /// count with [`Status::Ok`] is a partial completion: the rest is still in flight and another
+    /// completion follows.
     pub bytes: Bytes,
 }
 
 impl Completion {
-    /// The report that `command` ended with `status` after `bytes` were transferred.
+    /// Returns the completion of `command` with `status`, after `bytes` were transferred.
     #[inline]
     pub const fn of(command: &Command, status: Status, bytes: Bytes) -> Self {
         Self { request: command.request, sequence: command.sequence, status, bytes }
     }
 
-    /// The report that all of `command` succeeded.
+    /// Returns the completion of `command` with success for all bytes.
     #[inline]
     pub const fn success(command: &Command) -> Self {
         Self::of(command, Status::Ok, command.bytes)
@@ -110,25 +110,26 @@ pub trait Pieces {
     fn for_each(&self, each: &mut dyn FnMut(Piece));
 }
 
-/// Takes commands.
+/// Accepts commands.
 pub trait Driver {
-    /// Starts a command, or says why not.
+    /// Starts a command, or returns why it did not.
     fn queue_command(&mut self, now: Instant, command: &Command, pieces: &dyn Pieces) -> Accept;
 
-    /// Whether a command that failed is given to the device again, if its status is one that
-    /// another try may cure (see [`Status::is_retryable`]); how often is
-    /// `StackConfig::max_retries`. True for a driver that talks to a device, as those of
-    /// NVMe and SCSI do it for every command, a flush too. False for one over a kernel that has
-    /// tried already: there an answer is final. Of a flush above all: a file system reports
-    /// lost data once, and the next flush succeeds without them.
+    /// Returns true if a failed command is issued to the device again when its status is retryable
+    /// (see [`Status::is_retryable`]). `StackConfig::max_retries` says how often. True for a driver
+    /// that talks to a device, as NVMe and SCSI drivers do for every command including flushes.
+    /// False for a driver that uses a kernel, which has retried already: its answer is final. This
+    /// matters most for a flush: a file system reports lost data once, and the next flush succeeds
+    /// although the data is lost.
     fn retries(&self) -> bool {
         true
     }
 
-    /// The stack has no more commands for now: ring the doorbell.
+    /// Tells the driver that no more commands follow for now: ring the doorbell.
     fn commit(&mut self, _now: Instant) {}
 
-    /// A command is older than the queue's timeout (`queue/io_timeout`, default 30 s).
+    /// Asks the driver what to do with a command that is older than the queue's timeout
+    /// (`queue/io_timeout`, default 30 s).
     fn handle_timeout(&mut self, _now: Instant, _command: &Command) -> TimeoutAction {
         TimeoutAction::ResetTimer
     }

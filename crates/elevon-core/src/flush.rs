@@ -1,19 +1,20 @@
-//! The flush machine: PREFLUSH, data and POSTFLUSH of writes on a device with a volatile cache; one
-//! a hardware queue.
+//! The flush machine: PREFLUSH, data and POSTFLUSH of writes on a device with a volatile cache.
+//! Each hardware queue has one.
 //!
-//! Pure: every transition of a sequence is here and gives back an [`Action`], which the stack
-//! carries out (`stack/flush.rs`). What happens to a request is one of [`FlushMachine::begin`] when
-//! it is submitted, [`FlushMachine::data_over`] when its data is written, and
-//! [`FlushMachine::flush_over`] when a FLUSH is over that it shared; after each the stack asks
-//! [`FlushMachine::poll`] whether a FLUSH is to be sent.
+//! It does no I/O: every transition of a sequence is here and returns an [`Action`], which the
+//! stack carries out (`stack/flush.rs`). The stack calls [`FlushMachine::begin`] when a request is
+//! submitted, [`FlushMachine::data_over`] when its data was written, and
+//! [`FlushMachine::flush_over`] when a FLUSH completed that it shared. After each call the stack
+//! asks [`FlushMachine::poll`] whether to send a FLUSH.
 //!
-//! Requests that need a flush wait in *pending*; a FLUSH is sent when none is running, something is
-//! pending, and either no data step of this machine is in flight or the oldest has waited
-//! [`PENDING_TIMEOUT`]. Sending moves all that wait to *running*, so flushes coalesce: of four
-//! fsyncs together the first starts one, the others share the second. O(1) a step.
+//! Requests that need a flush wait in *pending*. A FLUSH is sent if none is running, a request is
+//! pending, and either no data step of this machine is in flight or the oldest request has waited
+//! [`PENDING_TIMEOUT`]. Sending moves all pending requests to *running*, so flushes coalesce: of
+//! four simultaneous fsyncs the first starts one, the others share the second. Each step costs
+//! O(1).
 //!
-//! A request waits for at most one flush at a time, so pending and running together hold at most
-//! the requests of a queue.
+//! A request waits for at most one flush at a time, so pending and running together hold at most as
+//! many requests as the queue has.
 
 extern crate alloc;
 use alloc::vec::Vec;
@@ -32,7 +33,7 @@ const PRE: u8 = 1;
 const DATA: u8 = 2;
 /// Flush the cache afterwards.
 const POST: u8 = 4;
-/// The request runs in a flush sequence, even when no step is left.
+/// The request is in a flush sequence, even if no step is left.
 const SEQUENCE: u8 = 8;
 
 /// The steps that a request still has to take in its flush sequence; [`Sequence::NONE`] for an
@@ -44,13 +45,13 @@ impl Sequence {
     /// An ordinary request.
     pub const NONE: Self = Self(0);
 
-    /// Whether the request runs in a sequence.
+    /// Returns true if the request is in a flush sequence.
     #[inline]
     pub const fn is_some(self) -> bool {
         self.0 != 0
     }
 
-    /// Whether the data of a sequence is still to be written, or is being written.
+    /// Returns true if the data of a sequence is still to be written, or is being written.
     #[inline]
     pub const fn has_data_left(self) -> bool {
         self.0 & DATA != 0
@@ -65,43 +66,43 @@ impl Sequence {
     }
 }
 
-/// What the stack has to do with a request of a flush sequence.
+/// The next action of the stack for a request in a flush sequence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
-    /// Nothing: it waits for a FLUSH.
+    /// No action: the request waits for a FLUSH.
     Wait,
-    /// Send its data to the device.
+    /// Send the data of the request to the device.
     Data,
-    /// End it with this status.
+    /// End the request with this status.
     End(Status),
 }
 
-/// How a request with PREFLUSH or FUA begins.
+/// How a request with PREFLUSH or FUA starts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Begin {
-    /// As an ordinary request, through plug and scheduler; its POSTFLUSH, if it has one, follows
-    /// its data.
+    /// It is an ordinary request that goes through plug and scheduler. If it has a POSTFLUSH, this
+    /// follows its data.
     Ordinary,
-    /// Onto the dispatch list, past plug and scheduler: it has nothing to flush.
+    /// It goes directly to the dispatch list, past plug and scheduler, because it needs no flush.
     Dispatch,
-    /// With a step of its sequence.
+    /// It starts with a step of its flush sequence.
     Sequence(Action),
 }
 
-/// Whether a FLUSH is to be sent.
+/// Whether and when a FLUSH is to be sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Poll {
-    /// Now, for everybody who was pending; the request is the first of them, whose tag the FLUSH
-    /// borrows.
+    /// Send a FLUSH now, for all pending requests. It borrows the tag of this request, the first of
+    /// them.
     Send(RequestId),
-    /// At this time, whatever data steps are in flight then.
+    /// Poll again at this time: then a FLUSH is sent even if data steps are in flight.
     At(Instant),
-    /// Not before something happens: nobody waits, or a FLUSH is running.
+    /// Nothing to send until the next event: no request waits, or a FLUSH is running.
     Idle,
 }
 
-/// The steps that a write with these flags takes on a device; `has_data` says whether it has data.
-/// No bit: nothing to do.
+/// Returns the steps of a write with these flags on a device; `has_data` says whether it has data.
+/// No bit is set if nothing is to be done.
 const fn steps(flags: Flags, has_data: bool, limits: &QueueLimits) -> u8 {
     let mut steps = if has_data { DATA } else { 0 };
     if limits.write_cache {
@@ -115,14 +116,14 @@ const fn steps(flags: Flags, has_data: bool, limits: &QueueLimits) -> u8 {
     steps
 }
 
-/// The flags that the driver sees: it is asked only for what it has to do itself; SYNC, which both
-/// flags imply, stays.
+/// Returns the flags for the driver: only those that the device itself has to carry out. SYNC,
+/// which both flags imply, is kept.
 pub fn driver_flags(flags: Flags, limits: &QueueLimits) -> Flags {
     let done_for_it = if limits.fua { Flags::PREFLUSH } else { Flags::PREFLUSH | Flags::FUA };
     if flags.intersects(done_for_it) { flags.without(done_for_it) | Flags::SYNC } else { flags }
 }
 
-/// Who waits for flushes of one hardware queue.
+/// The requests that wait for flushes of one hardware queue.
 #[derive(Clone, Debug, Default)]
 pub struct FlushMachine {
     pending: Vec<RequestId>,
@@ -133,9 +134,9 @@ pub struct FlushMachine {
 }
 
 impl FlushMachine {
-    /// Starts the sequence of a write with PREFLUSH or FUA, `flags` as its submitter gave them.
-    /// `data_by_scheduler`: the rule of kernels from 6.5, where data without a PREFLUSH before
-    /// it goes on as an ordinary request.
+    /// Starts the sequence of a write with PREFLUSH or FUA; `flags` are those of its submitter.
+    /// `data_by_scheduler`: the rule of kernels from 6.5, by which data without a preceding
+    /// PREFLUSH goes on as an ordinary request.
     pub fn begin(
         &mut self,
         now: Instant,
@@ -159,11 +160,11 @@ impl FlushMachine {
         (sequence, begin)
     }
 
-    /// The data of a request is written, or failed.
+    /// Ends the data step of a request, which succeeded or failed. Returns the next action.
     ///
     /// # Panics
     ///
-    /// If its data step was not under way.
+    /// If its data step was not in progress.
     pub fn data_over(&mut self, now: Instant, id: RequestId, sequence: &mut Sequence, status: Status) -> Action {
         assert!(sequence.has(DATA) && !sequence.has(PRE), "data ends out of its turn: {sequence:?}");
         assert!(self.data_in_flight > 0, "a data step ends that never began");
@@ -172,12 +173,12 @@ impl FlushMachine {
         self.next_action(now, id, *sequence, status)
     }
 
-    /// The FLUSH is over: everybody who shared it, in order of arrival, into `into`.
-    /// [`Self::flush_over`] is due for each.
+    /// Ends the FLUSH: moves all requests that shared it into `into`, in order of arrival. The
+    /// caller must call [`Self::flush_over`] for each.
     ///
     /// # Panics
     ///
-    /// If none was sent.
+    /// If no FLUSH was running.
     pub fn finish(&mut self, into: &mut Vec<RequestId>) {
         assert!(self.in_flight, "a flush ends that was never sent");
         assert!(!self.running.is_empty(), "a flush ends that nobody asked for");
@@ -185,11 +186,12 @@ impl FlushMachine {
         into.append(&mut self.running);
     }
 
-    /// A FLUSH is over, or failed, that a request shared.
+    /// Ends the wait of one request for a FLUSH, which succeeded or failed. Returns the next
+    /// action.
     ///
     /// # Panics
     ///
-    /// If the request was not waiting for one.
+    /// If the request did not wait for a FLUSH.
     pub fn flush_over(&mut self, now: Instant, id: RequestId, sequence: &mut Sequence, status: Status) -> Action {
         let step = if sequence.has(PRE) { PRE } else { POST };
         assert!(sequence.has(step), "a flush ends for a request that waits for none: {sequence:?}");
@@ -198,7 +200,8 @@ impl FlushMachine {
         self.next_action(now, id, *sequence, status)
     }
 
-    /// The next step of a request: PREFLUSH, data, POSTFLUSH, the end; an error ends it at once.
+    /// Returns the next action for a request: PREFLUSH, data, POSTFLUSH, end. An error ends it at
+    /// once.
     fn next_action(&mut self, now: Instant, id: RequestId, sequence: Sequence, status: Status) -> Action {
         if !status.is_ok() || !sequence.has(PRE | DATA | POST) {
             Action::End(status)
@@ -219,7 +222,7 @@ impl FlushMachine {
         self.pending.push(id);
     }
 
-    /// Whether a FLUSH is to be sent now; if so, everything pending becomes running.
+    /// Decides if a FLUSH is sent now. If so, all pending requests become running.
     pub fn poll(&mut self, now: Instant) -> Poll {
         let Some(&first) = self.pending.first() else { return Poll::Idle };
         if self.in_flight {
@@ -235,7 +238,7 @@ impl FlushMachine {
         Poll::Send(first)
     }
 
-    /// Whether nobody waits, and neither a FLUSH nor a data step is under way.
+    /// Returns true if no request waits, and neither a FLUSH nor a data step is in progress.
     pub fn is_idle(&self) -> bool {
         self.pending.is_empty() && self.running.is_empty() && !self.in_flight && self.data_in_flight == 0
     }
@@ -253,7 +256,7 @@ mod tests {
         QueueLimits { write_cache, fua, ..QueueLimits::default() }
     }
 
-    /// An fsync; gives back its sequence.
+    /// Starts an fsync. Returns its sequence.
     fn fsync(machine: &mut FlushMachine, now: Instant, id: u32) -> Sequence {
         let (sequence, begin) = machine.begin(now, RequestId(id), EMPTY, &device(true, false), true);
         assert_eq!(begin, Begin::Sequence(Action::Wait));
@@ -292,8 +295,8 @@ mod tests {
         assert_eq!(driver_flags(Flags::NONE, &device(true, false)), Flags::NONE);
     }
 
-    /// Runs one request alone: what it did in order, F for a FLUSH, D for its data, each `!` where
-    /// it fails.
+    /// Runs one request alone. Returns its steps in order: F for a FLUSH, D for its data, each with
+    /// `!` if it fails.
     fn run(flags: Flags, has_data: bool, by_scheduler: bool, fail_at: Option<usize>) -> (Begin, String) {
         let (mut machine, id) = (FlushMachine::default(), RequestId(7));
         let (mut sequence, begin) = machine.begin(NOW, id, (flags, has_data), &device(true, false), by_scheduler);
@@ -386,7 +389,7 @@ mod tests {
         let due = Instant::new(5_000_000_000);
         assert_eq!(machine.poll(Instant::new(4_999_999_999)), Poll::At(due));
         assert_eq!(machine.poll(due), Poll::Send(RequestId(1)));
-        // The write's own flush is the next one.
+        // The write's own flush comes next.
         assert_eq!(machine.data_over(due, RequestId(0), &mut write, Status::Ok), Action::Wait);
         assert_eq!(machine.poll(due), Poll::Idle);
         machine.finish(&mut Vec::new());

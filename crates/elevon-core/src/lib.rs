@@ -1,16 +1,16 @@
 //! The Linux block layer as a state machine.
 //!
-//! All policy and nothing else: no clock, no chance, no floats, no threads, no I/O. Time comes in
-//! as an argument, a device as a [`driver::Driver`]. To walk the path of a bio, read [`build`],
-//! [`split`], [`merge`], [`sched`], [`tags`], [`flush`], [`driver`], [`account`]; [`stack`]
-//! connects them: it is the request path.
+//! This crate holds policy only: no clock, no chance, no floats, no threads, no I/O. The current
+//! time is an argument, and so is the device, a [`driver::Driver`]. To follow the path of a bio,
+//! read [`build`], [`split`], [`merge`], [`sched`], [`tags`], [`flush`], [`driver`] and
+//! [`account`]; [`stack`] connects them: it is the request path.
 #![no_std]
 #![forbid(unsafe_code)]
 #![warn(clippy::float_arithmetic, clippy::print_stdout, clippy::print_stderr)]
 
 extern crate alloc;
 
-// What everything is made of.
+// Basic types, used by all other modules.
 pub mod ioprio;
 pub mod jiffies;
 pub mod kernel;
@@ -40,7 +40,7 @@ pub mod tenant;
 mod treap;
 pub mod tree;
 
-// What is known afterwards.
+// Accounting, events and statistics.
 pub mod account;
 pub mod event;
 pub mod histogram;

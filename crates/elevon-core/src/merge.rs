@@ -1,5 +1,5 @@
-//! May this bio join this request? Compatibility and position; limits are checked where the join
-//! happens.
+//! Checks if a bio may be merged into a request: compatibility and position. The limits are checked
+//! by the code that merges.
 
 use crate::bio::Bio;
 use crate::ioprio::IoPrio;
@@ -8,27 +8,27 @@ use crate::op::{Flags, Op};
 use crate::request::Request;
 use crate::units::TenantId;
 
-/// How a bio joins a request.
+/// The position at which a bio is merged into a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MergeKind {
     /// The bio follows the request.
     Back,
     /// The bio precedes the request.
     Front,
-    /// The bio is another range of a discard of several.
+    /// The bio becomes another range of a discard with several ranges.
     Discard,
 }
 
-/// Flags that keep a bio or request out of every merge.
+/// Flags that exclude a bio or request from all merges.
 const NEVER: Flags = Flags::NOMERGE.with(Flags::PREFLUSH).with(Flags::FUA);
 
-/// Whether a bio may merge with anything.
+/// Returns true if the flags and the operation of a bio allow merges.
 #[inline]
 pub const fn bio_is_mergeable(bio: &Bio) -> bool {
     !bio.flags.intersects(NEVER) && matches!(bio.op, Op::Read | Op::Write | Op::Discard | Op::SecureErase)
 }
 
-/// Whether a request still takes bios.
+/// Returns true if a request still accepts merges.
 #[inline]
 pub fn request_is_mergeable(request: &Request) -> bool {
     !request.flags.intersects(NEVER)
@@ -37,26 +37,26 @@ pub fn request_is_mergeable(request: &Request) -> bool {
         && matches!(request.op, Op::Read | Op::Write | Op::Discard | Op::SecureErase)
 }
 
-/// Whether bio and request agree in everything but position and size. Failfast bits and RAHEAD may
-/// differ.
+/// Returns true if bio and request agree in everything except position and size. Failfast bits and
+/// RAHEAD may differ.
 #[inline]
 pub fn is_compatible(rules: &Rules, request: &Request, bio: &Bio) -> bool {
     request_is_mergeable(request) && bio_is_mergeable(bio) && Kin::of_request(rules, request) == Kin::of_bio(rules, bio)
 }
 
-/// Whether two requests agree in everything but position and size.
+/// Returns true if two requests agree in everything except position and size.
 pub fn requests_are_compatible(rules: &Rules, a: &Request, b: &Request) -> bool {
     request_is_mergeable(a) && request_is_mergeable(b) && Kin::of_request(rules, a) == Kin::of_request(rules, b)
 }
 
-/// What must be the same of all bios of a request.
+/// The attributes that all bios of a request must share.
 #[derive(PartialEq, Eq)]
 struct Kin {
     op: Op,
     is_atomic: bool,
     ioprio: IoPrio,
     tenant: TenantId,
-    /// 0 where the kernel version does not look at it.
+    /// 0 if the kernel version does not compare it.
     write_hint: u8,
 }
 
@@ -78,7 +78,8 @@ impl Kin {
     }
 }
 
-/// How the positions fit, if they do. `discard_ranges` is the queue's `max_discard_segments`.
+/// Returns the position at which the bio continues the request, if it does. `discard_ranges` is the
+/// queue's `max_discard_segments`.
 #[inline]
 pub fn position(request: &Request, bio: &Bio, discard_ranges: u16) -> Option<MergeKind> {
     if bio.op == Op::Discard && discard_ranges > 1 {

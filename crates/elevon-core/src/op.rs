@@ -1,4 +1,4 @@
-//! What a bio or request asks for: the operation and the flags that change behaviour.
+//! Operations and flags of bios and requests.
 //!
 //! Numbers are Linux's (`REQ_OP_*`), so that traces and statistics can be compared.
 
@@ -13,7 +13,7 @@ pub enum Op {
     Read = 0,
     /// Write data.
     Write = 1,
-    /// Empty the device's volatile cache. Only a request is ever this; a bio carries
+    /// Empty the device's volatile cache. Only a request can have this operation; a bio carries
     /// [`Flags::PREFLUSH`].
     Flush = 2,
     /// Tell the device that sectors are unused.
@@ -26,30 +26,30 @@ pub enum Op {
     WriteZeroes = 9,
 }
 
-/// The three groups statistics are kept for.
+/// The three groups for which statistics are kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
 pub enum StatGroup {
     /// Reads.
     Read = 0,
-    /// Everything to the device but discards.
+    /// All operations that write to the device, except discards.
     Write = 1,
     /// Discards.
     Discard = 2,
 }
 
 impl Op {
-    /// Whether data (or intent) goes to the device: odd operation numbers.
+    /// Returns true if data (or intent) goes to the device: the operation number is odd.
     #[inline]
     pub const fn is_write(self) -> bool {
         self as u8 & 1 == 1
     }
-    /// Whether the operation carries a data buffer.
+    /// Returns true if the operation has a data buffer.
     #[inline]
     pub const fn has_data(self) -> bool {
         matches!(self, Self::Read | Self::Write | Self::ZoneAppend)
     }
-    /// The diskstats group that the operation counts in.
+    /// The diskstats group that counts the operation.
     #[inline]
     pub const fn stat_group(self) -> StatGroup {
         match self {
@@ -67,25 +67,25 @@ pub struct Flags(u32);
 impl Flags {
     /// No flag.
     pub const NONE: Self = Self(0);
-    /// Somebody waits for it.
+    /// A task waits for the I/O.
     pub const SYNC: Self = Self(1);
     /// File-system metadata.
     pub const META: Self = Self(1 << 1);
     /// Never merge.
     pub const NOMERGE: Self = Self(1 << 3);
-    /// Anticipate more I/O after this (direct writes).
+    /// More I/O is expected after this one (direct writes).
     pub const IDLE: Self = Self(1 << 4);
     /// Durable before completion (force unit access).
     pub const FUA: Self = Self(1 << 5);
     /// Empty the volatile cache first.
     pub const PREFLUSH: Self = Self(1 << 6);
-    /// Read-ahead: may fail at will, is not retried.
+    /// Read-ahead: may fail at any time and is not retried.
     pub const RAHEAD: Self = Self(1 << 7);
     /// Background writeback.
     pub const BACKGROUND: Self = Self(1 << 8);
     /// Fail with EAGAIN rather than wait.
     pub const NOWAIT: Self = Self(1 << 9);
-    /// Completion is polled for.
+    /// The completion is polled for.
     pub const POLLED: Self = Self(1 << 10);
     /// Do not retry device errors.
     pub const FAILFAST_DEV: Self = Self(1 << 11);
@@ -96,22 +96,22 @@ impl Flags {
     /// Write all or nothing (6.11 and later).
     pub const ATOMIC: Self = Self(1 << 15);
 
-    /// Whether every flag of `other` is set here.
+    /// Returns true if every flag of `other` is set.
     #[inline]
     pub const fn contains(self, other: Self) -> bool {
         self.0 & other.0 == other.0
     }
-    /// Whether any flag of `other` is set here.
+    /// Returns true if any flag of `other` is set.
     #[inline]
     pub const fn intersects(self, other: Self) -> bool {
         self.0 & other.0 != 0
     }
-    /// These flags with those of `other` too.
+    /// Returns these flags and those of `other`.
     #[inline]
     pub const fn with(self, other: Self) -> Self {
         Self(self.0 | other.0)
     }
-    /// These flags without those of `other`.
+    /// Returns these flags without those of `other`.
     #[inline]
     pub const fn without(self, other: Self) -> Self {
         Self(self.0 & !other.0)
@@ -135,7 +135,8 @@ impl BitOrAssign for Flags {
     }
 }
 
-/// Whether the kernel calls this *sync*: a read, or a write flagged SYNC, FUA or PREFLUSH.
+/// Returns true if the kernel calls the operation *sync*: a read, or a write flagged SYNC, FUA or
+/// PREFLUSH.
 #[inline]
 pub const fn is_sync(op: Op, flags: Flags) -> bool {
     matches!(op, Op::Read) || flags.intersects(Flags::SYNC.with(Flags::FUA).with(Flags::PREFLUSH))

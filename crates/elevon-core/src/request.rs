@@ -1,8 +1,8 @@
 //! Requests and their table.
 //!
-//! A request's key is fixed by its place: hardware queue and tag (`blk-mq`'s static requests), so
-//! nothing is allocated per I/O. A key is used again; what a device answered is told apart by the
-//! sequence of its command.
+//! The key of a request is fixed by hardware queue and tag (`blk-mq`'s static requests), so nothing
+//! is allocated per I/O. A key is used again; the sequence number of the command tells which use a
+//! completion belongs to.
 
 extern crate alloc;
 use alloc::vec::Vec;
@@ -12,7 +12,7 @@ use crate::ioprio::IoPrio;
 use crate::op::{Flags, Op};
 use crate::units::{BioId, HwQueue, Instant, RequestId, Sector, Sectors, Tag, TaskId, TenantId};
 
-/// Where a request is in its life.
+/// The state of a request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum State {
     /// Not in use.
@@ -31,25 +31,25 @@ pub enum State {
 /// A request.
 #[derive(Clone, Copy, Debug)]
 pub struct Request {
-    /// Where it is.
+    /// Its state.
     pub state: State,
     /// Operation.
     pub op: Op,
-    /// Flags; those of its first bio, NOMERGE when a merge was refused for good.
+    /// Flags of its first bio; also NOMERGE if a merge was refused for good.
     pub flags: Flags,
     /// Priority.
     pub ioprio: IoPrio,
     /// Write lifetime hint.
     pub write_hint: u8,
-    /// What is left of its flush sequence. Owned by [`crate::flush`].
+    /// The remaining steps of its flush sequence. Owned by [`crate::flush`].
     pub flush: Sequence,
     /// Times it was retried.
     pub retries: u8,
-    /// Whether it counts in the statistics.
+    /// Whether the statistics count it.
     pub accounted: bool,
-    /// Whether the scheduler knows it (prepared and inserted at least once).
+    /// Whether the scheduler knows it (it was prepared and inserted at least once).
     pub in_scheduler: bool,
-    /// Physical segments (ranges, for a discard of several).
+    /// Physical segments; for a discard of several ranges, its ranges.
     pub segments: u16,
     /// First sector.
     pub sector: Sector,
@@ -61,21 +61,21 @@ pub struct Request {
     pub bio_tail: Option<BioId>,
     /// The task that allocated it.
     pub task: TaskId,
-    /// Who is charged.
+    /// The tenant that is charged.
     pub tenant: TenantId,
     /// CPU it was allocated on.
     pub cpu: u16,
     /// Its hardware queue.
     pub queue: HwQueue,
-    /// Driver tag, while it has one.
+    /// Driver tag, if it has one.
     pub tag: Option<Tag>,
     /// When it was allocated.
     pub start: Instant,
     /// When it was last given to the driver.
     pub issued: Instant,
-    /// When the driver's answer is overdue; meaningful in flight.
+    /// When the request times out; valid only in flight.
     pub deadline: Instant,
-    /// Sequence number of its command; meaningful in flight.
+    /// Sequence number of its command; valid only in flight.
     pub sequence: u64,
 }
 
@@ -106,13 +106,13 @@ impl Request {
         sequence: 0,
     };
 
-    /// The sector after the last.
+    /// The sector after the last one.
     #[inline]
     pub fn end(&self) -> Sector {
         self.sector + self.sectors
     }
 
-    /// Whether the kernel calls it sync.
+    /// Returns true if the kernel calls it sync.
     #[inline]
     pub const fn is_sync(&self) -> bool {
         crate::op::is_sync(self.op, self.flags)
@@ -126,15 +126,15 @@ pub struct Requests {
 }
 
 impl Requests {
-    /// A table of `count` free requests.
+    /// Returns a table of `count` free requests.
     pub fn new(count: usize) -> Self {
         Self { table: alloc::vec![Request::FREE; count] }
     }
-    /// Requests in the table, free ones included.
+    /// Returns the number of requests in the table, including free ones.
     pub fn len(&self) -> usize {
         self.table.len()
     }
-    /// Whether the table has no entry.
+    /// Returns true if the table has no entry.
     pub fn is_empty(&self) -> bool {
         self.table.is_empty()
     }
@@ -143,12 +143,12 @@ impl Requests {
     pub fn free(&mut self, id: RequestId) {
         self.table[id.index()] = Request::FREE;
     }
-    /// Grows or shrinks the table; entries that go must be free.
+    /// Changes the size of the table; entries that are removed must be free.
     pub fn resize(&mut self, count: usize) {
         debug_assert!(self.table.iter().skip(count).all(|r| r.state == State::Free));
         self.table.resize(count, Request::FREE);
     }
-    /// Entries in order.
+    /// Iterates over all entries, in order.
     pub fn iter(&self) -> impl Iterator<Item = (RequestId, &Request)> {
         self.table.iter().enumerate().map(|(i, r)| (RequestId(i as u32), r))
     }

@@ -1,9 +1,10 @@
-//! Splitting: whether a bio fits the queue's limits, and where it is cut if not.
+//! Splitting: checks if a bio fits the queue's limits, and cuts it if it does not.
 //!
 //! A cut moves no data: the front part is a bio of the first `sectors`, flagged NOMERGE, and the
-//! rest goes on as the original. The caller also clears POLLED on a cut, and goes on with the
-//! remainder at once. (Up to 6.17 the remainder went behind what else the submission had pending,
-//! since then before it; a device that is not stacked on others has nothing else pending.)
+//! remainder continues as the original bio. The caller also clears POLLED on a cut, and continues
+//! with the remainder at once. (Up to 6.17 the kernel put the remainder behind the other pending
+//! bios of the submission, since then before them; a device that is not stacked on others has no
+//! other pending bios.)
 //!
 //! Cost: O(1) for an I/O inside one page; else O(log runs) to find the first run, and O(segments)
 //! of the front part.
@@ -17,32 +18,32 @@ use crate::op::{Flags, Op};
 use crate::status::Status;
 use crate::units::{PAGE_SIZE, SECTOR_SIZE, Sector, Sectors};
 
-/// What becomes of a bio at the queue's limits.
+/// The result of checking a bio against the queue's limits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Split {
-    /// It fits.
+    /// The bio fits.
     Whole {
         /// Its physical segments; 0 without data.
         segments: u16,
     },
-    /// It is cut; the remainder has to be split again.
+    /// The bio is cut; the remainder has to be split again.
     Cut {
-        /// Length of the front part; less than the bio's, and not zero.
+        /// Length of the front part: less than the bio's, and not zero.
         sectors: Sectors,
         /// Physical segments of the front part.
         segments: u16,
     },
-    /// It would have to be cut and must not be, or cannot be cut so that it fits.
+    /// The bio does not fit, and it must not be cut or no cut makes it fit.
     Fail(Status),
 }
 
-/// Splits a bio. `layout` is where its data lies; with `None` (operations without data, and buffers
-/// of which nothing is known) the data counts as one run on a page boundary. `limits` must be
-/// valid.
+/// Splits a bio. `layout` is the layout of its data. With `None` (operations without data, and
+/// buffers with unknown layout) the data counts as one run that starts on a page boundary. `limits`
+/// must be valid.
 #[inline]
 pub fn split(bio: &Bio, layout: Option<&Layout>, limits: &QueueLimits, rules: &Rules) -> Split {
     if matches!(bio.op, Op::Read | Op::Write) && limits.chunk_sectors.is_zero() {
-        // Inside one page, no limit can be exceeded: none may be smaller than a page.
+        // Data inside one page cannot exceed a limit: no limit may be smaller than a page.
         let in_page = layout.map_or(0, |layout| layout.page_offset(bio.data.offset));
         if in_page + bio.bytes.get() <= PAGE_SIZE && in_page & u64::from(limits.dma_alignment) == 0 {
             return Split::Whole { segments: (!bio.bytes.is_zero()) as u16 };
@@ -90,8 +91,8 @@ fn split_data(bio: &Bio, layout: Option<&Layout>, limits: &QueueLimits) -> Split
     }
 }
 
-/// The soft limit of reads and writes, and the chunk they may not leave, in sectors; an atomic
-/// write has its own of both.
+/// Returns the soft limit of reads and writes, and the chunk whose boundary they may not cross, in
+/// sectors. An atomic write has its own limit and chunk.
 const fn data_limits(flags: Flags, limits: &QueueLimits) -> (u64, u64) {
     if flags.contains(Flags::ATOMIC) {
         (limits.atomic_write_max as u64 / SECTOR_SIZE, limits.atomic_write_boundary as u64 / SECTOR_SIZE)
@@ -100,8 +101,8 @@ const fn data_limits(flags: Flags, limits: &QueueLimits) -> (u64, u64) {
     }
 }
 
-/// Sectors from `sector` that a part may have under a limit: no further than the chunk, and to a
-/// physical block's end where one can be reached.
+/// Returns how many sectors a part that starts at `sector` may have under a limit: it ends at the
+/// chunk boundary at the latest, and at the end of a physical block if it can reach one.
 fn cut_limit(sector: Sector, most: u64, chunk: u64, limits: &QueueLimits) -> u64 {
     let most = within_chunk(sector, most, chunk);
     let physical = u64::from(limits.physical_block_size) / SECTOR_SIZE;
@@ -111,7 +112,8 @@ fn cut_limit(sector: Sector, most: u64, chunk: u64, limits: &QueueLimits) -> u64
     if end > into { end - into } else { most & !(logical - 1) }
 }
 
-/// As much of `most` sectors from `sector` as lies in its chunk; 0 for no chunks.
+/// Returns the part of `most` sectors from `sector` that lies in the same chunk. Chunk 0 means no
+/// chunks.
 #[inline]
 const fn within_chunk(sector: Sector, most: u64, chunk: u64) -> u64 {
     if chunk == 0 {
@@ -121,8 +123,8 @@ const fn within_chunk(sector: Sector, most: u64, chunk: u64) -> u64 {
     if room < most { room } else { most }
 }
 
-/// Bytes and segments of the longest front part within `most` bytes, `max_segments` and without a
-/// gap; `None` where the memory is not aligned as the device needs it.
+/// Returns bytes and segments of the longest front part within `most` bytes and `max_segments` and
+/// without a gap; `None` if the memory is not aligned as the device requires.
 fn walk(bio: &Bio, layout: Option<&Layout>, most: u64, limits: &QueueLimits) -> Option<(u64, u16)> {
     let unknown = [Run { start: 0, len: u64::MAX, physical: 0 }];
     let start = bio.data.offset;
@@ -132,8 +134,8 @@ fn walk(bio: &Bio, layout: Option<&Layout>, most: u64, limits: &QueueLimits) -> 
     };
     let mut left = bio.bytes.get();
     let mut skip = start - runs[first].start;
-    // Only the bits that a cut leaves alone: a remainder may start at any logical block of aligned
-    // memory.
+    // Check only the bits that a cut does not change: a remainder may start at any logical block of
+    // aligned memory.
     let alignment = limits.dma_alignment & (limits.logical_block_size - 1);
     if (runs[first].physical + skip) & u64::from(alignment) != 0 {
         return None;
@@ -156,12 +158,12 @@ fn walk(bio: &Bio, layout: Option<&Layout>, most: u64, limits: &QueueLimits) -> 
     Some((bytes, segments))
 }
 
-/// Cuts physically consecutive memory into segments as long as there are any left; returns the
-/// bytes that found room.
+/// Cuts physically contiguous memory into segments while segments are left. Returns the bytes that
+/// fit.
 fn take_segments(physical: u64, len: u64, segments: &mut u16, limits: &QueueLimits) -> u64 {
     let boundary = limits.seg_boundary_mask;
-    // Less one, so that a boundary at the end of the address space, and a segment size not set,
-    // mean no limit.
+    // Minus one, so that a boundary at the end of the address space, or a segment size that is not
+    // set, means no limit.
     let largest = u64::from(limits.max_segment_size).wrapping_sub(1);
     let mut taken = 0;
     while taken < len && *segments < limits.max_segments {
@@ -197,7 +199,8 @@ fn split_discard(bio: &Bio, limits: &QueueLimits, most: Sectors) -> Split {
     if most == 0 || bio.sectors().get() <= most {
         return Split::Whole { segments: 1 };
     }
-    // Past the last granule's start that the cut can be pulled back to.
+    // Sectors from the start of the last granule to the end: the cut can be moved back by this
+    // much.
     let alignment = u64::from(limits.discard_alignment) / SECTOR_SIZE % granule;
     let surplus = (bio.sector.get() + most + granule - alignment) % granule;
     let sectors = Sectors::new(if most > surplus { most - surplus } else { most });
@@ -219,8 +222,8 @@ fn split_write_zeroes(bio: &Bio, limits: &QueueLimits, rules: &Rules) -> Split {
     }
 }
 
-/// The soft limit of a request of `op` that starts at `sector`, with the room in its chunk: how far
-/// a merge may let it grow.
+/// Returns the soft limit of a request of `op` that starts at `sector`, including its chunk: the
+/// size up to which a merge may grow it.
 #[inline]
 pub fn max_sectors_at(op: Op, flags: Flags, sector: Sector, limits: &QueueLimits) -> Sectors {
     let chunk = limits.chunk_sectors.get();
@@ -235,9 +238,9 @@ pub fn max_sectors_at(op: Op, flags: Flags, sector: Sector, limits: &QueueLimits
     Sectors::new(within_chunk(sector, most, chunk))
 }
 
-/// Whether two neighbouring vectors leave a gap that the device cannot describe: memory that is not
-/// consecutive, and an end or a start off the virt boundary. Both addresses are physical;
-/// `prev_end` is one past the last byte.
+/// Returns true if two neighbouring vectors leave a gap that the device cannot describe: the memory
+/// is not contiguous, and the end of the first or the start of the second is not on the virt
+/// boundary. Both addresses are physical; `prev_end` is one past the last byte.
 #[inline]
 pub const fn has_gap(limits: &QueueLimits, prev_end_physical: u64, next_start_physical: u64) -> bool {
     (prev_end_physical | next_start_physical) & limits.virt_boundary_mask != 0

@@ -1,21 +1,22 @@
 //! The stack: the path of a bio from submission to completion.
 //!
-//! Sans-IO: time comes in as `now`, the device as a [`Driver`](crate::driver::Driver). The loop of
-//! a caller is
+//! Sans-IO: the current time is the argument `now`, the device is a
+//! [`Driver`](crate::driver::Driver). A caller runs this loop:
 //!
-//! 1. `handle_completion` for everything the device finished,
-//! 2. `handle_timers` once `next_timer` has come,
-//! 3. `submit` what the sources want (between `begin_batch` and `end_batch` where one system call
-//!    carries several),
-//! 4. drain `poll_done`, `poll_unblocked` and, with tracing on, `drain_events`,
+//! 1. call `handle_completion` for every command that the device finished,
+//! 2. call `handle_timers` if `next_timer` is due,
+//! 3. `submit` what the sources want (between `begin_batch` and `end_batch` if one system call
+//!    submits several I/Os),
+//! 4. drain `poll_done`, `poll_unblocked` and, if tracing is on, `drain_events`,
 //!
-//! until none has work, then wait for the earliest of the device, the sources and `next_timer`.
+//! until none of these steps has work. Then it waits for the earliest of the device, the sources
+//! and `next_timer`.
 //!
-//! The path is cut by stage: `submit` builds and splits, `plug` gathers and merges, `dispatch` asks
-//! the scheduler and feeds the driver, `complete` ends requests, bios and calls and runs timers,
-//! `flush` carries out the flush machine's actions. Cost per bio beside the scheduler's: O(1), and
-//! O(log runs) to find the place in a scattered buffer. Nothing is allocated per I/O once tables
-//! have grown.
+//! Each stage has a module: `submit` builds and splits bios, `plug` gathers and merges requests,
+//! `dispatch` takes requests from the scheduler and issues them to the driver, `complete` ends
+//! requests, bios and calls and runs timers, `flush` carries out the flush machine's actions. Cost
+//! per bio without the scheduler's: O(1), and O(log runs) to find the position in a scattered
+//! buffer. Nothing is allocated per I/O once the tables have grown.
 
 extern crate alloc;
 use alloc::collections::{BTreeSet, VecDeque};
@@ -56,12 +57,12 @@ use plug::Plug;
 use submit::Submission;
 use tenants::GatedBio;
 
-/// One call of a source: what becomes one or more bios. Completes as a whole.
+/// One call of a source. It becomes one or more bios and completes as a whole.
 #[derive(Clone, Copy, Debug)]
 pub struct Io {
-    /// Who submits it.
+    /// The task that submits it.
     pub task: TaskId,
-    /// The source's own name for it; comes back in [`Done`] and names its buffer in
+    /// The source's own token; it comes back in [`Done`] and names the buffer in
     /// [`crate::driver::Piece`].
     pub token: u64,
     /// Read, Write, Discard, SecureErase, WriteZeroes or Flush (an fsync: an empty PREFLUSH).
@@ -76,71 +77,71 @@ pub struct Io {
     pub ioprio: IoPrio,
     /// Write lifetime hint, 0 for none.
     pub write_hint: u8,
-    /// Who is charged.
+    /// The tenant that is charged.
     pub tenant: TenantId,
-    /// Layout of its buffer, from [`Stack::register_layout`]; ignored for operations without data.
+    /// Layout of the buffer, from [`Stack::register_layout`]; ignored for operations without data.
     pub layout: LayoutId,
-    /// Whether the submitter sleeps when no tag is free (a system call does; io_uring hands the I/O
+    /// Whether the submitter sleeps if no tag is free (a system call sleeps; io_uring hands the I/O
     /// to a worker instead).
     pub may_block: bool,
 }
 
-/// How a submission went.
+/// The result of a submission.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Submitted {
-    /// On its way (or already over: see [`Stack::poll_done`]).
+    /// The I/O was accepted. It may have completed already: see [`Stack::poll_done`].
     Accepted,
-    /// The task sleeps until a tag is free; it must not submit before [`Stack::poll_unblocked`]
-    /// names it.
+    /// The task sleeps until a tag is free. It must not submit before [`Stack::poll_unblocked`]
+    /// returns it.
     Blocked,
 }
 
-/// An I/O that is over.
+/// A completed I/O.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Done {
-    /// Who submitted it.
+    /// The task that submitted it.
     pub task: TaskId,
-    /// The source's name for it.
+    /// The source's token.
     pub token: u64,
-    /// How it ended: the first error of its parts.
+    /// The first error of its bios, or OK.
     pub status: Status,
-    /// How long the device had the last of its commands; zero where it never got one.
+    /// How long its last command was in the device; zero if no command of it was issued.
     pub device: Nanos,
     /// The class that its last bio was served in, after the cgroup's priority policy was applied.
     pub class: PrioClass,
 }
 
-/// What the stack counts beside the kernel's statistics.
+/// Counters that the kernel's statistics do not have.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
     /// Bios that entered the queue.
     pub bios: u64,
     /// Cuts made by the split.
     pub splits: u64,
-    /// Bios appended to a request, discards joined by range among them.
+    /// Bios appended to a request, including discards joined by range.
     pub back_merges: u64,
     /// Bios put in front of a request.
     pub front_merges: u64,
-    /// Requests swallowed by another.
+    /// Requests merged into another request.
     pub request_merges: u64,
-    /// Commands given to the driver, retries included.
+    /// Commands given to the driver, including retries.
     pub issued: u64,
-    /// Ends of split bios that are smaller than the queue limit: small tails.
+    /// Small tails: last parts of split bios that are smaller than the queue limit.
     pub tails: u64,
-    /// Requests that the driver gave back or refused for want of resources.
+    /// Requests that the driver gave back or refused because it was busy.
     pub requeues: u64,
-    /// Requests tried again after an error.
+    /// Requests issued again after an error.
     pub retries: u64,
     /// Requests that passed their timeout.
     pub timeouts: u64,
-    /// Answers to commands that had been aborted.
+    /// Completions of commands that had been aborted.
     pub late_answers: u64,
     /// Device flushes sent.
     pub flushes: u64,
     /// Submissions that had to wait for a tag.
     pub tag_waits: u64,
-    /// Commands that read (0) and write data (1) by their length: entry n counts those of n
-    /// sectors, the last also what is longer (atomic writes and zone appends have limits of
+    /// Commands that read (0) and write data (1), by length: entry n counts commands of n sectors.
+    /// The last entry also counts longer commands (atomic writes and zone appends have limits of
     /// their own).
     pub sizes: [Vec<u64>; 2],
 }
@@ -150,7 +151,7 @@ pub struct Counters {
 pub enum BuildError {
     /// The limits are not valid.
     Limits(LimitsError),
-    /// The scheduler or a tunable is not.
+    /// The scheduler or one of its tunables is not valid.
     Scheduler(SchedulerError),
 }
 
@@ -164,29 +165,29 @@ impl core::fmt::Display for BuildError {
 }
 impl core::error::Error for BuildError {}
 
-/// An I/O that is not yet over.
+/// An I/O that has not completed.
 #[derive(Clone, Copy, Debug)]
 struct Call {
     task: TaskId,
     token: u64,
     status: Status,
-    /// How long the device had the command that ended last.
+    /// How long the last completed command was in the device.
     device: Nanos,
-    /// The class of the bio that ended last in the device.
+    /// The class of the bio that completed last in the device.
     class: PrioClass,
-    /// Bios outstanding, and one more while the submission is under way.
+    /// Bios that have not completed, plus one while the submission is in progress.
     parts: u32,
 }
 
-/// What the stack keeps of a task.
+/// State of a task in the stack.
 #[derive(Clone, Debug, Default)]
 struct Task {
     plug: Plug,
-    /// Sleeps for a tag.
+    /// The task sleeps until a tag is free.
     blocked: bool,
 }
 
-/// Somebody who waits for a tag, with the rest of its submission.
+/// A submission that waits for a tag, with its remaining part.
 #[derive(Clone, Copy, Debug)]
 struct TagWaiter {
     io: Io,
@@ -199,37 +200,39 @@ struct TagWaiter {
 struct HwQueueState {
     /// Driver tags.
     tags: TagMap,
-    /// Commands that the driver has: tags are also held by what waits for it.
+    /// Commands in the driver. Requests that wait for the driver also hold tags, so this can be
+    /// lower than the number of tags in use.
     in_driver: u32,
     /// Scheduler tags; `None` without a scheduler.
     sched_tags: Option<TagMap>,
-    /// Requests that the driver refused, and flushes: served before the scheduler is asked. At most
-    /// the requests of the queue.
+    /// Requests that the driver refused, and flushes. They are served before the scheduler. At most
+    /// as many as the queue has requests.
     dispatch: VecDeque<RequestId>,
-    /// Run again when any request of the queue is freed.
+    /// Run the queue again when any request of it is freed.
     restart: bool,
-    /// How often the driver was busy lately (EWMA in eighths); above 0 requests go out one at a
-    /// time.
+    /// How often the driver was busy recently (EWMA in eighths). Above 0, requests are issued one
+    /// at a time.
     busy: u8,
-    /// When to run again without any other cause.
+    /// When to run the queue again even if nothing else causes a run.
     rerun_at: Option<Instant>,
     flush: FlushMachine,
-    /// Who waits for a tag, first come first served; each with a bio of its own, so at most as many
-    /// as there are bios.
+    /// Submissions that wait for a tag, in FIFO order. Each holds one bio, so there are at most as
+    /// many as bios.
     waiters: VecDeque<TagWaiter>,
-    /// Guards against running a queue from inside its own run.
+    /// Set while the queue runs, so that it is not run recursively.
     running: bool,
-    /// Guards against waking its waiters from inside a wake-up.
+    /// Set while waiters are woken, so that they are not woken recursively.
     waking: bool,
 }
 
-/// A stack for one device. See the module's head for the order of calls.
+/// A block layer stack for one device. See the module documentation for the order of calls.
 pub struct Stack {
     rules: Rules,
     config: StackConfig,
     limits: QueueLimits,
     has_scheduler: bool,
-    /// Requests of each queue; request id = queue · this + tag, flush requests behind them all.
+    /// Requests of each queue. Request id = queue · this + tag; the flush requests come after all
+    /// of them.
     requests_per_queue: u32,
 
     bios: Pool<Bio>,
@@ -240,41 +243,43 @@ pub struct Stack {
     queues: Vec<HwQueueState>,
     scheduler: AnyScheduler,
     control: Control,
-    /// What its stages keep, by bio; as long as the table of bios was at its longest.
+    /// Bios held by a stage of [`Control`], by bio id; as long as the table of bios ever was.
     held: Vec<Option<GatedBio>>,
 
     accounting: Accounting,
     counters: Counters,
-    /// As many as have ended since the caller last asked: it takes all after each call, so at most
-    /// what was in flight.
+    /// I/Os that completed since the caller last asked. The caller takes all of them after each
+    /// call, so there are at most as many as were in flight.
     done: VecDeque<Done>,
-    /// As `done`; a task is in it at most once for each time that it slept.
+    /// Tasks that may submit again, as `done`; a task is in it at most once for each time that it
+    /// slept.
     unblocked: VecDeque<TaskId>,
     tracing: bool,
-    /// Without a bound: tracing is off unless the caller turns it on, and then drains them.
+    /// Not bounded: tracing is off unless the caller turns it on, and then the caller drains the
+    /// events.
     events: Vec<Event>,
 
     sequence: u64,
-    /// Sequences of commands that were aborted and have not been answered since. Without a bound: a
-    /// device may never answer, and each costs a timeout.
+    /// Sequence numbers of commands that were aborted and not answered since. Not bounded: a device
+    /// may never answer, but each entry costs one timeout.
     aborted: BTreeSet<u64>,
     /// Earliest `rerun_at` of all queues.
     next_rerun: Option<Instant>,
-    /// When requests in flight are looked through for timeouts.
+    /// When to check requests in flight for timeouts.
     timeout_scan: Option<Instant>,
     clock: Monotonic,
-    /// Memory used again for each batch.
+    /// Buffers that are reused for each batch.
     batch: Vec<RequestId>,
     pulled: VecDeque<RequestId>,
     over: Vec<RequestId>,
     released: Vec<BioId>,
-    /// The bio that limits have let go just now.
+    /// The bio that the limiters just released.
     admitted: Option<BioId>,
 }
 
 impl HwQueueState {
-    /// Idle. Tags are as many as the device takes commands (`queue_depth`), or with no scheduler as
-    /// there are requests.
+    /// An idle queue. It has as many driver tags as the device takes commands (`queue_depth`), or
+    /// without a scheduler as many as there are requests.
     fn new(queue_depth: u32, nr_requests: u32, has_scheduler: bool) -> Self {
         Self {
             tags: TagMap::new(if has_scheduler { queue_depth } else { nr_requests }),
@@ -293,7 +298,7 @@ impl HwQueueState {
 }
 
 impl Stack {
-    /// Builds a stack, validating limits and scheduler.
+    /// Builds a stack. Validates limits and scheduler.
     pub fn new(config: StackConfig) -> Result<Self, BuildError> {
         let rules = config.kernel.rules();
         let mut limits = config.limits.clone();
@@ -353,70 +358,70 @@ impl Stack {
         })
     }
 
-    /// Makes a buffer's layout known. Layout 0 is there from the start: contiguous memory of any
-    /// length.
+    /// Registers the layout of a buffer. Layout 0 always exists: contiguous memory of any length.
     pub fn register_layout(&mut self, layout: Layout) -> LayoutId {
         self.layouts.push(layout);
         LayoutId((self.layouts.len() - 1) as u32)
     }
 
-    /// Gives a layout to another buffer: pages with these physical page numbers. None of its I/O
-    /// may be under way.
+    /// Reuses a layout for another buffer, whose pages have these physical page numbers. No I/O of
+    /// this layout may be in flight.
     pub fn set_layout(&mut self, id: LayoutId, pages: impl IntoIterator<Item = u64>) {
         self.layouts[id.index()].set_pages(pages);
     }
 
-    /// The next I/O that is over, in order of completion.
+    /// Returns the next completed I/O, in order of completion.
     #[inline]
     pub fn poll_done(&mut self) -> Option<Done> {
         self.done.pop_front()
     }
 
-    /// The next task that may submit again.
+    /// Returns the next task that may submit again.
     #[inline]
     pub fn poll_unblocked(&mut self) -> Option<TaskId> {
         self.unblocked.pop_front()
     }
 
-    /// Turns the recording of events on or off (off at first).
+    /// Turns the recording of events on or off. It is off at first.
     pub fn set_tracing(&mut self, on: bool) {
         self.tracing = on;
     }
 
-    /// Events since the last call, oldest first; the buffer is left empty but keeps its memory.
+    /// Moves all events since the last call into `into`, oldest first. The buffer keeps its memory.
     pub fn drain_events(&mut self, into: &mut Vec<Event>) {
         into.append(&mut self.events);
     }
 
-    /// Whether [`Self::drain_events`] has anything.
+    /// Returns true if [`Self::drain_events`] has events.
     #[inline]
     pub fn has_events(&self) -> bool {
         !self.events.is_empty()
     }
 
-    /// I/Os taken and not yet over.
+    /// Returns the number of I/Os that were accepted and have not completed.
     #[inline]
     pub fn ios_in_flight(&self) -> usize {
         self.calls.live()
     }
 
-    /// Requests allocated and not yet over, as far as they are accounted (`iostats`).
+    /// Returns the number of accounted requests (`iostats`) that are allocated and have not
+    /// completed.
     #[inline]
     pub fn requests_in_flight(&self) -> u64 {
         self.accounting.outstanding()
     }
 
-    /// The statistics as `/sys/block/X/stat` shows them when read now.
+    /// Returns the statistics as `/sys/block/X/stat` shows them when it is read now.
     pub fn disk_stats(&mut self, now: Instant) -> DiskStats {
         self.accounting.read(now)
     }
 
-    /// The accounting, for latencies by stage.
+    /// Returns the accounting, which has the latencies by stage.
     pub fn accounting(&self) -> &Accounting {
         &self.accounting
     }
 
-    /// What is counted beside the kernel's statistics.
+    /// Returns the counters that the kernel's statistics do not have.
     pub fn counters(&self) -> &Counters {
         &self.counters
     }
@@ -426,7 +431,7 @@ impl Stack {
         &self.limits
     }
 
-    /// What the stack was built from.
+    /// The configuration that the stack was built from.
     pub fn config(&self) -> &StackConfig {
         &self.config
     }
@@ -436,20 +441,20 @@ impl Stack {
         &self.scheduler
     }
 
-    /// The form of io_ticks behind field 10.
+    /// The form of io_ticks that field 10 shows.
     pub fn io_ticks_form(&self) -> IoTicksForm {
         self.config.io_ticks_form()
     }
 
-    /// Gives a tenant a weight from 1 to 1000 in its parent, for schedulers that share by groups
-    /// (see [`AnyScheduler::set_group`]).
+    /// Sets a tenant's weight in its parent, from 1 to 1000, for schedulers that divide bandwidth
+    /// between groups (see [`AnyScheduler::set_group`]).
     pub fn set_group(&mut self, tenant: TenantId, weight: u16) {
         if let Some(parent) = self.control.tenants().parent(tenant) {
             self.scheduler.set_group(tenant, parent, weight);
         }
     }
 
-    /// A task that submitted I/O is gone. What it has under way still completes.
+    /// Tells the scheduler that a task exited. I/O of the task in flight still completes.
     pub fn handle_exit(&mut self, now: Instant, task: TaskId) {
         self.advance(now);
         self.scheduler.on_task_exit(now, task);
@@ -486,7 +491,7 @@ impl Stack {
         &mut self.tasks[task.index()]
     }
 
-    /// Time may stand still but never goes back.
+    /// Advances the clock. Time may stand still but never goes back.
     #[inline]
     fn advance(&mut self, now: Instant) {
         self.clock.advance(now);
@@ -520,7 +525,8 @@ impl Stack {
         }
     }
 
-    /// An event of a request with a place and length that need not be the request's own any more.
+    /// Records an event of a request with a sector and length that may differ from the request's
+    /// own.
     #[inline]
     fn trace_part(&mut self, now: Instant, kind: EventKind, id: RequestId, sector: Sector, sectors: u32) {
         if self.tracing {
@@ -540,7 +546,7 @@ impl Stack {
             cpu: request.cpu,
             op: request.op,
             flags: request.flags,
-            // Its bios, which carry it, are gone by then.
+            // The bios carry the priority, and they are freed by then.
             ioprio: if kind == EventKind::IoDone { IoPrio::NONE } else { request.ioprio },
             sector,
             sectors,
@@ -550,7 +556,7 @@ impl Stack {
     }
 }
 
-/// The group that a request's statistics count in.
+/// The statistics group of a request.
 const fn group_of(request: &Request) -> StatGroup {
     request.op.stat_group()
 }

@@ -1,14 +1,14 @@
-//! What a device answered, as data; errno only at the edge.
+//! Completion status. It is converted to an errno only where a caller needs one.
 
 /// Completion status of a bio or request (`blk_status_t`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Status {
-    /// Done.
+    /// Success.
     #[default]
     Ok,
     /// The device cannot do this operation.
     NotSupported,
-    /// Nobody answered in time.
+    /// The device did not answer in time.
     Timeout,
     /// A thin pool is full.
     NoSpace,
@@ -16,34 +16,34 @@ pub enum Status {
     Transport,
     /// The target failed for good.
     Target,
-    /// A reservation is in the way.
+    /// A reservation conflict.
     Reservation,
-    /// The medium cannot give or take the data.
+    /// The medium cannot read or store the data.
     Medium,
     /// Integrity check failed.
     Protection,
     /// Any other failure.
     IoError,
-    /// It would have had to wait, and must not.
+    /// The operation would have to wait, and must not.
     Again,
     /// The device is gone.
     Offline,
     /// The request is not valid for this device.
     Invalid,
     /// An error of a real file or device that is none of the above: its errno, as the system call
-    /// returned it (EDQUOT, EFBIG, EROFS, EPERM ...). No model answers it.
+    /// returned it (EDQUOT, EFBIG, EROFS, EPERM ...). No device model returns it.
     Os(u16),
 }
 
 impl Status {
-    /// Whether the I/O succeeded.
+    /// Returns true if the I/O succeeded.
     #[inline]
     pub const fn is_ok(self) -> bool {
         matches!(self, Self::Ok)
     }
 
-    /// The errno a caller sees (positive; 0 for success). The one place in the core that knows
-    /// errno.
+    /// Returns the errno that a caller sees (positive; 0 for success). No other function in the
+    /// core uses errno except [`Self::from_errno`].
     pub const fn errno(self) -> i32 {
         match self {
             Self::Ok => 0,
@@ -63,8 +63,8 @@ impl Status {
         }
     }
 
-    /// The status of an errno (positive) that a system call returned. The other direction of
-    /// [`Self::errno`]: no errno of the kernel (up to 4095) changes on the way there and back.
+    /// Returns the status for an errno (positive) that a system call returned. The inverse of
+    /// [`Self::errno`]: every errno of the kernel (up to 4095) is the same after both conversions.
     pub const fn from_errno(errno: i32) -> Self {
         match errno {
             0 => Self::Ok,
@@ -84,8 +84,8 @@ impl Status {
         }
     }
 
-    /// Whether another try, perhaps by another path, may succeed: all but the device's own final
-    /// answers, and what a real file system answered.
+    /// Returns true if a retry, perhaps on another path, may succeed: all errors except the
+    /// device's own final answers, and the errors of a real file system.
     pub const fn is_retryable(self) -> bool {
         matches!(self, Self::Transport | Self::Timeout | Self::IoError | Self::Again | Self::Offline)
     }

@@ -1,7 +1,7 @@
-//! Tags: small numbers that name what is in flight, and bound how much may be.
+//! Tags: small numbers that identify requests in flight, and limit how many there are.
 //!
-//! The kernel picks a tag by a per-CPU hint that starts at random; here the lowest free one is
-//! taken, so that a run repeats. Taking and freeing cost O(depth / 64).
+//! The kernel picks a tag by a per-CPU hint that starts at random; here the lowest free tag is
+//! taken, so that runs are reproducible. Taking and freeing cost O(depth / 64).
 
 extern crate alloc;
 use alloc::vec::Vec;
@@ -11,13 +11,13 @@ use crate::units::Tag;
 /// Largest depth of a tag set (`BLK_MQ_MAX_DEPTH`).
 pub const MAX_DEPTH: u32 = 10240;
 
-/// How a shallow depth is read.
+/// How a kernel version interprets a shallow depth.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shallow {
-    /// The first positions of every word of the bitmap (up to 6.16). Words have 2^shift bits, as
-    /// many that four fit.
+    /// The limit applies to each word of the bitmap: only its first positions may be used (up to
+    /// 6.16). Words have 2^shift bits; the shift is chosen so that there are at least four words.
     PerWord,
-    /// A number out of the whole map (6.17 and later).
+    /// The limit applies to the whole map (6.17 and later).
     WholeMap,
 }
 
@@ -32,18 +32,18 @@ pub struct TagMap {
 }
 
 impl TagMap {
-    /// `depth` free tags, `0..depth`.
+    /// Returns a map of `depth` free tags, `0..depth`.
     pub fn new(depth: u32) -> Self {
         assert!((1..=MAX_DEPTH).contains(&depth), "a tag set holds 1 to {MAX_DEPTH} tags");
         Self { words: alloc::vec![0; depth.div_ceil(64) as usize], depth, used: 0, first_free_word: 0 }
     }
 
-    /// Tags in all.
+    /// Number of tags.
     pub const fn depth(&self) -> u32 {
         self.depth
     }
 
-    /// Tags taken.
+    /// Number of tags taken.
     #[inline]
     pub const fn used(&self) -> u32 {
         self.used
@@ -60,7 +60,8 @@ impl TagMap {
         }
         let bit = (!self.words[self.first_free_word]).trailing_zeros();
         let tag = self.first_free_word as u32 * 64 + bit;
-        // The last word may have fewer tags than bits, but then `used == depth` was caught above.
+        // The last word may have fewer tags than bits, but if all its tags were taken, `used ==
+        // depth` returned above.
         self.words[self.first_free_word] |= 1 << bit;
         self.used += 1;
         Some(Tag(tag))
@@ -79,7 +80,7 @@ impl TagMap {
         }
     }
 
-    /// Whether [`Self::take_shallow`] would find a tag.
+    /// Returns true if [`Self::take_shallow`] would find a tag.
     pub fn has_shallow(&self, limit: u32, shallow: Shallow) -> bool {
         match shallow {
             Shallow::WholeMap => self.used < limit.min(self.depth),
@@ -87,13 +88,14 @@ impl TagMap {
         }
     }
 
-    /// The lowest free tag among the first `limit` of each word of the kernel's bitmap.
+    /// Returns the lowest free tag among the first `limit` positions of each word of the kernel's
+    /// bitmap.
     fn first_free_shallow(&self, limit: u32) -> Option<u32> {
         let word_bits = 1u32 << word_shift(self.depth);
         (0..self.depth).filter(|tag| tag % word_bits < limit).find(|&tag| !self.is_taken(Tag(tag)))
     }
 
-    /// Whether a tag is taken.
+    /// Returns true if a tag is taken.
     #[inline]
     pub fn is_taken(&self, tag: Tag) -> bool {
         self.words[(tag.0 / 64) as usize] >> (tag.0 % 64) & 1 == 1
@@ -110,7 +112,8 @@ impl TagMap {
     }
 }
 
-/// log2 of the bits in a bitmap word of a set this deep: 6, less where four words would not fill.
+/// Returns log2 of the number of bits in a bitmap word of a set with this depth: 6, or less if that
+/// would not fill four words.
 pub const fn word_shift(depth: u32) -> u32 {
     let mut shift = 6;
     while shift > 0 && (4u32 << shift) > depth {
@@ -119,7 +122,7 @@ pub const fn word_shift(depth: u32) -> u32 {
     shift
 }
 
-/// The async depth of a scheduler in the terms of a per-word limit: `async_depth` of `nr_requests`,
+/// Converts the async depth of a scheduler into a limit per word: `async_depth` of `nr_requests`,
 /// scaled to one word and rounded up.
 pub const fn per_word_limit(async_depth: u32, nr_requests: u32) -> u32 {
     let bits = 1u64 << word_shift(nr_requests);

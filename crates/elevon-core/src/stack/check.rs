@@ -1,4 +1,4 @@
-//! What must hold of the stack between two calls.
+//! Invariants of the stack between two calls.
 
 use super::Stack;
 use crate::op::Op;
@@ -7,8 +7,8 @@ use crate::sched::Scheduler;
 use crate::units::{BioId, HwQueue};
 
 impl Stack {
-    /// Costly invariants, for tests and the swarm: tags, tables and counters agree. Panics where
-    /// one does not.
+    /// Checks costly invariants, for tests and the swarm: tags, tables and counters agree. Panics
+    /// if one does not hold.
     pub fn self_check(&self) {
         self.scheduler.self_check(self.view());
         self.control.self_check();

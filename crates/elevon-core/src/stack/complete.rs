@@ -1,5 +1,5 @@
-//! Completion: requests, bios and calls end, errors are tried again or passed on, tags come back,
-//! timers run.
+//! Completion: ends requests, bios and calls, retries errors or passes them on, frees tags and runs
+//! timers.
 
 use super::{Call, Done, Stack, group_of};
 use crate::account::CompletionFact;
@@ -12,17 +12,17 @@ use crate::sched::{Scheduler, View};
 use crate::status::Status;
 use crate::units::{BioId, Bytes, HwQueue, Instant, Nanos, RequestId, Sector, Sectors, Tag};
 
-/// Flags that forbid another try.
+/// Flags that forbid a retry.
 const NO_RETRY: Flags =
     Flags::FAILFAST_DEV.with(Flags::FAILFAST_TRANSPORT).with(Flags::FAILFAST_DRIVER).with(Flags::RAHEAD);
 
 impl Stack {
-    /// Takes a device's report. A late report, of a command that timed out and was aborted, is
-    /// counted and changes nothing else, whatever its request does by then.
+    /// Handles a completion of the device. The late completion of a command that timed out and was
+    /// aborted is counted and changes nothing else, whatever the state of its request is by then.
     ///
     /// # Panics
     ///
-    /// If the command was never issued, or is answered for the second time.
+    /// If the command was never issued, or completes for the second time.
     #[inline]
     pub fn handle_completion<D: Driver>(&mut self, now: Instant, completion: Completion, driver: &mut D) {
         self.advance(now);
@@ -35,8 +35,8 @@ impl Stack {
         self.end_in_driver(now, id, status, bytes, driver);
     }
 
-    /// Counts the answer to a command that was aborted; there can be no other for a command that is
-    /// not in flight.
+    /// Counts the late completion of an aborted command. A command that is not in flight can have
+    /// no other completion.
     #[cold]
     fn note_late(&mut self, completion: &Completion) {
         let was_aborted = self.aborted.remove(&completion.sequence);
@@ -44,7 +44,7 @@ impl Stack {
         self.counters.late_answers += 1;
     }
 
-    /// When [`Self::handle_timers`] wants to be called.
+    /// Returns when [`Self::handle_timers`] is to be called next.
     #[inline]
     pub fn next_timer(&self) -> Option<Instant> {
         let earlier = |a: Option<Instant>, b: Option<Instant>| match (a, b) {
@@ -55,7 +55,7 @@ impl Stack {
         earlier(earlier(of_queues, self.scheduler.next_wakeup()), self.control.next_wakeup())
     }
 
-    /// Runs every timer that has come.
+    /// Runs every timer that is due.
     pub fn handle_timers<D: Driver>(&mut self, now: Instant, driver: &mut D) {
         self.advance(now);
         let due = |at: Option<Instant>| at.is_some_and(|at| at <= now);
@@ -89,7 +89,7 @@ impl Stack {
         }
     }
 
-    /// A request comes back from the driver, whole or in part.
+    /// Handles the completion of a command by the driver, for the whole request or its front part.
     #[inline]
     pub(super) fn end_in_driver<D: Driver>(
         &mut self,
@@ -122,8 +122,8 @@ impl Stack {
         self.end_command(now, id, status, driver);
     }
 
-    /// A command is over, or was refused for good: its request ends, or its flush sequence moves
-    /// on.
+    /// Ends a command that completed or was refused for good: its request ends, or its flush
+    /// sequence takes the next step.
     #[inline]
     pub(super) fn end_command<D: Driver>(&mut self, now: Instant, id: RequestId, status: Status, driver: &mut D) {
         let Request { queue, op, flush, .. } = self.requests[id];
@@ -139,16 +139,16 @@ impl Stack {
         self.after_free(now, queue, driver);
     }
 
-    /// Whether a driver that retries does so here. Failfast and read-ahead bios may be in one
-    /// request with others: the first counts.
+    /// Returns true if the request may be retried. Bios with failfast or read-ahead flags may be
+    /// merged with others: the flags of the first bio count.
     fn may_retry(&self, id: RequestId, status: Status) -> bool {
         let request = &self.requests[id];
         let flags = request.bio_head.map_or(request.flags, |bio| self.bios[bio.0].flags);
         status.is_retryable() && request.retries < self.config.max_retries && !flags.intersects(NO_RETRY)
     }
 
-    /// Part of a request is done: whole bios end, the one at the edge moves on, the rest stays in
-    /// flight.
+    /// Completes the first `sectors` of a request: bios that lie inside end, the bio at the edge is
+    /// advanced, the rest stays in flight.
     fn end_front(&mut self, now: Instant, id: RequestId, sectors: Sectors) {
         let request = self.requests[id];
         assert!(sectors < request.sectors, "a part of a request is all of it, or more");
@@ -179,7 +179,7 @@ impl Stack {
         request.sectors -= sectors;
     }
 
-    /// Ends a request with all that is left of it (C), and frees it.
+    /// Ends a request with all its remaining bios (C), and frees it.
     #[inline]
     pub(super) fn end_request(&mut self, now: Instant, id: RequestId, status: Status) {
         let request = &self.requests[id];
@@ -241,7 +241,8 @@ impl Stack {
         request.bio_head = None;
     }
 
-    /// A tag is free: whoever waits for one goes on, and a queue marked for it runs again.
+    /// Runs after a tag was freed: runs the queue if it is marked for a restart, and wakes
+    /// submissions that wait for a tag.
     #[inline]
     pub(super) fn after_free<D: Driver>(&mut self, now: Instant, queue: HwQueue, driver: &mut D) {
         let entry = &mut self.queues[queue.index()];
@@ -254,14 +255,14 @@ impl Stack {
         }
     }
 
-    /// Ends a bio: its part of the call is over.
+    /// Ends a bio, and with it one part of its call.
     #[inline]
     pub(super) fn end_bio(&mut self, id: BioId, status: Status) {
         let call = self.bios.remove(id.0).io;
         self.end_part(call, status);
     }
 
-    /// The same for a bio that the device has had for so long.
+    /// As [`Self::end_bio`], for a bio that was in the device for the time `device`.
     #[inline]
     pub(super) fn end_bio_in_device(&mut self, id: BioId, status: Status, device: Nanos) {
         let &Bio { io: call, ioprio, .. } = self.bios.remove(id.0);
@@ -269,7 +270,7 @@ impl Stack {
         self.end_part(call, status);
     }
 
-    /// One part of a call is over; the last one ends it. The first error is the call's.
+    /// Ends one part of a call. The last part ends the call. The call's status is the first error.
     #[inline]
     pub(super) fn end_part(&mut self, call: u32, status: Status) {
         let entry = &mut self.calls[call];

@@ -1,4 +1,4 @@
-//! What a stack is built from, and the text names that reach every part of it.
+//! The configuration of a stack, and the names by which each setting is set from text.
 
 extern crate alloc;
 use alloc::format;
@@ -15,22 +15,22 @@ use crate::setting_names;
 use crate::tags::MAX_DEPTH;
 use crate::units::{Nanos, Sectors};
 
-/// Which direct-I/O path cuts calls into bios: they differ in plugging and in the SYNC flag of
-/// reads.
+/// The direct-I/O path that builds bios from calls. The paths differ in plugging and in the SYNC
+/// flag of reads.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum DirectPath {
-    /// The block device itself: a plug only where a call needs more than 256 pages.
+    /// The block device itself: uses a plug only if a call needs more than 256 pages.
     #[default]
     Blkdev,
-    /// A file system (iomap): every call under one plug.
+    /// A file system (iomap): uses a plug for every call.
     Iomap,
 }
 
 impl DirectPath {
-    /// Every path.
+    /// All paths.
     pub const ALL: [Self; 2] = [Self::Blkdev, Self::Iomap];
 
-    /// The name that `direct_path=` takes.
+    /// The name of the path in `direct_path=`.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Blkdev => "blkdev",
@@ -39,11 +39,11 @@ impl DirectPath {
     }
 }
 
-/// What a stack is built from. The device gives limits, size, queues and depth; everything else has
-/// a default.
+/// The configuration of a stack. The device gives limits, size, queues and depth; everything else
+/// has a default.
 #[derive(Clone, Debug)]
 pub struct StackConfig {
-    /// The version whose rules are followed.
+    /// The kernel version whose rules are followed.
     pub kernel: Kernel,
     /// Limits of the device as its driver reports them; validated when the stack is built.
     pub limits: QueueLimits,
@@ -53,15 +53,16 @@ pub struct StackConfig {
     pub hw_queues: u16,
     /// Commands that each hardware queue holds, 1 to 10240.
     pub queue_depth: u32,
-    /// CPUs that tasks run on: task modulo this is the CPU, CPU modulo `hw_queues` the queue.
+    /// CPUs that tasks run on. A task runs on CPU task modulo `cpus`; a CPU uses hardware queue CPU
+    /// modulo `hw_queues`.
     pub cpus: u16,
     /// The scheduler with its tunables.
     pub scheduler: SchedulerConfig,
     /// `nr_requests`; `None` for the kernel's default (queue depth without a scheduler, else
     /// 2·min(depth, 128)).
     pub nr_requests: Option<u32>,
-    /// `nomerges`: 0 all merging, 1 only the scheduler's one-hit cache beside plug and software
-    /// queues, 2 none.
+    /// `nomerges`: 0 allows all merges; 1 allows only merges with the plug, the software queues and
+    /// the scheduler's one-hit cache; 2 allows none.
     pub nomerges: u8,
     /// `io_timeout`.
     pub io_timeout: Nanos,
@@ -69,24 +70,25 @@ pub struct StackConfig {
     pub iostats: bool,
     /// How bios are filled against the queue limit.
     pub fill: Fill,
-    /// Form of io_ticks behind field 10 of the statistics; `None` for the kernel version's.
+    /// Form of io_ticks that field 10 of the statistics shows; `None` for the kernel version's.
     pub io_ticks: Option<IoTicksForm>,
     /// Ticks a second.
     pub hz: u32,
     /// Path of direct I/O.
     pub direct_path: DirectPath,
-    /// Times that a driver which retries ([`crate::driver::Driver::retries`]) tries again after a
-    /// retryable error (NVMe: 5); failfast and read-ahead are never retried.
+    /// How often a driver that retries ([`crate::driver::Driver::retries`]) retries a retryable
+    /// error (NVMe: 5); failfast and read-ahead requests are never retried.
     pub max_retries: u8,
-    /// How io-throttle works.
+    /// Variant of io-throttle.
     pub io_throttle: io_throttle::Config,
-    /// `io.max` is met to the nanosecond rather than in slices.
+    /// Whether `io.max` is enforced to the nanosecond instead of in slices.
     pub exact_io_max: bool,
 }
 
 impl StackConfig {
-    /// Defaults for a device: kernel 6.18, HZ 250, no scheduler, kernel's `nr_requests`. A deeper
-    /// queue than a tag set can name is used as far as tags go, as in Linux.
+    /// Returns the defaults for a device: kernel 6.18, HZ 250, no scheduler, the kernel's
+    /// `nr_requests`. As in Linux, the queue depth is reduced to the largest depth of a tag set if
+    /// it is higher.
     pub fn new(limits: QueueLimits, size: Sectors, hw_queues: u16, queue_depth: u32) -> Self {
         Self {
             kernel: Kernel::default(),
@@ -110,7 +112,7 @@ impl StackConfig {
         }
     }
 
-    /// `nr_requests` in force.
+    /// Returns the `nr_requests` in force.
     pub fn nr_requests(&self) -> u32 {
         match self.nr_requests {
             Some(n) if self.scheduler.is_none() => n.min(self.queue_depth),
@@ -120,7 +122,7 @@ impl StackConfig {
         }
     }
 
-    /// The form of io_ticks in force.
+    /// Returns the form of io_ticks in force.
     pub fn io_ticks_form(&self) -> IoTicksForm {
         self.io_ticks.unwrap_or(self.kernel.rules().io_ticks)
     }
@@ -129,7 +131,7 @@ impl StackConfig {
     /// of [`crate::limits::SYSFS`].
     ///
     /// # Errors
-    /// What would be right; nothing has changed then.
+    /// Says what would be right. Nothing is changed in this case.
     pub fn set(&mut self, key: &str, value: &str) -> Result<(), SettingError> {
         if let Some(row) = setting::find(SETTINGS, key) {
             return row.set(self, value);
@@ -153,31 +155,31 @@ impl StackConfig {
         self.limits.set_sysfs(key, number, &self.kernel.rules()).map_err(SettingError::Limit)
     }
 
-    /// A configuration in which nothing was set, for the defaults of rows that do not follow the
-    /// device.
+    /// Returns a configuration in which nothing was set, for the defaults of rows that do not
+    /// depend on the device.
     fn unset() -> Self {
         Self::new(QueueLimits::default(), Sectors::ZERO, 1, 1)
     }
 
-    /// Rows of [`SETTINGS`] that a report always has, with their values in force.
+    /// Returns the rows of [`SETTINGS`] that a report always has, with their values in force.
     pub fn reported(&self) -> impl Iterator<Item = (&'static str, String)> {
         setting::reported(SETTINGS, self)
     }
 
-    /// Rows of [`SETTINGS`] that a report has because their values are not the default.
+    /// Returns the rows of [`SETTINGS`] that a report has because their values are not the default.
     pub fn changed(&self) -> Vec<(&'static str, String)> {
         setting::changed(SETTINGS, self, &Self::unset())
     }
 }
 
-/// Every row of [`SETTINGS`] as text.
+/// Returns every row of [`SETTINGS`] as text.
 pub fn lines() -> Vec<SettingLine> {
     SETTINGS.iter().map(|row| row.line(&StackConfig::unset())).collect()
 }
 
 type Row = SettingRow<StackConfig>;
 
-/// A number whose value is the field of that name.
+/// A number that is stored in the field of the same name.
 macro_rules! number {
     ($key:ident: $type:ty, $range:expr, $unit:literal) => {
         SettingValue::Number {
@@ -193,7 +195,7 @@ macro_rules! number {
     };
 }
 
-/// 0 or 1, whose value is a field.
+/// A switch (0 or 1) that is stored in a field.
 macro_rules! switch {
     ($($field:ident).+) => {
         SettingValue::Switch { get: |c: &StackConfig| c.$($field).+, set: |c, is_on| c.$($field).+ = is_on }
@@ -364,13 +366,13 @@ pub const SETTINGS: &[SettingRow<StackConfig>] = &[
     },
 ];
 
-/// Whether `--set` takes the name: a row of [`SETTINGS`], or a queue limit that can be set.
+/// Returns true if `--set` takes the name: a row of [`SETTINGS`], or a queue limit that can be set.
 pub(crate) fn is_setting(key: &str) -> bool {
     let is_limit = || SYSFS.iter().any(|limit| limit.name == key && limit.is_settable());
     setting::find(SETTINGS, key).is_some() || is_limit()
 }
 
-/// Settings of a kernel's queue that the stack does not have, and why.
+/// Settings of a kernel's queue that the stack does not model, with the reason.
 const NOT_MODELLED: &[(&str, &str)] = &[
     ("rq_affinity", "a completion costs the same on every CPU here"),
     ("add_random", "there is no entropy pool here"),
@@ -379,8 +381,8 @@ const NOT_MODELLED: &[(&str, &str)] = &[
     ("scheduler", "use --scheduler NAME"),
 ];
 
-/// Why the stack does not have this setting of a kernel's queue; `None` if no such setting is
-/// known.
+/// Returns the reason why the stack does not model this setting of a kernel's queue; `None` if no
+/// such setting is known.
 pub(crate) fn why_not_modelled(key: &str) -> Option<&'static str> {
     NOT_MODELLED.iter().find(|(name, _)| *name == key).map(|&(_, reason)| reason)
 }

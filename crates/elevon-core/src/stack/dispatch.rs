@@ -1,4 +1,4 @@
-//! Dispatch: what goes to the driver, when, and what happens when it is busy.
+//! Dispatch: issues requests to the driver, and handles a busy driver.
 
 extern crate alloc;
 use alloc::collections::VecDeque;
@@ -15,36 +15,37 @@ use crate::sched::{Scheduler, View};
 use crate::status::Status;
 use crate::units::{BioId, Bytes, HwQueue, Instant, Nanos, RequestId};
 
-/// A queue that found the driver busy, or the scheduler holding back, is run again after this.
+/// Delay after which a queue runs again if the driver was busy or the scheduler held requests back.
 pub(super) const RERUN_DELAY: Nanos = Nanos::from_millis(3);
 
-/// How giving a request to the driver ended.
+/// The result of issuing a request to the driver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Issue {
-    /// Started, or ended with an error of its own.
+    /// The request was started, or it ended with an error.
     Gone,
     /// The driver cannot take it now.
     Busy {
-        /// Somebody promised to run the queue again.
+        /// The driver promised that a completion will free what it needs.
         promised: bool,
     },
 }
 
-/// What became of a list of requests that was sent to the driver.
+/// The result of sending a list of requests to the driver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Sent {
-    /// Every request went out.
+    /// Every request was issued.
     All,
-    /// The driver refused one, and the queue was not marked for a restart: it is to run again at
-    /// once, which marks it.
+    /// The driver refused a request, and the queue was not marked for a restart: it must run again
+    /// at once, which marks it.
     RunAgain,
-    /// The driver refused one or its tag is missing; a completion or a delayed run tries again.
+    /// The driver refused a request, or a request has no driver tag: a completion or a delayed run
+    /// tries again.
     Waits,
 }
 
 impl Stack {
-    /// Puts a request into the scheduler or its software queue (I), unless one already there
-    /// swallows it whole.
+    /// Inserts a request into the scheduler or its software queue (I), unless it is merged into a
+    /// request that is already queued.
     pub(super) fn insert_request(&mut self, now: Instant, id: RequestId, at_head: bool) {
         let request = &mut self.requests[id];
         debug_assert!(!matches!(request.state, State::Free | State::InFlight), "{:?} is inserted", request.state);
@@ -61,8 +62,8 @@ impl Stack {
         self.scheduler.insert(now, view, id, at_head);
     }
 
-    /// A request without any plug (kernels before 6.10): straight to the driver where that is
-    /// allowed.
+    /// Issues a request without any plug (kernels before 6.10): directly to the driver if that is
+    /// allowed, else through the scheduler or software queue.
     pub(super) fn issue_unplugged<D: Driver>(&mut self, now: Instant, id: RequestId, driver: &mut D) {
         let request = &self.requests[id];
         let queue = request.queue;
@@ -76,8 +77,8 @@ impl Stack {
         }
     }
 
-    /// Gives a request that has its driver tag straight to the driver. False where the driver was
-    /// busy; the request then waits on the dispatch list.
+    /// Issues a request that has a driver tag directly to the driver. Returns false if the driver
+    /// was busy; the request then waits on the dispatch list.
     #[inline]
     pub(super) fn issue_directly<D: Driver>(&mut self, now: Instant, id: RequestId, driver: &mut D) -> bool {
         let queue = self.requests[id].queue;
@@ -90,7 +91,7 @@ impl Stack {
                 if self.control.is_watched() {
                     self.request_enters_scheduler(now, id);
                 }
-                // The run that follows finds the driver as busy, and then waits for it.
+                // This run finds the driver busy too, and then waits for it.
                 self.queues[queue.index()].dispatch.push_back(id);
                 self.update_busy(queue, true);
                 self.run_queue(now, queue, driver);
@@ -124,7 +125,7 @@ impl Stack {
         }
     }
 
-    /// The driver has taken a request (D).
+    /// Records that the driver accepted a request (D).
     #[inline]
     fn started(&mut self, now: Instant, id: RequestId) {
         let request = &mut self.requests[id];
@@ -133,7 +134,8 @@ impl Stack {
         request.issued = now;
         request.deadline = now.saturating_add(self.config.io_timeout);
         if self.timeout_scan.is_none() {
-            // As the kernel's timer: soon enough for the first look, then at the earliest deadline.
+            // As the kernel's timer: the first check comes early, later checks at the earliest
+            // deadline.
             let first_look = now.saturating_add(Nanos::from_secs(6));
             self.timeout_scan = Some(request.deadline.min(first_look));
         }
@@ -154,12 +156,12 @@ impl Stack {
         self.trace_request(now, EventKind::Issue, id);
     }
 
-    /// Runs a hardware queue: first what the driver refused before, then the scheduler or the
-    /// software queues.
+    /// Runs a hardware queue: first the requests that the driver refused before, then the scheduler
+    /// or the software queues.
     pub(super) fn run_queue<D: Driver>(&mut self, now: Instant, queue: HwQueue, driver: &mut D) {
         let entry = &mut self.queues[queue.index()];
         if entry.running {
-            // Asked for from inside: the outer run looks again.
+            // A recursive call: the outer run checks again.
             entry.restart = true;
             return;
         }
@@ -172,7 +174,7 @@ impl Stack {
         driver.commit(now);
     }
 
-    /// One round; true where another is called for at once.
+    /// Runs the queue once. Returns true if it must run again at once.
     fn run_once<D: Driver>(&mut self, now: Instant, queue: HwQueue, driver: &mut D) -> bool {
         if !self.queues[queue.index()].dispatch.is_empty() {
             self.queues[queue.index()].restart = true;
@@ -207,7 +209,8 @@ impl Stack {
         let is_own = self.config.hw_queues == 1;
         match self.send(now, queue, list, is_own, driver) {
             Sent::All => !stop && self.has_more(queue),
-            // Also if the scheduler or the tags stopped the list: nobody else runs the queue again.
+            // Also if the scheduler or the tags stopped the list: nothing else would run the queue
+            // again.
             Sent::RunAgain => true,
             Sent::Waits => false,
         }
@@ -217,9 +220,10 @@ impl Stack {
         !self.queues[queue.index()].dispatch.is_empty() || self.scheduler.has_work(queue)
     }
 
-    /// Sends a list to the driver until it is busy or a driver tag is missing. What is left goes to
-    /// the front of the dispatch list of its own queue, in order: a scheduler for the whole
-    /// device may hand one hardware queue another's requests (`is_own` says that it did not).
+    /// Sends a list to the driver until the driver is busy or a driver tag is missing. The
+    /// remaining requests go to the front of the dispatch lists of their own queues, in order: a
+    /// scheduler for the whole device may return requests of another hardware queue. `is_own` says
+    /// that all requests are of this queue.
     fn send<D: Driver>(
         &mut self,
         now: Instant,
@@ -246,7 +250,7 @@ impl Stack {
                     }
                 }
             } else {
-                // Its own tags are all in use: the next request freed runs the queue.
+                // All driver tags of the owner queue are in use: it runs when a request is freed.
                 self.queues[owner.index()].restart = true;
                 true
             };
@@ -270,12 +274,12 @@ impl Stack {
         }
     }
 
-    /// Puts what did not go out to the front of the dispatch lists. A list of the queue's own goes
-    /// back whole, so that a busy driver costs O(1) however many wait for it. When the queue
-    /// that was refused (`refused_by`) runs again is known already; every other that is given
-    /// something runs again at once, as if each queue's part of the list had been sent for itself.
-    /// Until then it holds no driver tags: a later request that gets to the front would wait
-    /// for them for ever.
+    /// Puts the requests that were not issued to the front of the dispatch lists. If all are of
+    /// this queue (`is_own`), the list is put back as a whole, so that a busy driver costs O(1)
+    /// however many requests wait. The next run of the queue that was refused (`refused_by`) is
+    /// already arranged. Every other queue that gets requests runs again at once, as if its part of
+    /// the list had been sent separately. Until then these requests hold no driver tags: otherwise
+    /// a later request that gets to the front would wait for the tags for ever.
     fn put_back(
         &mut self,
         now: Instant,
@@ -301,13 +305,13 @@ impl Stack {
         self.pulled = list;
     }
 
-    /// The driver is busy: a queue marked for a restart runs again on a completion, or after a
-    /// delay where nobody promised one. False where it was not marked: it is to run again at
-    /// once, which marks it.
+    /// Arranges the next run of a queue whose driver is busy. A queue that is marked for a restart
+    /// runs again on a completion, or after a delay if the driver promised no completion. Returns
+    /// false if the queue was not marked: it must run again at once, which marks it.
     fn wait_for_driver(&mut self, now: Instant, queue: HwQueue, promised: bool) -> bool {
         let entry = &self.queues[queue.index()];
-        // A promise is kept by a completion of this queue; the device may be full of another
-        // queue's commands.
+        // The promise is kept by a completion of this queue. With no command of this queue in the
+        // driver, the device may be full of another queue's commands.
         if entry.restart && (!promised || entry.in_driver == 0) {
             self.rerun_at(queue, now + RERUN_DELAY);
         }
@@ -320,8 +324,8 @@ impl Stack {
         self.next_rerun = Some(self.next_rerun.map_or(at, |old| old.min(at)));
     }
 
-    /// How busy the driver was lately: an integer EWMA with weight 1/8 (0, 2, 3, 4 ... 9 while
-    /// busy, then down to 0).
+    /// Updates how busy the driver was recently: an integer EWMA with weight 1/8 (0, 2, 3, 4 ... 9
+    /// while busy, then down to 0).
     fn update_busy(&mut self, queue: HwQueue, busy: bool) {
         let entry = &mut self.queues[queue.index()];
         if busy || entry.busy > 0 {
@@ -331,7 +335,8 @@ impl Stack {
         }
     }
 
-    /// With a scheduler a request gets its driver tag only now.
+    /// Takes a driver tag if the request has none: with a scheduler, a request gets it only now.
+    /// Returns true if it has one.
     #[inline]
     fn take_driver_tag(&mut self, id: RequestId) -> bool {
         let request = &mut self.requests[id];
@@ -341,7 +346,8 @@ impl Stack {
         request.tag.is_some()
     }
 
-    /// Gives a driver tag back that only a scheduler's request can do without.
+    /// Frees the driver tag of a request if there is a scheduler. Without a scheduler a request
+    /// keeps its tag.
     pub(super) fn give_back_driver_tag(&mut self, id: RequestId) {
         if self.has_scheduler
             && let Some(tag) = self.requests[id].tag.take()
@@ -351,7 +357,7 @@ impl Stack {
         }
     }
 
-    /// A started request goes back to the queue to be tried again (R).
+    /// Puts a started request back into the queue to be issued again (R).
     pub(super) fn requeue<D: Driver>(&mut self, now: Instant, id: RequestId, driver: &mut D) {
         let request = &mut self.requests[id];
         request.state = State::Requeued;
@@ -379,7 +385,8 @@ impl Stack {
         self.run_queue(now, queue, driver);
     }
 
-    /// Looks through the requests in flight for some that are overdue, and sets the next look.
+    /// Handles the requests in flight whose deadline has passed, and sets the time of the next
+    /// scan.
     pub(super) fn scan_timeouts<D: Driver>(&mut self, now: Instant, driver: &mut D) {
         let in_flight = |r: &Request| r.state == State::InFlight;
         let overdue: Vec<RequestId> =
@@ -401,7 +408,7 @@ impl Stack {
     }
 }
 
-/// The pieces of a request's data, found only when a driver asks.
+/// The pieces of a request's data, computed only if a driver asks for them.
 struct RequestPieces<'a> {
     bios: &'a Pool<Bio>,
     calls: &'a Pool<Call>,
@@ -421,7 +428,7 @@ impl Pieces for RequestPieces<'_> {
     }
 }
 
-/// Commands for a driver from a started request.
+/// Returns the command for a request.
 fn command_of(id: RequestId, request: &Request) -> Command {
     Command {
         request: id,
@@ -436,7 +443,7 @@ fn command_of(id: RequestId, request: &Request) -> Command {
     }
 }
 
-/// Gives a request to the driver; the one place that calls it.
+/// Gives a request to the driver. This is the only place that calls the driver for it.
 fn call_driver<D: Driver>(
     driver: &mut D,
     now: Instant,
@@ -448,7 +455,7 @@ fn call_driver<D: Driver>(
     driver.queue_command(now, command, &RequestPieces { bios, calls, head })
 }
 
-/// One step of the busy average.
+/// Returns the next value of the busy average.
 const fn next_busy(busy: u8, now_busy: bool) -> u8 {
     ((7 * busy as u16 + if now_busy { 16 } else { 0 }) / 8) as u8
 }

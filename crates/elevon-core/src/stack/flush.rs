@@ -13,12 +13,12 @@ use crate::request::State;
 use crate::status::Status;
 use crate::units::{HwQueue, Instant, RequestId, Sector, TaskId};
 
-/// Where a flush is, by its completion event.
+/// The sector of a flush in its completion event.
 const NO_SECTOR: Sector = Sector::MAX;
 
 impl Stack {
-    /// Starts the flush sequence of a request with PREFLUSH or FUA. False where it goes on as an
-    /// ordinary request.
+    /// Starts the flush sequence of a request with PREFLUSH or FUA. Returns false if the request
+    /// continues as an ordinary request.
     pub(super) fn begin_flush<D: Driver>(&mut self, now: Instant, id: RequestId, driver: &mut D) -> bool {
         let by_scheduler = self.rules.flush_data_through_scheduler;
         let request = &mut self.requests[id];
@@ -43,12 +43,12 @@ impl Stack {
         true
     }
 
-    /// Does what the machine says of a request.
+    /// Carries out the action that the flush machine returned for a request.
     fn take_flush_step(&mut self, now: Instant, id: RequestId, action: Action) {
         match action {
             Action::Wait => {}
             Action::Data if self.rules.flush_data_through_scheduler => {
-                // By way of the requeue list, and so at the head.
+                // As in the kernel, through the requeue list, and therefore at the head.
                 self.insert_request(now, id, true);
             }
             Action::Data => {
@@ -60,25 +60,24 @@ impl Stack {
         }
     }
 
-    /// Sends a FLUSH if one is due: it waits at the head of the dispatch list for the queue to run.
+    /// Queues a FLUSH if one is due: at the head of the dispatch list, until the queue runs.
     pub(super) fn kick_flush(&mut self, now: Instant, queue: HwQueue) {
         match self.queues[queue.index()].flush.poll(now) {
             Poll::Idle => {}
-            // Data steps may themselves wait for what those who wait here hold (a scheduler's
-            // tokens, tags): look again.
+            // Data steps in flight may wait for scheduler tokens or tags that the requests waiting
+            // here hold: poll again then.
             Poll::At(at) => self.rerun_at(queue, at),
             Poll::Send(first) => self.send_flush(now, queue, first),
         }
     }
 
-    /// Queues the FLUSH of a hardware queue, which borrows from the `first` request that waits for
-    /// it.
+    /// Queues the FLUSH of a hardware queue. `first` is the first request that waits for it.
     fn send_flush(&mut self, now: Instant, queue: HwQueue, first: RequestId) {
         let id = self.flush_request(queue);
         let (first_tag, cpu) = (self.requests[first].tag, self.requests[first].cpu);
         assert_eq!(self.requests[id].state, State::Free, "a queue sends one FLUSH at a time");
-        // Without a scheduler the flush borrows the tag of the first who waits; that one is not in
-        // the driver now.
+        // Without a scheduler the flush borrows the tag of the first waiting request, which is not
+        // in the driver now.
         debug_assert_ne!(self.requests[first].state, State::InFlight, "a request in the driver waits for a flush");
         self.requests.free(id);
         let request = &mut self.requests[id];
@@ -95,7 +94,7 @@ impl Stack {
         self.counters.flushes += 1;
     }
 
-    /// A FLUSH is over: everybody who shared it moves on.
+    /// Ends a FLUSH: every request that shared it takes its next step.
     pub(super) fn end_flush<D: Driver>(&mut self, now: Instant, id: RequestId, status: Status, driver: &mut D) {
         let request = self.requests[id];
         let queue = request.queue;
@@ -117,7 +116,7 @@ impl Stack {
         self.after_free(now, queue, driver);
     }
 
-    /// The data of a flush sequence is over; its bios end only with the sequence.
+    /// Ends the data step of a flush sequence. The bios of the request end only with the sequence.
     pub(super) fn end_flush_data<D: Driver>(&mut self, now: Instant, id: RequestId, status: Status, driver: &mut D) {
         let request = self.requests[id];
         let queue = request.queue;

@@ -1,4 +1,4 @@
-//! Plugging and merging: requests of one task gather before they go on, and bios join requests.
+//! Plugging and merging: gathers requests of one task in a plug, and merges bios into requests.
 
 extern crate alloc;
 use alloc::vec::Vec;
@@ -14,16 +14,16 @@ use crate::sched::{Scheduler, View};
 use crate::split::{has_gap, max_sectors_at};
 use crate::units::{BioId, Instant, RequestId, Sector, Sectors, TaskId};
 
-/// Requests that a plug gathers before it is flushed (`BLK_MAX_REQUEST_COUNT`).
+/// Requests that a plug holds before it is flushed (`BLK_MAX_REQUEST_COUNT`).
 const MAX_PLUGGED: usize = 32;
-/// Size of the examined request, in sectors, from which a plug is flushed before the next is added
-/// (128 KiB).
+/// If the examined request has this many sectors (128 KiB), the plug is flushed before the next
+/// request is added.
 const FLUSH_SECTORS: u64 = 256;
 
-/// Requests that a task has allocated and holds back.
+/// The requests of a task's plug.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Plug {
-    /// Plugs begun and not ended; only the outermost counts.
+    /// Plugs that were begun and not ended; only the outermost counts.
     depth: u32,
     /// In order of arrival.
     requests: Vec<RequestId>,
@@ -40,18 +40,18 @@ impl Plug {
     }
 }
 
-/// Whether two fit in one request.
+/// Whether a bio or request fits into a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fit {
     Fits,
-    /// Too many sectors or segments.
+    /// The result would have too many sectors or segments.
     TooBig,
-    /// Memory with a gap between them that the device cannot describe.
+    /// There is a gap between the two memory ranges that the device cannot describe.
     Gap,
 }
 
 impl Stack {
-    /// Ends a plug; the outermost end flushes it.
+    /// Ends a plug. The end of the outermost plug flushes it.
     pub(super) fn end_plug<D: Driver>(&mut self, now: Instant, task: TaskId, driver: &mut D) {
         let plug = &mut self.task_mut(task).plug;
         assert!(plug.depth > 0, "a plug ends that was never begun");
@@ -61,7 +61,8 @@ impl Stack {
         }
     }
 
-    /// A request without a plug: from 6.10 under one of its own, before straight on.
+    /// Issues a request for which no plug is open: from 6.10 under a plug of its own, before that
+    /// directly.
     #[inline]
     pub(super) fn issue_alone<D: Driver>(&mut self, now: Instant, id: RequestId, driver: &mut D) {
         if self.rules.implicit_plug {
@@ -72,8 +73,8 @@ impl Stack {
         }
     }
 
-    /// Adds a request to its task's plug, which is flushed first where it is full or holds
-    /// something large.
+    /// Adds a request to its task's plug. Flushes the plug first if it is full or holds a large
+    /// request.
     #[inline]
     pub(super) fn add_to_plug<D: Driver>(&mut self, now: Instant, task: TaskId, id: RequestId, driver: &mut D) {
         let rules = self.rules;
@@ -96,8 +97,8 @@ impl Stack {
         assert!(plug.is_open() && plug.requests.len() <= MAX_PLUGGED, "a plug is closed or holds too much");
     }
 
-    /// A lone request under its own plug: as [`Self::flush_plug`] of one, without touching the
-    /// list.
+    /// Issues a single request under its own plug: same as [`Self::flush_plug`] with one request,
+    /// without using the list.
     #[inline]
     fn unplug_one<D: Driver>(&mut self, now: Instant, id: RequestId, driver: &mut D) {
         if self.has_scheduler {
@@ -113,7 +114,7 @@ impl Stack {
         }
     }
 
-    /// Sends on everything that a task has plugged. `from_schedule`: because it goes to sleep.
+    /// Issues all requests of a task's plug. `from_schedule`: the task goes to sleep.
     pub(super) fn flush_plug<D: Driver>(&mut self, now: Instant, task: TaskId, from_schedule: bool, driver: &mut D) {
         let mut batch = core::mem::take(&mut self.batch);
         batch.clear();
@@ -155,12 +156,12 @@ impl Stack {
         }
     }
 
-    /// Inserts `self.batch` into the scheduler or the software queues and runs the hardware queues
-    /// it touched.
+    /// Inserts `self.batch` into the scheduler or the software queues, and runs the hardware queues
+    /// of its requests.
     pub(super) fn insert_batch<D: Driver>(&mut self, now: Instant, from_schedule: bool, driver: &mut D) {
         let mut batch = core::mem::take(&mut self.batch);
         let mut first = 0;
-        // A task has one CPU, and so one hardware queue; a batch of a task is one group.
+        // A task has one CPU, and so one hardware queue: the batch of one task is one group.
         while let Some(&id) = batch.get(first) {
             let queue = self.requests[id].queue;
             let group = batch[first..].iter().take_while(|&&r| self.requests[r].queue == queue).count();
@@ -176,8 +177,8 @@ impl Stack {
         self.batch = batch;
     }
 
-    /// Tries to join a bio to a request that is already there: the newest plugged one, then the
-    /// scheduler's or the software queue's. Returns true if the bio was merged.
+    /// Tries to merge a bio into a request: the newest one in the plug, then one of the
+    /// scheduler or software queue. Returns true if the bio was merged.
     #[inline]
     pub(super) fn merge_bio(&mut self, now: Instant, task: TaskId, in_worker: bool, id: BioId) -> bool {
         let bio = &self.bios[id.0];
@@ -214,8 +215,9 @@ impl Stack {
         true
     }
 
-    /// Joins a bio to a request if the limits allow; true where it did. A request that is found too
-    /// small to grow is closed to merges for good, even with bios that would fit.
+    /// Merges a bio into a request if the limits allow it. Returns true if it was merged. If the
+    /// result would be too big, the request is closed to all further merges, even of bios that
+    /// would fit.
     fn attempt_merge(&mut self, now: Instant, id: RequestId, bio_id: BioId, kind: MergeKind) -> bool {
         let bio = self.bios[bio_id.0];
         match self.fit(id, bio_id, kind) {
@@ -258,7 +260,7 @@ impl Stack {
         true
     }
 
-    /// Whether a request with a bio added stays within size, segments and the virtual boundary.
+    /// Checks if a request with a bio added stays within size, segments and the virtual boundary.
     fn fit(&self, id: RequestId, bio_id: BioId, kind: MergeKind) -> Fit {
         let (bio, request) = (&self.bios[bio_id.0], &self.requests[id]);
         let (earlier, later) = match kind {
@@ -270,8 +272,8 @@ impl Stack {
         self.joint_fit(request, start, bio.sectors(), added, (earlier, later))
     }
 
-    /// Whether `request`, when it starts at `start` and has `sectors` and `segments` more, is still
-    /// within the limits. `joint`: the bios that would become neighbours.
+    /// Checks if `request`, starting at `start` and with `sectors` and `segments` added, is still
+    /// within the limits. `joint`: the two bios that would become neighbours.
     fn joint_fit(
         &self,
         request: &Request,
@@ -306,7 +308,8 @@ impl Stack {
         has_gap(&self.limits, last_byte + 1, next_byte)
     }
 
-    /// After a bio merge the request may touch its neighbour: one step of request+request merging.
+    /// Merges a request with its neighbour if they touch after a bio merge. Only one such step is
+    /// made.
     fn merge_neighbour(&mut self, now: Instant, id: RequestId, kind: MergeKind) {
         let view = View { requests: &self.requests, rules: &self.rules };
         let Some(other) = self.scheduler.neighbour(view, id, kind) else { return };
@@ -317,7 +320,8 @@ impl Stack {
         };
     }
 
-    /// Joins `next` to the end of `survivor` if they touch, agree and fit; true where it did.
+    /// Merges `next` into the end of `survivor` if they are contiguous, compatible and within the
+    /// limits. Returns true if they were merged.
     pub(super) fn merge_requests(&mut self, now: Instant, survivor: RequestId, next: RequestId) -> bool {
         let (a, b) = (self.requests[survivor], self.requests[next]);
         debug_assert_ne!(survivor, next, "a request is merged with itself");
@@ -352,8 +356,8 @@ impl Stack {
         true
     }
 
-    /// A request that continues one already queued is swallowed by it whole, and that one perhaps
-    /// by the one before it.
+    /// Merges a request into the queued request that it continues, and that one into the request
+    /// before it if possible. Returns true if the request was merged.
     pub(super) fn try_insert_merge(&mut self, now: Instant, id: RequestId) -> bool {
         let (mut joined, mut id) = (false, id);
         while self.config.nomerges < 2 {
@@ -368,8 +372,8 @@ impl Stack {
     }
 }
 
-/// Segments that joining a piece of `segments` adds to a request. A range of a discard of several
-/// is one each; a discard that continues another is still one.
+/// Segments that a merge adds to a request; `segments` is the number of the added part. In a
+/// discard of several ranges each range is one segment; a contiguous discard adds none.
 const fn added_segments(kind: MergeKind, op: Op, segments: u16) -> u16 {
     match (op, kind) {
         (Op::Discard, MergeKind::Back | MergeKind::Front) => 0,

@@ -1,4 +1,5 @@
-//! Submission: an I/O becomes bios, bios are split, fragments merge or take a tag.
+//! Submission: builds bios from an I/O, splits them, and merges each fragment or takes a tag for
+//! it.
 
 use super::{Call, Io, Stack, Submitted, TagWaiter};
 use crate::bio::{BIO_MAX_VECS, Bio, DataRange};
@@ -16,8 +17,8 @@ use crate::status::Status;
 use crate::tags::Shallow;
 use crate::units::{BioId, Bytes, HwQueue, Instant, Nanos, PAGE_SIZE, RequestId, Sector, Tag, TaskId};
 
-/// How far a call is between two bios: what is left to build, and the part of a bio that is still
-/// to be split.
+/// Progress of a call between two bios: what is still to be built, and the bio that is still to be
+/// split.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Submission {
     call: u32,
@@ -25,45 +26,47 @@ pub(super) struct Submission {
     built: u64,
     /// Whether an empty flush is still to be built.
     flush_to_build: bool,
-    /// A bio that waits to be cut: the remainder of the last split, or one that a limit held back.
+    /// A bio that is still to be split: the remainder of the last split, or a bio that a limiter
+    /// held.
     rest: Option<Rest>,
-    /// The call holds a plug of its own.
+    /// The call has begun a plug.
     plugged: bool,
-    /// Who builds its bios.
+    /// What builds the bios.
     source: Source,
-    /// Goes on in a worker, because the task must not sleep: the task's plug is not its own.
+    /// The submission continues in a worker, because the task must not sleep. It does not use the
+    /// task's plug.
     in_worker: bool,
 }
 
-/// A bio that is built and waits to be cut.
+/// A bio that was built and is still to be split.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Rest {
     bio: BioId,
-    /// What a split left over.
+    /// The bio is the remainder of a split.
     is_cut: bool,
 }
 
 impl Submission {
-    /// One bio of a call that was held back on its own, while the call went on.
+    /// The submission of one bio that was held alone, while the rest of the call went on.
     pub(super) fn of_held(self, bio: BioId, bytes: Bytes, is_cut: bool) -> Self {
         let rest = Some(Rest { bio, is_cut });
         Self { built: bytes.get(), flush_to_build: false, rest, plugged: false, in_worker: true, ..self }
     }
 
-    /// The rest of a call, with the bio that a limit has let go first.
+    /// The rest of a call, starting with the bio that a limiter released.
     pub(super) fn after_held(self, bio: BioId, is_cut: bool) -> Self {
         Self { rest: Some(Rest { bio, is_cut }), ..self }
     }
 
-    /// The same, where the submitter must not sleep.
+    /// The same submission in a worker, for a submitter that must not sleep.
     pub(super) const fn in_worker(self) -> Self {
         Self { plugged: false, in_worker: true, ..self }
     }
 }
 
 impl Stack {
-    /// Starts a batch: the task's submissions up to `end_batch` share a plug (one io_submit of
-    /// several).
+    /// Starts a batch: the task's submissions until `end_batch` share a plug (one io_submit of
+    /// several I/Os).
     pub fn begin_batch(&mut self, now: Instant, task: TaskId) {
         self.advance(now);
         self.task_mut(task).plug.begin();
@@ -75,14 +78,14 @@ impl Stack {
         self.end_plug(now, task, driver);
     }
 
-    /// Takes an I/O. A call that cannot have a tag at once sleeps (`Blocked`) or, where it may not
-    /// block, waits in a worker; NOWAIT calls fail with [`Status::Again`] instead.
+    /// Submits an I/O. If no tag is free, the call sleeps (`Blocked`) or, if it may not block,
+    /// waits in a worker; NOWAIT calls fail with [`Status::Again`] instead.
     #[inline]
     pub fn submit<D: Driver>(&mut self, now: Instant, io: Io, driver: &mut D) -> Submitted {
         self.start_submission(now, &io, Source::Direct, driver)
     }
 
-    /// Takes an I/O of the page cache: one bio as it was built there, of at most 256 runs.
+    /// Submits an I/O of the page cache: one bio of at most 256 runs, as the page cache built it.
     #[inline]
     pub fn submit_buffered<D: Driver>(&mut self, now: Instant, io: Io, driver: &mut D) -> Submitted {
         self.start_submission(now, &io, Source::Buffered, driver)
@@ -113,8 +116,8 @@ impl Stack {
         self.run_submission(now, io, submission, None, driver)
     }
 
-    /// Errors that a call meets before any bio is built, in the kernel's order: alignment, the
-    /// device's end, what the queue takes at all.
+    /// Returns the error of a call that fails before any bio is built. The checks are in the
+    /// kernel's order: alignment, end of the device, support by the queue.
     fn refuse(&self, io: &Io) -> Option<Status> {
         let block = u64::from(self.limits.logical_block_size);
         if !io.bytes.get().is_multiple_of(block) || !io.sector.byte_offset().is_multiple_of(block) {
@@ -128,8 +131,8 @@ impl Stack {
         }
     }
 
-    /// Whether a call runs under one plug: through a file system always, on the device itself when
-    /// it needs more pages than one bio has vectors.
+    /// Returns true if the call runs under one plug: always through a file system; on the device
+    /// itself if it needs more pages than one bio has vectors.
     fn call_takes_plug(&self, io: &Io) -> bool {
         match io.op {
             Op::Read | Op::Write => match self.config.direct_path {
@@ -144,8 +147,8 @@ impl Stack {
         }
     }
 
-    /// Builds, splits and places bios until the call is used up or has to wait. `waiting`: a
-    /// fragment that has just been promised a tag.
+    /// Builds, splits and places bios until the call is complete or has to wait. `waiting`: a
+    /// fragment for which a tag is now free.
     pub(super) fn run_submission<D: Driver>(
         &mut self,
         now: Instant,
@@ -206,8 +209,8 @@ impl Stack {
         Submitted::Accepted
     }
 
-    /// Ends the plug of a call. A system call that discards or zeroes waits for its last bio before
-    /// it ends the plug, so the plug is flushed by going to sleep: its requests are inserted
+    /// Ends the plug of a call. A system call that discards or zeroes sleeps until its last bio
+    /// completes before it ends the plug. This sleep flushes the plug, so the requests are inserted
     /// even without a scheduler.
     fn end_call_plug<D: Driver>(&mut self, now: Instant, io: &Io, driver: &mut D) {
         if !io.op.has_data() && io.may_block {
@@ -216,7 +219,7 @@ impl Stack {
         self.end_plug(now, io.task, driver);
     }
 
-    /// The next bio of a call that is still to be cut to the limits.
+    /// Returns the next bio of a call that is still to be split.
     #[inline]
     fn next_uncut(&mut self, now: Instant, io: &Io, submission: &mut Submission) -> Option<Rest> {
         match submission.rest.take() {
@@ -228,8 +231,8 @@ impl Stack {
         }
     }
 
-    /// A bio ready to become a request: the front of what is left, cut to the limits. `None` where
-    /// it cannot be done at all.
+    /// Splits a bio. Returns the front part, which becomes a request, and keeps the remainder in
+    /// `submission`. Returns `None` if the bio cannot be split; it has then ended with an error.
     #[inline]
     fn cut(&mut self, now: Instant, rest: Rest, submission: &mut Submission) -> Option<BioId> {
         let id = rest.bio;
@@ -272,7 +275,7 @@ impl Stack {
         }
     }
 
-    /// Builds the next bio of a call and takes it into the queue (Q).
+    /// Builds the next bio of a call and records it as queued (Q).
     #[inline]
     fn next_bio(&mut self, now: Instant, io: &Io, submission: &mut Submission) -> Option<BioId> {
         let left = io.bytes.get() - submission.built;
@@ -306,7 +309,7 @@ impl Stack {
             flags = flags.without(Flags::PREFLUSH | Flags::FUA);
         }
         if bytes == 0 && !flags.contains(Flags::PREFLUSH) {
-            // An empty flush of a device without a volatile cache: durable already.
+            // An empty flush of a device without a volatile cache: all data is already durable.
             return None;
         }
         assert!(bytes <= left, "a bio is longer than what is left of its call");
@@ -340,7 +343,7 @@ impl Stack {
         Some(BioId(id))
     }
 
-    /// Takes a tag for a fragment.
+    /// Allocates a tag, and so a request, for a fragment.
     #[inline]
     fn allocate_request(&mut self, bio: BioId) -> Option<RequestId> {
         let bio = &self.bios[bio.0];
@@ -362,15 +365,15 @@ impl Stack {
         Some(id)
     }
 
-    /// How many tags the scheduler lets a bio choose from; flushes and FUA writes are not held
-    /// back.
+    /// Returns how many tags the scheduler lets a bio choose from; `None` is no limit. Flushes and
+    /// FUA writes are not limited.
     #[inline]
     fn depth_limit(&self, bio: &Bio) -> Option<u32> {
         let asks = self.has_scheduler && !bio.flags.intersects(Flags::PREFLUSH | Flags::FUA);
         if asks { self.scheduler.depth_limit_of(bio) } else { None }
     }
 
-    /// Fills a fresh request from its bio (G) and begins its accounting.
+    /// Fills a new request from its bio (G) and begins its accounting.
     #[inline]
     fn start_request(&mut self, now: Instant, id: RequestId, bio_id: BioId) {
         let bio = &self.bios[bio_id.0];
@@ -416,7 +419,8 @@ impl Stack {
         }
     }
 
-    /// Sends a request on: through the flush machine, the plug, or straight on.
+    /// Passes a request on: to the flush machine, to the plug, or directly to the scheduler or
+    /// driver.
     #[inline]
     fn place_request<D: Driver>(
         &mut self,
@@ -436,7 +440,7 @@ impl Stack {
         }
     }
 
-    /// The task, or a worker in its place, waits for a tag of its queue.
+    /// Puts the task, or a worker in its place, to sleep until a tag of its queue is free.
     fn sleep_for_tag<D: Driver>(
         &mut self,
         now: Instant,
@@ -465,8 +469,8 @@ impl Stack {
         Submitted::Accepted
     }
 
-    /// The task sleeps from here on, or a worker in its place: gives back how its submission goes
-    /// on.
+    /// Puts the task, or a worker in its place, to sleep. Returns the submission to continue with
+    /// after the wake-up.
     pub(super) fn fall_asleep<D: Driver>(
         &mut self,
         now: Instant,
@@ -475,7 +479,7 @@ impl Stack {
         driver: &mut D,
     ) -> Submission {
         if io.may_block {
-            // A task that sleeps gives its plug away first: others must not wait for it.
+            // A task flushes its plug before it sleeps: others must not wait for the task.
             self.flush_plug(now, io.task, true, driver);
             self.task_mut(io.task).blocked = true;
             return submission;
@@ -486,7 +490,7 @@ impl Stack {
         submission.in_worker()
     }
 
-    /// The submission of a sleeping task, or of the worker in its place, goes on.
+    /// Continues the submission of a sleeping task, or of the worker in its place.
     pub(super) fn wake_submission<D: Driver>(
         &mut self,
         now: Instant,
@@ -505,10 +509,10 @@ impl Stack {
         }
     }
 
-    /// Lets those who wait for a tag go on, in order, as far as tags reach.
+    /// Wakes submissions that wait for a tag, in order, while tags are free.
     pub(super) fn wake_waiters<D: Driver>(&mut self, now: Instant, queue: HwQueue, driver: &mut D) {
-        // A request that ends at once wakes from inside a wake-up: the outer one goes on, so that
-        // the depth of calls stays small.
+        // A request that ends at once causes a nested wake-up. The outer one continues the work, so
+        // that the recursion stays shallow.
         if core::mem::replace(&mut self.queues[queue.index()].waking, true) {
             return;
         }

@@ -1,6 +1,6 @@
-//! Where tenants are controlled on the path of a bio: limits before it is cut, gates before it
-//! becomes a request, the clocks of what it waited for. Nothing here runs while no tenant is
-//! watched or ruled.
+//! Control of tenants in the stack: limiters before a bio is split, gates before it becomes a
+//! request, and the measurement of what it waited for. Nothing here runs while no tenant is watched
+//! and no rule is set.
 
 extern crate alloc;
 use alloc::vec::Vec;
@@ -14,15 +14,15 @@ use crate::request::Request;
 use crate::tenant::{TenantError, Tenants};
 use crate::units::{BioId, Instant, RequestId, TenantId};
 
-/// A bio that a stage keeps, and what of its call waits with it.
+/// A bio that a stage holds, and the part of its call that waits with it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct GatedBio {
     io: Io,
     submission: Submission,
     stage: Stage,
-    /// What a split left over.
+    /// The bio is the remainder of a split.
     is_cut: bool,
-    /// The rest of the call waits behind it.
+    /// The rest of the call waits until this bio is released.
     asleep: bool,
 }
 
@@ -32,25 +32,25 @@ impl Stack {
         self.control.tenants()
     }
 
-    /// Everything that is kept per tenant: settings, statistics, what I/O waited for.
+    /// Everything that is stored per tenant: settings, statistics, waiting times of I/O.
     pub fn control(&self) -> &Control {
         &self.control
     }
 
-    /// The same, to be changed. What a change lets go goes with the next [`Self::handle_timers`],
-    /// which [`Self::next_timer`] asks for at once.
+    /// The same, to be changed. Bios that a change releases continue with the next
+    /// [`Self::handle_timers`], which [`Self::next_timer`] then requests at once.
     pub fn control_mut(&mut self) -> &mut Control {
         &mut self.control
     }
 
-    /// Removes a tenant that has no children. Its rules are gone, what they held goes on at once,
-    /// and its late I/O is charged to the nearest living ancestor.
+    /// Removes a tenant that has no children. Its rules are removed, bios that they held continue
+    /// at once, and its late I/O is charged to the nearest living ancestor.
     pub fn remove_tenant(&mut self, now: Instant, tenant: TenantId) -> Result<(), TenantError> {
         self.advance(now);
         self.control.remove_tenant(now, tenant)
     }
 
-    /// A bio as limits and gates see it.
+    /// Returns the description of a bio for limiters and gates.
     fn charge_of(&self, io: &Io, id: BioId, first: bool) -> BioCost {
         let bio = &self.bios[id.0];
         BioCost {
@@ -65,7 +65,7 @@ impl Stack {
         }
     }
 
-    /// A bio meets its tenant's policy of priority and the limits, before it is cut.
+    /// Applies the tenant's priority policy and the limiters to a bio that is not split yet.
     #[inline(never)]
     pub(super) fn admit_bio(
         &mut self,
@@ -101,7 +101,8 @@ impl Stack {
         }
     }
 
-    /// Limits have let a bio go: here its latency begins, and its tenant's statistics count it.
+    /// Marks a bio as issued after the limiters released it: its latency is measured from here, and
+    /// its tenant's statistics count it.
     fn issue_bio(&mut self, now: Instant, id: BioId, charge: &BioCost) {
         let bio = &mut self.bios[id.0];
         bio.queued = now;
@@ -109,7 +110,7 @@ impl Stack {
         self.control.on_issue(bio.tenant, bio.op.stat_group(), bio.bytes, charge.first);
     }
 
-    /// The bio waits, the call goes on without it.
+    /// Holds a bio while its call goes on without it.
     fn keep_alone(&mut self, io: &Io, submission: Submission, stage: Stage, id: BioId, is_cut: bool) {
         let submission = submission.of_held(id, io.bytes, is_cut);
         self.calls[self.bios[id.0].io].parts += 1;
@@ -125,11 +126,12 @@ impl Stack {
         self.held[index] = Some(held);
     }
 
-    /// A fragment that could not merge meets the gates.
+    /// Asks the gates about a fragment that could not be merged.
     #[inline(never)]
     pub(super) fn gate_bio(&mut self, now: Instant, io: &Io, id: BioId) -> StageVerdict {
         let charge = self.charge_of(io, id, true);
-        // Who pays here is whom the gates are told of at the end, whatever becomes of the tenant.
+        // From here on the bio keeps the tenant that is charged now: the gates get the same tenant
+        // at completion, even if it is removed meanwhile.
         let before = core::mem::replace(&mut self.bios[id.0].tenant, charge.tenant);
         self.control.on_move(before, charge.tenant);
         let (stage, verdict) = self.control.admit(now, Stage::FIRST_GATE, id, &charge);
@@ -141,14 +143,14 @@ impl Stack {
         verdict
     }
 
-    /// A fragment joined a request that had passed the gates.
+    /// Tells the gates that a fragment was merged into a request that had passed them.
     #[inline(never)]
     pub(super) fn gate_merged(&mut self, now: Instant, io: &Io, id: BioId) {
         let charge = self.charge_of(io, id, true);
         self.control.on_merge(now, &charge);
     }
 
-    /// A stage keeps a bio and the rest of its call waits behind it.
+    /// Holds a bio in a stage, and the rest of its call behind it.
     pub(super) fn sleep_in_control<D: Driver>(
         &mut self,
         now: Instant,
@@ -163,7 +165,7 @@ impl Stack {
         if io.may_block { Submitted::Blocked } else { Submitted::Accepted }
     }
 
-    /// Lets go on whatever the stages release now.
+    /// Continues all bios that the stages release now.
     pub(super) fn run_control<D: Driver>(&mut self, now: Instant, driver: &mut D) {
         let mut released: Vec<BioId> = core::mem::take(&mut self.released);
         for stage in Stage::ALL {
@@ -182,7 +184,7 @@ impl Stack {
         self.released = released;
     }
 
-    /// A limit has let a bio go: the next ones are asked.
+    /// Continues a bio that a limiter released: asks the next limiters first.
     fn go_on_admitted<D: Driver>(&mut self, now: Instant, held: GatedBio, id: BioId, driver: &mut D) {
         let GatedBio { io, submission, is_cut, asleep, .. } = held;
         let charge = self.charge_of(&io, id, !is_cut);
@@ -193,8 +195,8 @@ impl Stack {
         match verdict {
             StageVerdict::Pass => {
                 self.issue_bio(now, id, &charge);
-                // What goes on begins with this bio, which is not to be asked again; what a split
-                // leaves of it is.
+                // The submission continues with this bio, which must not be checked again. The
+                // remainder of its split is checked.
                 self.admitted = Some(id);
                 if asleep {
                     self.wake_submission(now, &io, submission.after_held(id, is_cut), None, driver);
@@ -211,11 +213,11 @@ impl Stack {
         }
     }
 
-    /// A gate has let a fragment go: the next ones are asked, then it takes its tag.
+    /// Continues a fragment that a gate released: asks the next gates, then it takes a tag.
     fn go_on_gated<D: Driver>(&mut self, now: Instant, held: GatedBio, id: BioId, driver: &mut D) {
         let charge = self.charge_of(&held.io, id, true);
-        // Late I/O of a tenant that was removed meanwhile is let go: the gates before knew it under
-        // its old name.
+        // Late I/O of a tenant that was removed meanwhile skips the remaining gates: the earlier
+        // gates know it under the old tenant.
         let next = held.stage.next().filter(|_| charge.tenant == self.bios[id.0].tenant);
         let (stage, verdict) = match next {
             Some(next) => self.control.admit(now, next, id, &charge),
@@ -229,7 +231,7 @@ impl Stack {
         }
     }
 
-    /// A bio has stopped waiting for something.
+    /// Adds the time since `bio.since` to the tenant's waiting time for `cause`.
     #[inline(never)]
     pub(super) fn charge_wait(&mut self, now: Instant, id: BioId, cause: Cause) {
         let bio = &mut self.bios[id.0];
@@ -238,7 +240,7 @@ impl Stack {
         self.control.add_wait(bio.tenant, cause, waited);
     }
 
-    /// A bio begins to wait for the scheduler, after its plug.
+    /// Records that a bio now waits for the scheduler. It waited for its plug before.
     pub(super) fn enter_scheduler(&mut self, now: Instant, id: BioId) {
         self.charge_wait(now, id, Cause::Plug);
         let bio = &mut self.bios[id.0];
@@ -247,7 +249,7 @@ impl Stack {
         }
     }
 
-    /// The same for every bio of a request.
+    /// As [`Self::enter_scheduler`], for every bio of a request.
     #[inline(never)]
     pub(super) fn request_enters_scheduler(&mut self, now: Instant, request: RequestId) {
         let mut next = self.requests[request].bio_head;
@@ -257,7 +259,8 @@ impl Stack {
         }
     }
 
-    /// A bio has waited for the scheduler, where it did; else for `otherwise`.
+    /// Records that a bio no longer waits for the scheduler. If it did not wait there, the time
+    /// counts as waiting for `otherwise`.
     fn leave_scheduler(&mut self, now: Instant, id: BioId, otherwise: Cause) {
         let bio = &mut self.bios[id.0];
         if core::mem::replace(&mut bio.in_scheduler, false) {
@@ -268,7 +271,7 @@ impl Stack {
         }
     }
 
-    /// The device was given a request.
+    /// Records that a request was issued to the device.
     #[inline(never)]
     pub(super) fn request_issued(&mut self, now: Instant, request: RequestId) {
         let Request { bio_head: mut next, flush, tenant, op, .. } = self.requests[request];
@@ -282,7 +285,7 @@ impl Stack {
         }
     }
 
-    /// The device gave a request back.
+    /// Records that the device gave a request back.
     pub(super) fn request_given_back(&mut self, now: Instant, request: RequestId) {
         let mut next = self.requests[request].bio_head;
         while let Some(id) = next {
@@ -291,12 +294,12 @@ impl Stack {
         }
     }
 
-    /// A bio ends before it became part of a request.
+    /// Records that a bio ended before it became part of a request.
     pub(super) fn drop_bio(&mut self, id: BioId) {
         self.control.on_drop(self.bios[id.0].tenant);
     }
 
-    /// A bio of a watched tenant is over.
+    /// Records the completion of a bio of a watched tenant.
     #[inline(never)]
     pub(super) fn finish_bio(&mut self, now: Instant, request: RequestId, id: BioId, in_flight: bool) {
         self.leave_scheduler(now, id, if in_flight { Cause::Device } else { Cause::Flush });
