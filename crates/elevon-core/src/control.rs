@@ -1,14 +1,14 @@
-//! Control: what a tenant may do on the path of a bio, and what is known of it afterwards.
+//! Control of tenants: stages that hold bios, and statistics per tenant.
 //!
-//! Two kinds of stage hold a bio back. A [`Limiter`] stands before the split (io-throttle, io.max):
-//! it counts bytes of bios as built and never looks at completions. A [`Gate`] stands before a
-//! request is allocated (io.cost, io.latency), after a merge was tried: it sees fragments and
-//! learns of completions. Both keep the [`BioId`]s that they hold, tell when they want to be
-//! asked again, and charge to the [`WaitBreakdown`] what they made a bio wait.
+//! There are two kinds of stages. A [`Limiter`] comes before the split (io-throttle, io.max): it
+//! counts bytes of bios as built and never looks at completions. A [`Gate`] comes before a request
+//! is allocated (io.cost, io.latency), after a merge was tried: it sees fragments and is told of
+//! completions. Both keep the [`BioId`]s that they hold, say when they want to be asked again, and
+//! add the bio's waiting time to the [`WaitBreakdown`].
 //!
-//! [`Control`] has them all, with the tree, and what is counted per tenant. A bio that no rule and
-//! no watcher concerns pays for one comparison: whether anything here is active at all. Rules
-//! change at any time; what a change lets go goes with the next release.
+//! [`Control`] contains all stages, the tree of tenants, and the statistics per tenant. If no rule
+//! is set and no tenant is watched, a bio costs one comparison. Rules may change at any time; bios
+//! that a change releases continue with the next release.
 
 extern crate alloc;
 use alloc::vec::Vec;
@@ -45,10 +45,10 @@ use limits::Limits;
 use pressure::{ContextState, Pressure};
 use stat::Statistics;
 
-/// What the stages are made for.
+/// Parameters of the stages.
 #[derive(Clone, Copy, Debug)]
 pub struct ControlConfig {
-    /// The version whose rules are followed.
+    /// The kernel version's rules.
     pub rules: Rules,
     /// Ticks a second.
     pub hz: u32,
@@ -60,26 +60,26 @@ pub struct ControlConfig {
     pub nr_requests: u32,
     /// CPUs that tasks run on.
     pub cpus: u32,
-    /// io-throttle: its live-rule counter, its quirks.
+    /// Variant of io-throttle: live-rule counter, quirks.
     pub io_throttle: io_throttle::Config,
-    /// `io.max` is met to the nanosecond (see [`exact`]) rather than in slices.
+    /// `io.max` is enforced to the nanosecond (see [`exact`]) instead of in slices.
     pub exact_io_max: bool,
 }
 
-/// Off in builds of benches only: with the feature `without-control` the compiler takes everything
-/// for tenants out of the path of a bio, with `without-throttle` the hook of the limits alone, so
-/// that it can be told what they cost.
+/// False only in builds of benches: with the feature `without-control` the compiler removes all
+/// tenant control from the path of a bio, with `without-throttle` only the hook of the limiters.
+/// This measures what they cost.
 const HOOKED: bool = !cfg!(feature = "without-control");
 const LIMITED: bool = HOOKED && !cfg!(feature = "without-throttle");
 
-/// Everything that a stack keeps per tenant.
+/// Everything that a stack stores per tenant.
 pub struct Control {
     rules: Rules,
     exact_io_max: bool,
     tenants: Tenants,
-    /// Policy of priority by tenant; empty while nobody has one.
+    /// Priority policy by tenant; empty while no tenant has one.
     prio: Vec<PrioPolicy>,
-    /// How many have one that changes anything, so that nobody has to look through all.
+    /// Number of tenants whose policy changes priorities, so that no scan is needed.
     classed: u32,
     throttle: IoThrottle,
     flat: IoMax,
@@ -91,21 +91,21 @@ pub struct Control {
     waits_for_scheduler: SchedulerWaits,
     statistics: Statistics,
     pressure: Pressure,
-    /// What every task does, and whose it is.
+    /// Tenant and state of every task.
     contexts: Vec<(TenantId, ContextState)>,
     /// Tenants are watched: statistics and the breakdown are kept.
     watched: bool,
-    /// Whether a bio has to look here at all; the one thing that a bio without tenants pays for.
+    /// Whether bios must be checked here. Without tenants, this is all that a bio tests.
     active: bool,
-    /// Whether a fragment has to.
+    /// Whether fragments must be checked here.
     gated: bool,
-    /// Which stage has just said [`StageVerdict::Sleep`], and whether its bio is what a split left
-    /// over.
+    /// The stage that just returned [`StageVerdict::Sleep`], and whether its bio is the remainder
+    /// of a split.
     pub(crate) asleep: Option<(Stage, bool)>,
 }
 
 impl Control {
-    /// Nobody but the root, and no rules.
+    /// Returns the state with no tenant but the root, and no rules.
     pub fn new(config: &ControlConfig) -> Self {
         let max = io_max::Config::of(&config.rules, config.hz, config.rotational);
         let mut control = Self {
@@ -134,7 +134,7 @@ impl Control {
         control
     }
 
-    /// The tree.
+    /// Returns the tree of tenants.
     pub const fn tenants(&self) -> &Tenants {
         &self.tenants
     }
@@ -158,7 +158,7 @@ impl Control {
         Ok(())
     }
 
-    /// Does what a setting asks for; nothing where its tenant was removed.
+    /// Applies a setting; does nothing if its tenant was removed.
     fn set_for(&mut self, tenant: TenantId, set: impl FnOnce(&mut Self)) {
         if self.tenants.is_alive(tenant) {
             set(self);
@@ -166,14 +166,14 @@ impl Control {
         }
     }
 
-    /// Turns statistics and the breakdown on, for good; before the first I/O.
+    /// Turns statistics and the breakdown on for good. Must be called before the first I/O.
     pub fn watch(&mut self) {
         self.watched = true;
         self.refresh();
     }
 
-    /// Changes a tenant's `io.max`. Of this and of every other setting: nothing happens where the
-    /// tenant was removed.
+    /// Changes a tenant's `io.max`. This and every other setting has no effect if the tenant was
+    /// removed.
     pub fn set_io_max(&mut self, now: Instant, tenant: TenantId, change: impl FnOnce(&mut Limits)) {
         if self.exact_io_max {
             return self.set_limit(now, tenant, change);
@@ -185,7 +185,7 @@ impl Control {
         });
     }
 
-    /// Changes what v1's `blkio.throttle.*` say of a tenant.
+    /// Changes a tenant's `blkio.throttle.*` limits (cgroup v1).
     pub fn set_flat(&mut self, now: Instant, tenant: TenantId, change: impl FnOnce(&mut Limits)) {
         self.set_for(tenant, |control| {
             let mut limits = control.flat.limits(tenant);
@@ -194,7 +194,7 @@ impl Control {
         });
     }
 
-    /// Changes a tenant's limits that are met to the nanosecond (ours).
+    /// Changes a tenant's limits that are enforced to the nanosecond (not in Linux).
     pub fn set_limit(&mut self, now: Instant, tenant: TenantId, change: impl FnOnce(&mut Limits)) {
         self.set_for(tenant, |control| {
             let mut limits = control.exact.limits(tenant);
@@ -203,8 +203,7 @@ impl Control {
         });
     }
 
-    /// How io-throttle works from now on. Its rules are gone, and nothing of them may be held any
-    /// more.
+    /// Replaces the variant of io-throttle. Its rules are removed, and it must not hold bios.
     ///
     /// # Panics
     /// If it holds bios.
@@ -214,7 +213,7 @@ impl Control {
         self.refresh();
     }
 
-    /// Sets or takes away a rule of io-throttle.
+    /// Sets or removes a rule of io-throttle.
     pub fn set_io_throttle(
         &mut self,
         now: Instant,
@@ -227,7 +226,7 @@ impl Control {
         change
     }
 
-    /// Sets a tenant's policy of priority.
+    /// Sets a tenant's priority policy.
     pub fn set_prio_policy(&mut self, tenant: TenantId, policy: PrioPolicy) {
         self.set_for(tenant, |control| control.put_prio_policy(tenant, policy));
     }
@@ -245,7 +244,7 @@ impl Control {
         self.classed -= u32::from(old != PrioPolicy::NoChange);
     }
 
-    /// Sets a tenant's target of latency; `None` for none.
+    /// Sets a tenant's latency target; `None` removes it.
     pub fn set_latency(&mut self, now: Instant, tenant: TenantId, target: Option<Nanos>) {
         self.set_for(tenant, |control| control.latency.set(now, &control.tenants, tenant, target));
     }
@@ -255,66 +254,66 @@ impl Control {
         self.cost.set_weight(now, &self.tenants, tenant, weight)
     }
 
-    /// Changes io.cost: its model, its quality of service, whether it controls the device.
+    /// Changes io.cost: its model, its quality of service, and whether it is enabled.
     pub fn change_cost<R>(&mut self, change: impl FnOnce(&mut IoCost) -> R) -> R {
         let answer = change(&mut self.cost);
         self.refresh();
         answer
     }
 
-    /// io-throttle, to be read.
+    /// Returns io-throttle for reading.
     pub const fn io_throttle(&self) -> &IoThrottle {
         &self.throttle
     }
 
-    /// io.cost, to be read.
+    /// Returns io.cost for reading.
     pub const fn io_cost(&self) -> &IoCost {
         &self.cost
     }
 
-    /// io.latency, to be read.
+    /// Returns io.latency for reading.
     pub const fn io_latency(&self) -> &IoLatency {
         &self.latency
     }
 
-    /// What a tenant is limited to, by `io.max` and by our limits.
+    /// Returns a tenant's limits: those of `io.max`, and those enforced to the nanosecond.
     pub fn limits(&self, tenant: TenantId) -> [Limits; 2] {
         [self.max.limits(tenant), self.exact.limits(tenant)]
     }
 
-    /// What v1's `blkio.throttle.*` say of a tenant.
+    /// Returns a tenant's `blkio.throttle.*` limits (cgroup v1).
     pub fn flat_limits(&self, tenant: TenantId) -> Limits {
         self.flat.limits(tenant)
     }
 
-    /// A tenant's policy of priority.
+    /// Returns a tenant's priority policy.
     pub fn prio_policy(&self, tenant: TenantId) -> PrioPolicy {
         self.prio.get(tenant.index()).copied().unwrap_or(PrioPolicy::NoChange)
     }
 
-    /// What I/O waited for, by tenant and cause; waits for the scheduler up to the last
-    /// [`Self::settle`].
+    /// Returns the waiting times of I/O by tenant and cause. Waits for the scheduler are included
+    /// up to the last [`Self::settle`].
     pub const fn breakdown(&self) -> &WaitBreakdown {
         &self.breakdown
     }
 
-    /// Divides what was waited for the scheduler up to now by whom it served; before the breakdown
-    /// is read.
+    /// Divides the waits for the scheduler until now by the tenants that it served. Call it before
+    /// the breakdown is read.
     pub fn settle(&mut self, now: Instant) {
         self.waits_for_scheduler.count_up_to(now, &mut self.breakdown);
     }
 
-    /// What tenants did.
+    /// Returns the statistics of tenants.
     pub const fn statistics(&self) -> &Statistics {
         &self.statistics
     }
 
-    /// How long their tasks stood still for I/O.
+    /// Returns how long tasks of tenants were stalled by I/O.
     pub const fn pressure(&self) -> &Pressure {
         &self.pressure
     }
 
-    /// What a task does now, for the pressure of its tenant.
+    /// Sets the state of a task, for the pressure of its tenant.
     pub fn set_context(&mut self, now: Instant, task: TaskId, tenant: TenantId, state: ContextState) {
         if task.index() >= self.contexts.len() {
             self.contexts.resize(task.index() + 1, (tenant, ContextState::Idle));
@@ -328,8 +327,8 @@ impl Control {
         }
     }
 
-    /// How long a task of this tenant is delayed before it goes on, for what its tenant owes
-    /// (io.cost) or did to its neighbours (io.latency).
+    /// Returns how long a task of this tenant is delayed before it continues, because its tenant
+    /// has debt (io.cost) or disturbed its siblings (io.latency).
     pub fn delay_of(&mut self, now: Instant, tenant: TenantId) -> Nanos {
         if !self.gated {
             return Nanos::ZERO;
@@ -339,25 +338,25 @@ impl Control {
         cost.delay_of(now, tenants, tenant).max(latency.delay_of(now, tenants, tenant))
     }
 
-    /// Whether a bio has to be looked at.
+    /// Returns true if bios have to be checked.
     #[inline]
     pub const fn is_active(&self) -> bool {
         HOOKED && self.active
     }
 
-    /// Whether it meets limits: the hook before it is cut.
+    /// Returns true if bios have to be checked against limits before they are split.
     #[inline]
     pub(crate) const fn has_limits(&self) -> bool {
         LIMITED && self.active
     }
 
-    /// Whether a fragment has to be.
+    /// Returns true if fragments have to be checked.
     #[inline]
     pub(crate) const fn has_gates(&self) -> bool {
         HOOKED && self.gated
     }
 
-    /// Whether statistics and the breakdown are kept.
+    /// Returns true if statistics and the breakdown are kept.
     #[inline]
     pub const fn is_watched(&self) -> bool {
         HOOKED && self.watched
@@ -383,19 +382,21 @@ impl Control {
         [&self.cost, &self.latency]
     }
 
-    /// After every change of rules, and when stages have let go: whether bios have to look here.
+    /// Updates whether bios have to be checked here. Called after every change of rules and after
+    /// stages released bios.
     pub(crate) fn refresh(&mut self) {
         self.gated = self.gates().iter().any(|gate| gate.is_enabled() || gate.held() > 0);
         let limited = self.limiters().iter().any(|limiter| limiter.must_be_asked() || limiter.held() > 0);
         self.active = self.watched || self.gated || limited || self.classed > 0;
     }
 
-    /// A bio's priority under its tenant's policy.
+    /// Returns a bio's priority under its tenant's policy.
     pub(crate) fn ioprio(&self, tenant: TenantId, ioprio: IoPrio) -> IoPrio {
         self.prio_policy(tenant).apply(ioprio, &self.rules)
     }
 
-    /// Asks the stages of a kind from one on; gives back the last one asked.
+    /// Asks the stages of one kind, starting at `from`. Returns the last stage asked and its
+    /// verdict.
     pub(crate) fn admit(&mut self, now: Instant, from: Stage, bio: BioId, charge: &BioCost) -> (Stage, StageVerdict) {
         let mut stage = from;
         loop {
@@ -413,7 +414,7 @@ impl Control {
         }
     }
 
-    /// A fragment joined a request.
+    /// Tells the gates that a fragment was merged into a request.
     pub(crate) fn on_merge(&mut self, now: Instant, charge: &BioCost) {
         let Self { tenants, cost, latency, .. } = self;
         for gate in [cost as &mut dyn Gate, latency].into_iter().filter(|gate| gate.is_enabled()) {
@@ -421,7 +422,7 @@ impl Control {
         }
     }
 
-    /// When [`Self::release`] has something.
+    /// Returns when [`Self::release`] may have bios to release.
     #[inline]
     pub(crate) fn next_wakeup(&self) -> Option<Instant> {
         if self.is_active() { self.earliest() } else { None }
@@ -433,7 +434,7 @@ impl Control {
         limits.chain(self.gates().into_iter().filter_map(|gate| gate.next_wakeup())).min()
     }
 
-    /// What a stage lets go now.
+    /// Appends the bios that a stage releases now to `out`.
     pub(crate) fn release(&mut self, now: Instant, stage: Stage, out: &mut Vec<BioId>) {
         let mut breakdown = core::mem::take(&mut self.breakdown);
         match self.stage(stage) {
@@ -443,28 +444,28 @@ impl Control {
         self.breakdown = breakdown;
     }
 
-    /// A bio passed its limits.
+    /// Counts a bio that its limiters released.
     pub(crate) fn on_issue(&mut self, tenant: TenantId, group: StatGroup, bytes: Bytes, first: bool) {
         if self.watched {
             self.statistics.on_issue(tenant, group, bytes, first);
         }
     }
 
-    /// It is another tenant's now: its own was removed.
+    /// Moves a bio to another tenant, because its own was removed.
     pub(crate) fn on_move(&mut self, from: TenantId, to: TenantId) {
         if self.watched && from != to {
             self.statistics.on_move(from, to);
         }
     }
 
-    /// It ended without having become a request.
+    /// Counts a bio that ended without becoming a request.
     pub(crate) fn on_drop(&mut self, tenant: TenantId) {
         if self.watched {
             self.statistics.on_drop(tenant);
         }
     }
 
-    /// A tenant's bio waited for something.
+    /// Adds the time that a tenant's bio waited for a cause.
     pub(crate) fn add_wait(&mut self, tenant: TenantId, cause: Cause, time: Nanos) {
         if self.watched {
             self.breakdown.add(tenant, cause, time);
@@ -474,27 +475,28 @@ impl Control {
         }
     }
 
-    /// A tenant's bio begins to wait for the scheduler.
+    /// Records that a tenant's bio begins to wait for the scheduler.
     pub(crate) fn begin_scheduler_wait(&mut self, now: Instant, tenant: TenantId) {
         self.waits_for_scheduler.begin_wait(now, tenant);
     }
 
-    /// It waits no more.
+    /// Records that this wait has ended.
     pub(crate) fn end_scheduler_wait(&mut self, now: Instant, tenant: TenantId) {
         self.waits_for_scheduler.end_wait(now, tenant);
     }
 
-    /// The device was given a request of this tenant.
+    /// Records that a request of this tenant was issued to the device.
     pub(crate) fn on_dispatch(&mut self, now: Instant, tenant: TenantId) {
         self.waits_for_scheduler.on_dispatch(now, tenant, &mut self.breakdown);
     }
 
-    /// The device has nothing to do.
+    /// Records that the device is idle.
     pub(crate) fn on_device_idle(&mut self, now: Instant) {
         self.waits_for_scheduler.on_idle(now);
     }
 
-    /// A bio is over. `passed`: it passed the gates, and did not join a request that had.
+    /// Counts a completed bio. `passed`: it passed the gates itself, and was not merged into a
+    /// request that had.
     pub(crate) fn on_finish(&mut self, now: Instant, io: &Finished, passed: bool) {
         if self.watched {
             self.statistics.on_finish(io.tenant, io.end.since(io.issued));
@@ -507,7 +509,7 @@ impl Control {
         }
     }
 
-    /// Costly invariants, for tests.
+    /// Checks costly invariants, for tests.
     pub(crate) fn self_check(&self) {
         let classed = self.prio.iter().filter(|&&policy| policy != PrioPolicy::NoChange).count();
         assert_eq!(self.classed as usize, classed, "tenants with a policy of priority");
@@ -515,7 +517,7 @@ impl Control {
         self.gates().iter().for_each(|gate| gate.self_check(&self.tenants));
     }
 
-    /// Bios that stages keep.
+    /// Returns the number of bios that the stages hold.
     pub fn held(&self) -> usize {
         let limits: usize = self.limiters().iter().map(|limiter| limiter.held()).sum();
         limits + self.gates().iter().map(|gate| gate.held()).sum::<usize>()

@@ -1,8 +1,9 @@
-//! The elevator contract: what the stack asks of an I/O scheduler.
+//! The interface between the stack and an I/O scheduler (elevator).
 //!
-//! A scheduler sees requests and time, never a device or a clock. Notifications it may ignore have
-//! empty bodies. Policies live beside this file: `none`, `mq_deadline`, `kyber`, `bfq`; `flow` fits
-//! the same trait and becomes a variant of [`AnyScheduler`] and a row of [`SCHEDULERS`].
+//! A scheduler sees requests and time, never a device or a clock. Notifications that it may ignore
+//! have empty default bodies. The policies are in `sched/`: `none`, `mq_deadline`, `kyber`, `bfq`;
+//! `flow` fits the same trait and becomes a variant of [`AnyScheduler`] and a row of
+//! [`SCHEDULERS`].
 
 extern crate alloc;
 use alloc::string::String;
@@ -33,7 +34,7 @@ use crate::op::{Flags, Op};
 use crate::request::Requests;
 use crate::units::{HwQueue, Instant, RequestId, Sector, TaskId, TenantId};
 
-/// What a scheduler sees besides its own state.
+/// State of the stack that a scheduler may read.
 #[derive(Clone, Copy)]
 pub struct View<'a> {
     /// Every request of the queue.
@@ -44,54 +45,56 @@ pub struct View<'a> {
 
 /// An I/O scheduler (an elevator).
 pub trait Scheduler {
-    /// Takes a request, whose state is [`Queued`](crate::request::State::Queued) already.
-    /// `at_head`: a requeued one, to go before everything else.
+    /// Inserts a request. Its state is already [`Queued`](crate::request::State::Queued).
+    /// `at_head`: the request was requeued and goes before all others.
     fn insert(&mut self, now: Instant, view: View<'_>, id: RequestId, at_head: bool);
 
-    /// The next request for a hardware queue, removed from the scheduler. `None` is allowed with
-    /// work pending: the stack asks again after 3 ms, at [`Self::next_wakeup`], on the next
-    /// insert, and on the next completion.
+    /// Returns the next request for a hardware queue, removed from the scheduler. It may return
+    /// `None` with work pending: the stack asks again after 3 ms, at [`Self::next_wakeup`], on the
+    /// next insert, and on the next completion.
     fn dispatch(&mut self, now: Instant, view: View<'_>, queue: HwQueue) -> Option<RequestId>;
 
-    /// Whether anything is queued for a hardware queue.
+    /// Returns true if anything is queued for a hardware queue.
     fn has_work(&self, queue: HwQueue) -> bool;
 
-    /// A queued request that the bio may join, with the side; the stack then checks the limits.
-    /// `one_hit_only` is `nomerges=1`.
+    /// Returns a queued request that the bio may merge into, and at which end; the stack then
+    /// checks the limits. `one_hit_only` is `nomerges=1`.
     fn find_merge(&mut self, _view: View<'_>, _bio: &Bio, _one_hit_only: bool) -> Option<(RequestId, MergeKind)> {
         None
     }
 
-    /// A queued request that a request about to be inserted may be appended to whole
-    /// (insert-merge). The stack checks the limits, joins the two, reports it by
+    /// Returns a queued request into which a request that is about to be inserted may be merged
+    /// (insert-merge). The stack checks the limits, merges the two, reports it by
     /// [`Self::on_requests_merged`], and asks again with the survivor until nothing is found or
-    /// fits; a request that was swallowed is not inserted.
+    /// fits. A request that was merged is not inserted.
     fn find_insert_merge(&mut self, _view: View<'_>, _id: RequestId, _one_hit_only: bool) -> Option<RequestId> {
         None
     }
 
-    /// A bio joined a queued request, which has grown already; `before` is where the request
-    /// started.
+    /// Called after a bio was merged into a queued request, which is already larger; `before` is
+    /// the first sector that the request had.
     fn on_bio_merged(&mut self, _view: View<'_>, _id: RequestId, _kind: MergeKind, _before: Sector) {}
 
-    /// The neighbour that a grown request may now swallow (`Back`: its successor) or be swallowed
-    /// by (`Front`: its predecessor).
+    /// Returns the neighbour that may now be merged with a grown request: for `Back` its successor,
+    /// which is merged into it; for `Front` its predecessor, into which it is merged.
     fn neighbour(&self, _view: View<'_>, _id: RequestId, _kind: MergeKind) -> Option<RequestId> {
         None
     }
 
-    /// `survivor` swallowed `swallowed`, which is no longer queued (or never was: insert-merge);
-    /// called before the table is changed. An [`Self::on_finish`] of `swallowed` follows.
+    /// Called when `swallowed` is merged into `survivor`, before the table is changed. `swallowed`
+    /// is no longer queued (or never was: insert-merge). An [`Self::on_finish`] of `swallowed`
+    /// follows.
     fn on_requests_merged(&mut self, _now: Instant, _view: View<'_>, _survivor: RequestId, _swallowed: RequestId) {}
 
-    /// A request that the scheduler dispatched (or saw swallowed) is over.
+    /// Called when a request that the scheduler dispatched, or that was merged into another, has
+    /// completed or is freed.
     fn on_finish(&mut self, _now: Instant, _view: View<'_>, _id: RequestId) {}
 
-    /// The driver gave a dispatched request back; an insert at the head follows.
+    /// Called when the driver gave a dispatched request back; an insert at the head follows.
     fn on_requeue(&mut self, _now: Instant, _view: View<'_>, _id: RequestId) {}
 
-    /// The shallow depth of requests of this kind, in the terms of the kernel version: tags of the
-    /// whole map, or positions in each word of it; `None` for no limit.
+    /// Returns the shallow depth of requests of this kind, as the kernel version counts it: tags of
+    /// the whole map, or positions in each word of it. `None` for no limit.
     fn depth_limit(&self, _op: Op, _flags: Flags) -> Option<u32> {
         None
     }
@@ -101,50 +104,52 @@ pub trait Scheduler {
         self.depth_limit(bio.op, bio.flags)
     }
 
-    /// A process is gone; requests of it may still be under way.
+    /// Called when a process has exited; requests of it may still be in flight.
     fn on_task_exit(&mut self, _now: Instant, _task: TaskId) {}
 
-    /// What the queue is: whether the device turns. Told once, before the first request.
+    /// Called once before the first request with properties of the device: `rotational` is true for
+    /// a disk.
     fn on_queue_info(&mut self, _rotational: bool) {}
 
-    /// `nr_requests` was set: how many scheduler tags each hardware queue has.
+    /// Called when `nr_requests` was set: the number of scheduler tags of each hardware queue.
     fn on_depth_updated(&mut self, _nr_requests: u32) {}
 
-    /// The hardware queue's device turned busy (its EWMA left zero) or no longer is.
+    /// Called when the device of a hardware queue becomes busy (its EWMA is above zero) or is no
+    /// longer busy.
     fn set_busy(&mut self, _queue: HwQueue, _busy: bool) {}
 
-    /// The CPU that submits the bios asked about from now on, and the hardware queue it is mapped
-    /// to. Only schedulers that keep lists per CPU care.
+    /// Sets the CPU that submits the next bios, and the hardware queue to which it is mapped. Only
+    /// schedulers with a list per CPU use it.
     fn set_context(&mut self, _queue: HwQueue, _cpu: u16) {}
 
-    /// The queue's `max_discard_segments` (1 at first): above 1, discards merge whatever their
-    /// positions.
+    /// Sets the queue's `max_discard_segments` (1 at first): above 1, discards merge at any
+    /// position.
     fn set_discard_ranges(&mut self, _ranges: u16) {}
 
-    /// When the scheduler wants to be run without any other event.
+    /// Returns when the scheduler wants to be run even if no other event occurs.
     fn next_wakeup(&self) -> Option<Instant> {
         None
     }
 
-    /// The time of [`Self::next_wakeup`] has come; the stack runs the queues that
-    /// [`Self::is_woken`] names afterwards.
+    /// Called when the time of [`Self::next_wakeup`] has come. The stack then runs the queues for
+    /// which [`Self::is_woken`] returns true.
     fn on_wakeup(&mut self, _now: Instant) {}
 
-    /// Whether the wakeup that has just come is for this hardware queue.
+    /// Returns true if the current wake-up is for this hardware queue.
     fn is_woken(&self, _queue: HwQueue) -> bool {
         true
     }
 
-    /// Costly invariants, for tests: panics where one is broken.
+    /// Checks costly invariants, for tests. Panics if one does not hold.
     fn self_check(&self, _view: View<'_>) {}
 }
 
-/// Every scheduler there is, in the order `elevon schedulers` lists them.
+/// All schedulers, in the order of `elevon schedulers`.
 pub const SCHEDULERS: &[SchedulerInfo] = &[none::INFO, mq_deadline::INFO, kyber::INFO, bfq::INFO];
 
-/// One of the schedulers. A match instead of a pointer, so that calls can be inlined.
+/// Any of the schedulers. It is an enum instead of a trait object, so that calls can be inlined.
 #[derive(Clone, Debug)]
-// There is one for each device; boxing the larger variants would cost an indirection on every call
+// There is one for each device. Boxing the larger variants would cost an indirection on every call
 // and save nothing.
 #[allow(clippy::large_enum_variant)]
 pub enum AnyScheduler {
@@ -158,7 +163,7 @@ pub enum AnyScheduler {
     Bfq(Bfq),
 }
 
-/// Calls a method of whichever scheduler it is.
+/// Calls a method of the scheduler, for all variants.
 macro_rules! each {
     ($any:expr, $scheduler:ident => $call:expr) => {
         match $any {
@@ -171,9 +176,10 @@ macro_rules! each {
 }
 
 impl AnyScheduler {
-    /// The scheduler of a configuration. `hz` is the tick rate (100 to 1000; kernels are built with
-    /// 250 or 1000), `queues` the hardware queues, `cpus` the CPUs that submit, `requests` the
-    /// size of the request table over all hardware queues; larger keys are met by growing.
+    /// Returns the scheduler of a configuration. `hz` is the tick rate (100 to 1000; kernels are
+    /// built with 250 or 1000), `queues` the number of hardware queues, `cpus` the number of CPUs
+    /// that submit, `requests` the size of the request table over all hardware queues. The tables
+    /// grow if a key is larger.
     pub fn new(
         config: &SchedulerConfig,
         rules: Rules,
@@ -195,7 +201,7 @@ impl AnyScheduler {
         Ok(scheduler)
     }
 
-    /// What is known of it from outside.
+    /// Returns the name, description and tunables of the scheduler.
     pub fn info(&self) -> &'static SchedulerInfo {
         match self {
             Self::None(_) => &none::INFO,
@@ -205,12 +211,12 @@ impl AnyScheduler {
         }
     }
 
-    /// Every tunable with its value in force, in sysfs units and order of names.
+    /// Returns every tunable with its value in force, in sysfs units, ordered by name.
     pub fn tunables(&self) -> Vec<(&'static str, i64)> {
         self.info().tunables.iter().map(|t| (t.name, self.tunable(t.name))).collect()
     }
 
-    /// The same as text: choices by their names.
+    /// The same as text: choices are shown by their names.
     pub fn tunables_shown(&self) -> Vec<(&'static str, String)> {
         self.info().tunables.iter().map(|t| (t.name, t.show(self.tunable(t.name)))).collect()
     }
@@ -224,7 +230,7 @@ impl AnyScheduler {
         }
     }
 
-    /// Gives a tenant a weight from 1 to 1000 in its parent; without effect where the scheduler has
+    /// Sets a tenant's weight in its parent, from 1 to 1000. It has no effect if the scheduler has
     /// no groups.
     pub fn set_group(&mut self, tenant: TenantId, parent: TenantId, weight: u16) {
         match self {
@@ -233,7 +239,7 @@ impl AnyScheduler {
         }
     }
 
-    /// Sets a tunable by its sysfs name, in sysfs units; works with requests queued, as in Linux.
+    /// Sets a tunable by its sysfs name, in sysfs units. As in Linux, requests may be queued.
     pub fn set_tunable(&mut self, name: &str, value: i64) -> Result<(), SchedulerError> {
         let name = tunable::check(self.info(), name, value)?;
         match self {

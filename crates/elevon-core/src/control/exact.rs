@@ -1,28 +1,28 @@
-//! Limits to the nanosecond: what `io.max` says, without slices (ours).
+//! Limits to the nanosecond: enforces `io.max` without slices (not in Linux).
 //!
-//! Each limit is one rate with a burst (a GCRA); a bio may go when every limit of its tenant and of
-//! all ancestors says so, and then pays to all of them at once. So over any window nobody gets more
-//! than rate · window + burst + one I/O, at any level, and the long-run rate is the limit itself. A
-//! bio that is larger than a burst goes when its turn comes and the next waits longer: nothing is
-//! ever too large.
+//! Each limit is one rate with a burst (a GCRA). A bio may go when every limit of its tenant and of
+//! all ancestors allows it, and is then charged to all of them at once. So in any window a tenant
+//! gets at most rate · window + burst + one I/O, at every level, and the long-run rate is the limit
+//! itself. A bio that is larger than a burst goes when its turn comes, and the next one waits
+//! longer: no bio is too large.
 //!
-//! A real clock calls late, and a bucket without a burst would forget every microsecond of it. So
-//! what was held pays as of the time at which it was due, and what the same tenant submits next
-//! counts as come earlier by as much as its bios were late. A tenant gets back at most
-//! [`CATCH_UP`], and only of what it asked for; then over any window the bound above grows by rate
-//! · [`CATCH_UP`]. What a tenant waited after it was due is charged to [`Cause::LateTimer`]. In
-//! virtual time nothing is ever late.
+//! With a real clock, calls come late, and a bucket without a burst would lose every microsecond of
+//! this. So a held bio is charged as of the time at which it was due, and the next bios of the same
+//! tenant count as if they had come earlier by the time that its bios were late. A tenant gets back
+//! at most [`CATCH_UP`], and only for I/O that it submitted; the bound above then grows by rate ·
+//! [`CATCH_UP`]. The time that a tenant waited after it was due is added to [`Cause::LateTimer`].
+//! In virtual time nothing is ever late.
 //!
-//! What waits stands in a queue for each tenant, direction and priority class; a tenant's RT never
-//! waits behind its BE, its reads never behind its writes. A tenant that has something waiting
-//! stands in the list of the one level that will hold it longest; levels stand in a tree by when
-//! they let the next go. Tenants in one list take turns by the bio. Journal and metadata
-//! I/O goes at once and is owed.
+//! Waiting bios are in a queue for each tenant, direction and priority class: a tenant's RT never
+//! waits behind its BE, its reads never behind its writes. A tenant with waiting bios is in the
+//! list of the one level that will hold it longest. Levels are in a tree, sorted by the time when
+//! they let the next bio go. Tenants in one list take turns, one bio each. Journal and metadata I/O
+//! goes at once and becomes debt.
 //!
-//! Cost: a tenant without a rule on its path O(1), once its path was walked after the last change
-//! of any rule; else O(depth) to pass, O(depth + log levels that hold something) to wait.
-//! [`NODE_BYTES`] a tenant below a rule, and [`QUEUES_BYTES`] beside the entries once something has
-//! waited there.
+//! Cost: for a tenant without a rule on its path O(1), once its path was walked after the last
+//! change of any rule; else O(depth) to pass, O(depth + log levels that hold something) to wait.
+//! Memory: [`NODE_BYTES`] per tenant below a rule, plus [`QUEUES_BYTES`] and the entries once
+//! something has waited there.
 
 extern crate alloc;
 use alloc::boxed::Box;
@@ -42,18 +42,18 @@ mod tests;
 
 use bucket::Bucket;
 
-/// How much of a lateness is made up for: one slice of `io.max` on a disk that rotates. A longer
-/// stall is lost beyond that.
+/// The maximum lateness that is made up for: one slice of `io.max` on a rotational disk. The part
+/// of a longer stall beyond this is lost.
 pub const CATCH_UP: Nanos = Nanos::from_millis(100);
 
-/// What a tenant takes in memory before anything of it has waited.
+/// Memory per tenant before any of its bios has waited.
 pub const NODE_BYTES: usize = size_of::<ExactNode>();
-/// What its queues take beside that, without what stands in them.
+/// Memory of a tenant's queues in addition, without their entries.
 pub const QUEUES_BYTES: usize = size_of::<Queues>();
 
 const CLASSES: usize = 3;
 
-/// The limits that one direction meets: its own two, and the two for both.
+/// Number of limits that apply to one direction: its own two, and the two for both directions.
 const KEYS: usize = 4;
 
 /// A bio that waits.
@@ -61,22 +61,22 @@ const KEYS: usize = 4;
 struct ExactWaiter {
     bio: BioId,
     bytes: u64,
-    /// When it came, earlier by what its tenant's bios were late then.
+    /// When it arrived, minus the lateness of its tenant's bios at that time.
     since: Instant,
 }
 
-/// What of a tenant waits, by direction.
+/// The waiting bios of a tenant in one direction.
 #[derive(Clone, Debug, Default)]
 struct Backlog {
     classes: [VecDeque<ExactWaiter>; CLASSES],
-    /// Whose list the tenant stands in, and what holds it there.
+    /// The level in whose list the tenant is, and the rule that holds it there.
     at: Option<(TenantId, Rule)>,
-    /// What all that waits has waited together since it is held by that, up to `mark`.
+    /// Total time that these bios have waited in this list, up to `mark`.
     waited: Nanos,
     mark: Instant,
-    /// Of `waited`, what passed after the limit would have let the next go.
+    /// The part of `waited` after the limit would have let the next bio go.
     overdue: Nanos,
-    /// By how much the last bio went later than it was due, as far as that is made up for.
+    /// How late the last bio went, as far as this is made up for.
     late: Nanos,
 }
 
@@ -85,7 +85,8 @@ impl Backlog {
         self.classes.iter().all(VecDeque::is_empty)
     }
 
-    /// Before what waits changes: counts what it waited until now. `due`: when the next may go.
+    /// Counts the waiting time until now; called before the set of waiting bios changes. `due`:
+    /// when the next bio may go.
     fn settle(&mut self, now: Instant, due: Instant) {
         let count: usize = self.classes.iter().map(VecDeque::len).sum();
         self.waited += Nanos::new(now.since(self.mark).get() * count as u64);
@@ -101,9 +102,9 @@ impl Backlog {
         self.classes.iter_mut().find_map(VecDeque::pop_front)
     }
 
-    /// A bio that nothing holds goes at `now`; its limits let it go from `eligible` on. Answers as
-    /// of when it pays: it counts as come earlier by what the tenant's last bio was late. That
-    /// is over once the tenant had nothing to submit for as long.
+    /// Passes a bio that nothing holds at `now`; its limits allow it from `eligible` on. Returns
+    /// the time as of which it is charged: it counts as if it had come earlier by the lateness of
+    /// the tenant's last bio. This credit ends once the tenant had nothing to submit for as long.
     fn pass(&mut self, now: Instant, eligible: Instant) -> Instant {
         let came = Instant::new(now.get() - self.late.get().min(now.get()));
         if eligible > came {
@@ -118,7 +119,7 @@ impl Backlog {
     }
 }
 
-/// Who waits for a level, by direction.
+/// Tenants that wait for a level, in one direction.
 #[derive(Clone, Debug, Default)]
 struct Line {
     tenants: VecDeque<TenantId>,
@@ -142,7 +143,8 @@ struct ExactNode {
 }
 
 impl ExactNode {
-    /// The limits that a direction meets: rate, burst, bucket, rule, and whether it counts bytes.
+    /// Returns the limits that apply to a direction: rate, burst, bucket, rule, and whether it
+    /// counts bytes.
     fn keys(&self, direction: Direction) -> [(u64, u64, usize, Rule, bool); KEYS] {
         let (d, limits) = (direction as usize, &self.limits);
         [
@@ -153,13 +155,13 @@ impl ExactNode {
         ]
     }
 
-    /// When this level lets the next of a direction go, and which limit says so.
+    /// Returns when this level lets the next bio of a direction go, and which limit decides it.
     fn eligible(&self, direction: Direction) -> (u64, Rule) {
         let keys = self.keys(direction);
         let when = |&(rate, burst, bucket, rule, _): &(u64, u64, usize, Rule, bool)| {
             (self.buckets[bucket].eligible(rate, burst), rule)
         };
-        // The first of equals: bytes before I/Os, one direction before both.
+        // Of equal times the first: bytes before I/Os, one direction before both.
         keys.iter().map(when).reduce(|best, next| if next.0 > best.0 { next } else { best }).expect("four keys")
     }
 
@@ -179,15 +181,15 @@ impl Level for ExactNode {
     }
 }
 
-/// The stage. See the module's head.
+/// The stage. See the module documentation.
 #[derive(Clone, Debug, Default)]
 pub struct Exact {
     nodes: Levels<ExactNode>,
     rules: u32,
     held: usize,
-    /// Levels that hold somebody, by (time, order of arrival).
+    /// Levels that hold a tenant, by (time, order of arrival).
     waiting: DueOrder<(TenantId, Direction)>,
-    /// When limits last changed: nothing was due under them before.
+    /// When limits last changed: before that nothing was due under them.
     changed: Instant,
     clock: Monotonic,
 }
@@ -198,13 +200,13 @@ impl Exact {
         Self::default()
     }
 
-    /// A tenant's limits.
+    /// Returns a tenant's limits.
     pub fn limits(&self, tenant: TenantId) -> Limits {
         self.nodes.get(tenant.index()).map_or_else(Limits::default, |node| node.limits)
     }
 
-    /// Sets a tenant's limits. What it owes it still owes, at the new rate; what waits is looked at
-    /// anew. Panics where a limit is 0: it would never let anything go.
+    /// Sets a tenant's limits. Its debt remains, at the new rate; waiting bios are checked again.
+    /// Panics if a limit is 0: it would never let a bio go.
     pub fn set(&mut self, now: Instant, tenant: TenantId, limits: Limits) {
         assert!(limits.is_valid(), "a limit of 0 for tenant {}", tenant.index());
         self.clock.advance(now);
@@ -233,8 +235,7 @@ impl Exact {
         self.nodes.get_mut(tenant.index())?.queues.as_mut().map(|queues| &mut queues.backlog[direction as usize])
     }
 
-    /// The level of a path that holds a direction longest, where any holds it still. `None`: it may
-    /// go.
+    /// Returns the level of a path that holds a direction longest. `None` if no level holds it now.
     fn blocked_by(
         &self,
         now: u64,
@@ -253,7 +254,8 @@ impl Exact {
         worst.map(|(_, level, rule)| (level, rule))
     }
 
-    /// A level of the path that lets the next go, but has others in line for it.
+    /// Returns a level of the path that would let the next bio go, but has other tenants waiting in
+    /// its list.
     fn line_before(&self, tenants: &Tenants, tenant: TenantId, direction: Direction) -> Option<(TenantId, Rule)> {
         let has_line = |&level: &TenantId| {
             let queues = self.nodes.get(level.index()).and_then(|node| node.queues.as_ref());
@@ -262,15 +264,15 @@ impl Exact {
         tenants.path(tenant).find(has_line).map(|level| (level, self.nodes[level.index()].eligible(direction).1))
     }
 
-    /// From when on every level of a path lets the next of a direction go, but not before the last
-    /// change of a limit.
+    /// Returns the time from which every level of a path lets the next bio of a direction go, but
+    /// not before the last change of a limit.
     fn due(&self, tenants: &Tenants, tenant: TenantId, direction: Direction) -> Instant {
         let at = |level: TenantId| self.nodes.get(level.index()).map_or(0, |node| node.eligible(direction).0);
         let eligible = tenants.path(tenant).map(at).max().unwrap_or(0);
         Instant::new(eligible).max(self.changed)
     }
 
-    /// When the level that a tenant stands in line for lets the next go.
+    /// Returns when the level in whose list a tenant waits lets the next bio go.
     fn line_due(&self, tenant: TenantId, direction: Direction) -> Instant {
         let queues = self.nodes.get(tenant.index()).and_then(|node| node.queues.as_ref());
         let level = queues.and_then(|queues| queues.backlog[direction as usize].at).map(|(level, _)| level);
@@ -278,7 +280,7 @@ impl Exact {
         Instant::new(due).max(self.changed)
     }
 
-    /// `now`: as of when it pays.
+    /// Charges a bio to every level of the path, as of `now`.
     fn pay(&mut self, now: Instant, tenants: &Tenants, tenant: TenantId, direction: Direction, bytes: u64) {
         for level in tenants.path(tenant) {
             if let Some(node) = self.nodes.get_mut(level.index()) {
@@ -287,7 +289,7 @@ impl Exact {
         }
     }
 
-    /// A tenant with a backlog stands in a level's line.
+    /// Puts a tenant with waiting bios into a level's list.
     fn stand(&mut self, tenant: TenantId, direction: Direction, (level, rule): (TenantId, Rule)) {
         self.queues(tenant).backlog[direction as usize].at = Some((level, rule));
         let line = &mut self.queues(level).lines[direction as usize];
@@ -297,8 +299,8 @@ impl Exact {
         }
     }
 
-    /// Puts a level that has a line where it belongs in the tree, behind its equals; takes one that
-    /// has none out.
+    /// Updates the place of a level in the tree: behind levels with the same time; removed if its
+    /// list is empty.
     fn rekey(&mut self, level: TenantId, direction: Direction) {
         let node = &mut self.nodes[level.index()];
         let at = node.eligible(direction).0;
@@ -307,9 +309,9 @@ impl Exact {
         self.waiting.set((level, direction), &mut line.due, (!line.tenants.is_empty()).then_some(at));
     }
 
-    /// A tenant leaves the line that it stands in: what its bios waited for until now, the next and
-    /// all behind it, is written down. From now on they wait for something else, or the next
-    /// goes, which was `due`.
+    /// Removes a tenant from the list that it is in, and adds the waiting time of its bios until
+    /// now to the breakdown. After that they wait for another level, or the next one, which was
+    /// `due`, goes.
     fn settle(
         &mut self,
         now: Instant,
@@ -327,7 +329,7 @@ impl Exact {
         (level, rule)
     }
 
-    /// The next of a tenant goes.
+    /// Releases the next bio of a tenant.
     fn go(
         &mut self,
         now: Instant,
@@ -359,7 +361,7 @@ impl Limiter for Exact {
     fn admit(&mut self, now: Instant, tenants: &Tenants, bio: BioId, charge: &BioCost) -> StageVerdict {
         self.clock.advance(now);
         let (tenant, direction) = (charge.tenant, charge.direction());
-        // Where the last rule has just gone, what it held goes first.
+        // If the last rule was just removed, the bios that it held go first.
         let waits = self.backlog(tenant, direction).is_some_and(|backlog| !backlog.is_empty());
         if !waits && !self.nodes.is_ruled(tenants, tenant, direction, true) {
             return StageVerdict::Pass;
@@ -404,7 +406,7 @@ impl Limiter for Exact {
             if at > now.get() {
                 break;
             }
-            // What it let go before may have moved the time.
+            // The last release may have moved the time.
             if self.nodes[level.index()].eligible(direction).0 <= now.get() {
                 let line = &mut self.queues(level).lines[direction as usize];
                 let tenant = line.tenants.pop_front().expect("a level in the tree has a line");

@@ -1,12 +1,12 @@
 //! Why a tenant's I/O took as long as it did: every nanosecond from entry to completion, by cause.
 //!
-//! A bio carries a stamp of when it began to wait for what it waits for now; whoever lets it go on
-//! charges the time since to a [`Cause`] and sets the stamp anew. So the causes of a tenant always
-//! sum to the time its bios spent, to the nanosecond. Waiting for the scheduler is divided further,
-//! by whom the device was given instead: [`SchedulerWaits`].
+//! A bio carries the time when its current wait began. The code that ends a wait adds the time
+//! since then to a [`Cause`] and sets the stamp again. So the causes of a tenant always sum to the
+//! time that its bios took, to the nanosecond. Waiting for the scheduler is divided further, by the
+//! tenant whose I/O the device got instead: [`SchedulerWaits`].
 //!
-//! Cost: O(log of the tenant's causes) to charge one; 24 bytes a tenant and 40 for each cause that
-//! it met.
+//! Cost: O(log of the tenant's causes) to add a wait; 24 bytes per tenant and 40 for each of its
+//! causes.
 
 extern crate alloc;
 use alloc::vec::Vec;
@@ -18,7 +18,7 @@ mod scheduler_waits;
 
 pub use scheduler_waits::SchedulerWaits;
 
-/// Which limit held an I/O back.
+/// The limit that held an I/O.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Rule {
     /// `io.max` rbps.
@@ -29,9 +29,9 @@ pub enum Rule {
     ReadIops,
     /// `io.max` wiops.
     WriteIops,
-    /// Both directions together, bytes (ours).
+    /// Bytes of both directions together (not in Linux).
     Bps,
-    /// Both directions together, I/Os (ours).
+    /// I/Os of both directions together (not in Linux).
     Iops,
     /// `blockio.bandwidth-max` of io-throttle.
     Bandwidth,
@@ -40,7 +40,7 @@ pub enum Rule {
 }
 
 impl Rule {
-    /// The key that sets it: `rbps` and its like, or the file of io-throttle.
+    /// Returns the key that sets it: `rbps` and its like, or the file of io-throttle.
     pub const fn name(self) -> &'static str {
         match self {
             Self::ReadBps => "rbps",
@@ -54,7 +54,7 @@ impl Rule {
         }
     }
 
-    /// Whether it counts bytes rather than I/Os.
+    /// Returns true if it counts bytes, false if it counts I/Os.
     pub const fn counts_bytes(self) -> bool {
         match self {
             Self::ReadBps | Self::WriteBps | Self::Bps | Self::Bandwidth => true,
@@ -63,62 +63,61 @@ impl Rule {
     }
 }
 
-/// What an I/O waited for.
+/// The cause of a wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Cause {
-    /// A limit, its own tenant's or an ancestor's, that held it or what stood before it in its
-    /// queue.
+    /// A limit of its own tenant or an ancestor, which held it or a bio before it in the queue.
     Limit {
-        /// Whose limit.
+        /// The tenant that has the limit.
         level: TenantId,
-        /// Which.
+        /// The limit.
         rule: Rule,
     },
-    /// Its share of the device's time (io.cost).
+    /// Its tenant's share of the device's time was used up (io.cost).
     Cost,
-    /// Debt of its tenant's I/O that had to be issued at once (io.cost).
+    /// Its tenant had debt from I/O that had to be issued at once (io.cost).
     Debt,
-    /// A neighbour's latency target (io.latency), by its depth at this level.
+    /// A sibling's latency target reduced the depth at this level (io.latency).
     Latency {
-        /// Whose depth was cut.
+        /// The tenant whose depth was reduced.
         level: TenantId,
     },
-    /// A free request (`nr_requests`), or what a scheduler lets be allocated.
+    /// A free request (`nr_requests`), or the depth limit of the scheduler.
     Tag,
     /// Its task's plug.
     Plug,
-    /// The scheduler, which served this tenant meanwhile: another's I/O, or its own.
+    /// The scheduler, which served this tenant meanwhile: another tenant or its own.
     Scheduler {
-        /// Whom it served; `None` where it served nobody (idling, or a busy driver).
+        /// The tenant that was served; `None` if none was (idling, or a busy driver).
         served: Option<TenantId>,
     },
-    /// The scheduler, while it served somebody of the many that [`SchedulerWaits`] does not tell
-    /// apart.
+    /// The scheduler, while it served one of the tenants that [`SchedulerWaits`] does not record
+    /// separately.
     SchedulerOthers,
     /// Cache flushes before or after its data.
     Flush,
     /// The device.
     Device,
-    /// The clock that calls limits: what a bio waited after its limits would have let it go. Zero
-    /// in virtual time.
+    /// Late timer calls: the time that a bio waited after its limits would have let it go. Zero in
+    /// virtual time.
     LateTimer,
 }
 
-/// Why a policy held I/O back, as operators ask.
+/// Why a policy held I/O, in the terms of operators.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Reason {
     /// A limit on bytes a second.
     Bps,
     /// A limit on I/Os a second.
     Iops,
-    /// Its share of the device, or debt (io.cost).
+    /// The tenant's share of the device, or its debt (io.cost).
     Weight,
-    /// A neighbour's latency target (io.latency).
+    /// A sibling's latency target (io.latency).
     Latency,
 }
 
 impl Reason {
-    /// Every reason.
+    /// All reasons.
     pub const ALL: [Self; 4] = [Self::Bps, Self::Iops, Self::Weight, Self::Latency];
 
     /// Its name as a key: `bps`, `iops`, `weight`, `latency`.
@@ -133,7 +132,8 @@ impl Reason {
 }
 
 impl Cause {
-    /// Under which reason it counts as throttling; `None` where no policy held the I/O.
+    /// Returns the reason under which the cause counts as throttling; `None` if no policy held the
+    /// I/O.
     pub const fn reason(self) -> Option<Reason> {
         match self {
             Self::Limit { rule, .. } if rule.counts_bytes() => Some(Reason::Bps),
@@ -151,12 +151,12 @@ impl Cause {
     }
 }
 
-/// What was waited for one cause.
+/// The waits for one cause.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Wait {
-    /// Waits that took any time; not counted for the scheduler, whose waits are divided.
+    /// Waits longer than zero; not counted for the scheduler, whose waits are divided.
     pub count: u64,
-    /// All of them together.
+    /// Their total time.
     pub time: Nanos,
 }
 
@@ -167,15 +167,15 @@ impl Wait {
     }
 }
 
-/// Time by tenant and cause.
+/// Waiting time by tenant and cause.
 #[derive(Clone, Debug, Default)]
 pub struct WaitBreakdown {
-    /// By tenant; causes in order.
+    /// Indexed by tenant; the causes are in order.
     rows: Vec<Vec<(Cause, Wait)>>,
 }
 
 impl WaitBreakdown {
-    /// A tenant's I/O waited so long for this, once.
+    /// Adds one wait of a tenant's I/O for a cause.
     pub fn add(&mut self, tenant: TenantId, cause: Cause, time: Nanos) {
         if !time.is_zero() {
             self.add_wait(tenant, cause, Wait { count: 1, time });
@@ -193,32 +193,32 @@ impl WaitBreakdown {
         }
     }
 
-    /// Everything, by tenant and then by cause.
+    /// Iterates over all waiting times, by tenant and then by cause.
     pub fn iter(&self) -> impl Iterator<Item = (TenantId, Cause, Nanos)> + '_ {
         let rows = self.rows.iter().enumerate();
         rows.flat_map(|(at, row)| row.iter().map(move |&(cause, wait)| (TenantId(at as u32), cause, wait.time)))
     }
 
-    /// What a tenant's own I/O waited for, by cause; of [`Self::rolled_up`], that of everybody
-    /// below it too.
+    /// Returns the waits of a tenant's own I/O, by cause; in [`Self::rolled_up`] with those of all
+    /// tenants below it.
     pub fn of(&self, tenant: TenantId) -> &[(Cause, Wait)] {
         self.rows.get(tenant.index()).map_or(&[], Vec::as_slice)
     }
 
-    /// What a policy held a tenant's own I/O back for.
+    /// Returns how long policies held a tenant's own I/O, for one reason.
     pub fn throttled(&self, tenant: TenantId, reason: Reason) -> Wait {
         let mut all = Wait::default();
         self.of(tenant).iter().filter(|(cause, _)| cause.reason() == Some(reason)).for_each(|&(_, wait)| all.add(wait));
         all
     }
 
-    /// All the time that a tenant's own I/O took.
+    /// Returns the total time of a tenant's own I/O.
     pub fn total(&self, tenant: TenantId) -> Nanos {
         self.of(tenant).iter().fold(Nanos::ZERO, |sum, &(_, wait)| sum + wait.time)
     }
 
-    /// With what lies below a tenant added to it, removed tenants included; nothing is added to the
-    /// root. O(tenants).
+    /// Returns a breakdown in which each tenant includes all tenants below it, also removed ones;
+    /// nothing is added to the root. O(tenants).
     #[must_use]
     pub fn rolled_up(&self, tenants: &Tenants) -> Self {
         let mut all = self.clone();

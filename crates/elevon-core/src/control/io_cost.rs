@@ -1,17 +1,17 @@
-//! io.cost: tenants share a device in proportion to their weights, measured in device time that a
-//! model says.
+//! io.cost: tenants share a device in proportion to their weights, measured in device time from a
+//! cost model.
 //!
 //! As in Linux. Each I/O has a cost in nanoseconds of the device ([`Model`]). The device's virtual
-//! time passes as real time does, at a speed that a control loop corrects (`vrate`); a tenant's
-//! virtual time advances by `cost / share` with each I/O and must not pass the device's: so in the
+//! time advances with real time, at a speed that a control loop corrects (`vrate`). A tenant's
+//! virtual time advances by `cost / share` with each I/O and must not pass the device's. So in the
 //! long run a tenant gets its share of device time, and no more while others want theirs. Shares
 //! (`hweight`) count active leaves only, and leaves that need less than their share lend the rest
-//! (`period`). What must be issued is issued, and becomes debt (`debt`).
+//! (`period`). I/O that must be issued is issued, and becomes debt (`debt`).
 //!
-//! Only leaves are controlled: an I/O of a tenant that has active tenants below it passes free, and
-//! so does an I/O below a tenant that is itself active as a leaf, until that one has been idle for
-//! a period. Ours: timers fire exactly, without the kernel's slack of 1 % of a period, which saves
-//! interrupts and nothing else.
+//! Only leaves are controlled: an I/O of a tenant that has active tenants below it passes free. So
+//! does an I/O below a tenant that is itself active as a leaf, until that tenant has been idle for
+//! a period. Unlike in Linux, timers fire exactly, without the kernel's slack of 1 % of a period,
+//! which only saves interrupts.
 //!
 //! Cost: an I/O O(1), O(depth) after weights have changed; a wake-up O(log waiting tenants); a
 //! period's end O(active tenants). Nothing is allocated per I/O once queues have grown.
@@ -42,9 +42,9 @@ use hweight::{ROOT_SLOT, Shares, stretch};
 use period::AutoPreset;
 use vrate::{Clock, SPEED_ONE, Seen, VrateControl};
 
-/// `io.weight` of a tenant that was given none.
+/// `io.weight` of a tenant for which none was set.
 pub const DEFAULT_WEIGHT: u16 = 100;
-/// What `io.weight` may be.
+/// The valid range of `io.weight`.
 pub const WEIGHTS: core::ops::RangeInclusive<u16> = 1..=10_000;
 
 /// A weight outside [`WEIGHTS`]; nothing changed.
@@ -58,10 +58,10 @@ impl core::fmt::Display for WeightError {
 }
 impl core::error::Error for WeightError {}
 
-/// What io.cost counted of a tenant and everything below it (`cost.*` of io.stat).
+/// Statistics of io.cost of a tenant and everything below it (`cost.*` of io.stat).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CostStat {
-    /// Device time by the model.
+    /// Device time according to the model.
     pub usage: Nanos,
     /// Time that I/Os were held, summed over I/Os.
     pub wait: Nanos,
@@ -84,13 +84,13 @@ struct CostWaiter {
     indebt: Nanos,
 }
 
-/// An I/O that may go.
+/// An I/O that was released.
 #[derive(Clone, Copy, Debug)]
 struct Due {
     bio: BioId,
     tenant: TenantId,
     since: Instant,
-    /// How long of its wait was debt's.
+    /// The part of its wait that debt caused.
     indebt: Nanos,
 }
 
@@ -100,9 +100,9 @@ struct Group {
     /// Where its last I/O ended.
     cursor: Option<Sector>,
     waiting: VecDeque<CostWaiter>,
-    /// When it wants to be looked at; an entry of the heap that says otherwise is stale.
+    /// When it is to be checked again; an entry of the heap with another time is stale.
     wake_at: Option<Instant>,
-    /// Where it is in the list of active leaves.
+    /// Its index in the list of active leaves.
     active_at: Option<u32>,
     activated: Instant,
     /// Period of its last I/O.
@@ -111,10 +111,10 @@ struct Group {
     saved_margin: i64,
     /// Device time owed.
     debt: u64,
-    /// When it fell into debt, while it is.
+    /// When its debt began, if it has debt.
     indebt_since: Instant,
     delay: Delay,
-    /// I/Os that passed and that are over, and those that had passed when this period began.
+    /// I/Os that passed, I/Os that completed, and I/Os that had passed when this period began.
     passed: u64,
     over: u64,
     passed_before: u64,
@@ -149,7 +149,7 @@ pub struct IoCost {
     /// `None` while no tenant is active.
     period_end: Option<Instant>,
     forgiveness: Forgiveness,
-    /// Somebody changed what waits depend on: look at all who wait.
+    /// A change affects waiting I/Os: check all waiting tenants again.
     look_again: bool,
     enabled_at: Instant,
     donors: Vec<(u32, u64)>,
@@ -157,7 +157,8 @@ pub struct IoCost {
 }
 
 impl IoCost {
-    /// For a device that Linux would give this preset; disabled until [`Self::set_qos`] enables it.
+    /// Returns io.cost for a device to which Linux would give this preset; disabled until
+    /// [`Self::set_qos`] enables it.
     pub fn new(preset: Preset) -> Self {
         let mut cost = Self {
             qos: preset.qos(),
@@ -189,12 +190,12 @@ impl IoCost {
         cost
     }
 
-    /// Turns the control on or off and leaves the rest (`enable=` alone).
+    /// Enables or disables the control and changes nothing else (`enable=` alone).
     pub fn set_enabled(&mut self, now: Instant, enable: bool) {
         self.apply_qos(now, Qos { enable, ..self.qos });
     }
 
-    /// Sets `io.cost.qos` as its user does; the automatic values are left for good, or until
+    /// Sets `io.cost.qos` as a user does. The automatic values are not used again until
     /// [`Self::set_auto`].
     pub fn set_qos(&mut self, now: Instant, qos: Qos) -> Result<(), QosError> {
         let qos = qos.checked()?;
@@ -203,21 +204,21 @@ impl IoCost {
         Ok(())
     }
 
-    /// Sets `io.cost.model` as its user does (`ctrl=user`).
+    /// Sets `io.cost.model` as a user does (`ctrl=user`).
     pub fn set_model(&mut self, now: Instant, coefficients: Coefficients) {
         self.auto.user_model = true;
         self.apply_model(now, coefficients);
     }
 
-    /// Goes back to the presets (`ctrl=auto` of both files) and says whether the device is
-    /// controlled.
+    /// Returns to the presets (`ctrl=auto` of both files), and enables or disables the control.
     pub fn set_auto(&mut self, now: Instant, enable: bool) {
         (self.auto.user_qos, self.auto.user_model) = (false, false);
         self.apply_model(now, self.auto.preset.coefficients());
         self.apply_qos(now, Qos { enable, ..self.auto.preset.qos() });
     }
 
-    /// Sets a tenant's `io.weight` for this device. Counts at once if it is active.
+    /// Sets a tenant's `io.weight` for this device. It takes effect at once if the tenant is
+    /// active.
     pub fn set_weight(
         &mut self,
         now: Instant,
@@ -238,36 +239,36 @@ impl IoCost {
         Ok(())
     }
 
-    /// A tenant's `io.weight`.
+    /// Returns a tenant's `io.weight`.
     pub fn weight(&self, tenant: TenantId) -> u16 {
         self.known(tenant).map_or(DEFAULT_WEIGHT, |slot| self.shares.weight(slot))
     }
 
-    /// A request waited so long to be allocated (no tag was free): the sign of an overloaded device
-    /// that needs no percentile.
+    /// Records how long a request waited to be allocated (no tag was free): this shows an
+    /// overloaded device without a percentile.
     pub fn on_alloc_wait(&mut self, _now: Instant, wait: Nanos) {
         self.seen.alloc_wait += wait;
     }
 
-    /// The quality of service in force.
+    /// Returns the quality of service in force.
     pub const fn qos(&self) -> &Qos {
         &self.qos
     }
 
-    /// The coefficients in force.
+    /// Returns the coefficients in force.
     pub const fn coefficients(&self) -> &Coefficients {
         &self.coefficients
     }
 
-    /// Speed of the device's virtual clock in millionths: what the control loop made of it
+    /// Returns the speed of the device's virtual clock in millionths, as the control loop set it
     /// (`cost.vrate`).
     #[cfg(test)]
     const fn vrate_ppm(&self) -> u64 {
         self.control.speed * 1_000_000 / SPEED_ONE
     }
 
-    /// An active leaf's share of the device, and the part of it that it uses, in millionths; `None`
-    /// for others.
+    /// Returns an active leaf's share of the device, and the part of it in use, in millionths;
+    /// `None` if it is not an active leaf.
     #[cfg(test)]
     fn share_ppm(&mut self, tenant: TenantId) -> Option<(u64, u64)> {
         let slot = self.known(tenant)?;
@@ -277,20 +278,20 @@ impl IoCost {
         Some((ppm(share), ppm(in_use)))
     }
 
-    /// A tenant's debt, in device time.
+    /// Returns a tenant's debt, in device time.
     #[cfg(test)]
     fn debt_of(&self, tenant: TenantId) -> Nanos {
         Nanos::new(self.known(tenant).map_or(0, |slot| self.groups[slot as usize].debt))
     }
 
-    /// How long a task of the tenant is delayed on its way back to user space, for debt beyond 5
-    /// periods: 250 us to 250 ms.
+    /// Returns how long a task of the tenant is delayed on its way back to user space, for debt
+    /// beyond 5 periods: 250 us to 250 ms.
     pub fn delay_of(&self, now: Instant, tenants: &Tenants, tenant: TenantId) -> Nanos {
         let delay = |at| self.known(at).map_or(Nanos::ZERO, |slot| self.groups[slot as usize].delay.at(now));
         tenants.path(tenant).map(delay).max().unwrap_or(Nanos::ZERO)
     }
 
-    /// The statistics of all tenants by id, each with everything below it. O(tenants).
+    /// Returns the statistics of all tenants by id, each including everything below it. O(tenants).
     pub fn stats(&self, now: Instant, tenants: &Tenants) -> Vec<CostStat> {
         let mut all = alloc::vec![CostStat::default(); tenants.ids()];
         for tenant in (1..tenants.ids()).rev().map(|id| TenantId(id as u32)) {
@@ -329,13 +330,13 @@ impl IoCost {
         self.keep_period(now);
     }
 
-    /// A period that was begun ends no later than one of the length in force would.
+    /// Shortens the current period if it is longer than the length in force.
     fn keep_period(&mut self, now: Instant) {
         let latest = now.saturating_add(self.qos.period());
         self.period_end = self.period_end.map(|end| end.min(latest));
     }
 
-    /// The slot of a tenant; it and its ancestors get one if need be.
+    /// Returns the slot of a tenant. Creates it, and those of its ancestors, if needed.
     fn slot(&mut self, tenants: &Tenants, tenant: TenantId) -> u32 {
         if let Some(slot) = self.known(tenant) {
             return slot;
@@ -360,8 +361,8 @@ impl IoCost {
         self.slots.get(tenant.index()).copied().filter(|&slot| slot != NO_SLOT)
     }
 
-    /// What a fragment costs, as a request or as a part of one; moves the tenant's cursor. 0 for
-    /// what the model does not know.
+    /// Returns the cost of a fragment, as a request or as part of one, and moves the tenant's
+    /// cursor. 0 for operations that the model does not know.
     #[inline]
     fn price(&mut self, slot: u32, charge: &BioCost, is_merge: bool) -> u64 {
         let is_write = match charge.op {
@@ -375,7 +376,8 @@ impl IoCost {
         let cursor = &mut self.groups[slot as usize].cursor;
         let end = Some(charge.sector + Sectors::new(charge.bytes / 512));
         let cost = if is_merge {
-            // Behind the last I/O: the request that it joins is where the tenant is.
+            // The fragment follows the last I/O: the tenant's position is in the request that it
+            // merges into.
             if *cursor == Some(charge.sector) {
                 *cursor = end;
             }
@@ -388,7 +390,7 @@ impl IoCost {
         cost.get()
     }
 
-    /// Makes a leaf count, with half a period's budget. False where it is not a leaf.
+    /// Activates a leaf, with half a period's budget. Returns false if it is not a leaf.
     fn activate(&mut self, now: Instant, slot: u32) -> bool {
         let period = self.period;
         let group = &mut self.groups[slot as usize];
@@ -414,13 +416,14 @@ impl IoCost {
         true
     }
 
-    /// That many percent of a period, in virtual time.
+    /// Returns that many percent of a period, in virtual time.
     fn margin(&self, percent: u64) -> i64 {
         (hweight::mul_div(self.qos.period().get(), self.control.speed, SPEED_ONE) * percent / 100) as i64
     }
 
-    /// The virtual time that a cost takes a leaf now. One that lent of its share and runs short
-    /// takes it back, a quarter at a time, as far as this I/O needs it.
+    /// Returns the virtual time that a cost takes from a leaf now. A leaf that lent part of its
+    /// share and has too little left takes it back, a quarter at a time, as far as this I/O needs
+    /// it.
     #[inline]
     fn need(&mut self, slot: u32, cost: u64, now: i64) -> i64 {
         let need = stretch(cost, self.shares.of(slot).1) as i64;
@@ -451,7 +454,7 @@ impl IoCost {
         }
     }
 
-    /// Charges a cost if the tenant's budget allows it and nothing goes before it.
+    /// Charges a cost if the tenant's budget allows it and no other I/O of it waits.
     #[inline]
     fn try_commit(&mut self, now: Instant, slot: u32, cost: u64) -> bool {
         let vnow = self.clock.now(now);
@@ -472,7 +475,7 @@ impl IoCost {
         true
     }
 
-    /// Pays debt and lets go who may, in order; then knows when to look again.
+    /// Pays debt, releases I/Os that may go, in order, and sets when to check again.
     fn serve(&mut self, now: Instant, slot: u32) {
         let vnow = self.clock.now(now);
         if self.groups[slot as usize].debt > 0 {
@@ -493,7 +496,7 @@ impl IoCost {
         self.arm(slot);
     }
 
-    /// The first who waits may go.
+    /// Releases the first waiting I/O.
     fn release_front(&mut self, now: Instant, slot: u32) {
         let group = &mut self.groups[slot as usize];
         let indebt = group.indebt(now);
@@ -504,8 +507,8 @@ impl IoCost {
         }
     }
 
-    /// Sets when to look at a tenant that waits: when its debt is paid, or its first I/O
-    /// affordable.
+    /// Sets when to check a waiting tenant again: when its debt is paid, or when it can pay for its
+    /// first I/O.
     fn arm(&mut self, slot: u32) {
         let share = self.shares.of(slot);
         let group = &mut self.groups[slot as usize];
@@ -519,15 +522,15 @@ impl IoCost {
             group.wake_at = Some(at);
             self.wakeups.push(Reverse((at, slot)));
         }
-        // Entries that went stale far in the future would pile up.
+        // Otherwise entries that became stale long before their time would accumulate.
         if self.wakeups.len() > 64 + 2 * self.groups.len() {
             let groups = &self.groups;
             self.wakeups.retain(|&Reverse((at, slot))| groups[slot as usize].wake_at == Some(at));
         }
     }
 
-    /// Everything that a tenant holds may go, free, and it owes nothing: it is leaving, or the
-    /// control is.
+    /// Releases everything that a tenant holds at no cost, and clears its debt: the tenant is
+    /// removed, or the control is disabled.
     fn let_go(&mut self, now: Instant, slot: u32) {
         while !self.groups[slot as usize].waiting.is_empty() {
             self.groups[slot as usize].passed += 1;
@@ -538,7 +541,7 @@ impl IoCost {
         group.wake_at = None;
     }
 
-    /// Takes a leaf from the list of active ones.
+    /// Removes a leaf from the list of active leaves.
     fn deactivate(&mut self, slot: u32) {
         let Some(at) = self.groups[slot as usize].active_at.take() else { return };
         self.shares.deactivate(slot);
@@ -571,7 +574,7 @@ impl Group {
         }
     }
 
-    /// Time in debt so far.
+    /// Returns the time in debt so far.
     fn indebt(&self, now: Instant) -> Nanos {
         let current = if self.debt > 0 { now.since(self.indebt_since) } else { Nanos::ZERO };
         self.stat.indebt + current
@@ -619,7 +622,7 @@ impl Gate for IoCost {
         self.waiting += 1;
         if self.groups[slot as usize].waiting.len() == 1 {
             if self.groups[slot as usize].debt == 0 {
-                // Who waits needs all of its share.
+                // A tenant with waiting I/O needs all of its share.
                 self.shares.set_in_use(slot, u64::MAX);
             }
             self.serve(now, slot);
@@ -646,7 +649,7 @@ impl Gate for IoCost {
             Op::Write | Op::ZoneAppend => 1,
             Op::Flush | Op::Discard | Op::SecureErase | Op::WriteZeroes => return,
         };
-        // What was allocated before control began was not counted when it passed.
+        // Requests allocated before control began were not counted when they passed.
         if io.tenant == ROOT || io.bytes == 0 || io.allocated < self.enabled_at {
             return;
         }
@@ -708,7 +711,7 @@ impl Gate for IoCost {
             self.stop();
         }
         self.slots[tenant.index()] = NO_SLOT;
-        // What it used stays in the sums of those above it.
+        // Its usage remains in the sums of its ancestors.
         let parent = self.slot(tenants, tenants.parent(tenant).unwrap_or(ROOT));
         let stat = self.groups[slot as usize].stat_at(now);
         self.groups[parent as usize].stat.add(&stat);

@@ -1,14 +1,13 @@
-//! io.latency: tenants with a latency target are protected from their siblings.
+//! io.latency: protects tenants with a latency target from their siblings.
 //!
-//! As in Linux. A tenant that misses its target makes its siblings with a higher target, or none,
-//! do with fewer I/Os in flight: half as many each time, down to one, and then with delays of their
-//! tasks. Each set of siblings shares a *cookie* (`scaling`): a violation lowers it, recovery
-//! raises it, and a sibling that sees another value than the last time it looked takes one step. An
-//! I/O takes a place at each level on its way up and waits at the first that is full, first come
-//! first served.
+//! As in Linux. If a tenant misses its target, its siblings with a higher target, or none, may have
+//! fewer I/Os in flight: half as many each time, down to one, and then their tasks are delayed.
+//! Each set of siblings shares a *cookie* (`scaling`): a violation lowers it, recovery raises it. A
+//! sibling that sees a different value than at its last check takes one step. An I/O takes a place
+//! at each level on its way up and waits at the first level that is full, in FIFO order.
 //!
-//! Cost: an I/O O(depth) when it comes and when it ends; a look at the sets once a second while one
-//! is throttled. Nothing is allocated per I/O once queues have grown.
+//! Cost: an I/O O(depth) when it arrives and when it completes; a check of the sets once a second
+//! while one is throttled. Nothing is allocated per I/O once queues have grown.
 
 extern crate alloc;
 use alloc::collections::VecDeque;
@@ -31,25 +30,25 @@ use window::LatencyWindow;
 
 pub use scaling::UNTHROTTLED;
 
-/// How often throttled sets of siblings are looked at without an I/O.
+/// How often throttled sets of siblings are checked without an I/O.
 const TICK: Nanos = Nanos::from_secs(1);
 
-/// What io.latency knows of a tenant (the debug part of io.stat).
+/// State of io.latency for a tenant (the debug part of io.stat).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LatencyStat {
-    /// I/Os in flight that the tenant and those below it may have; `None` without bound.
+    /// How many I/Os the tenant and those below it may have in flight; `None` for no limit.
     pub depth: Option<u32>,
     /// Mean latency in its last window.
     pub mean: Nanos,
-    /// I/Os of its last window that took longer than the target, and all of them.
+    /// I/Os of its last window that took longer than the target.
     pub missed: u64,
-    /// See `missed`.
+    /// All I/Os of its last window.
     pub total: u64,
-    /// The window of its target; zero without one.
+    /// The window of its target; zero if it has none.
     pub window: Nanos,
-    /// How often it was to be throttled with one I/O in flight already.
+    /// How often it had to be throttled further with only one I/O in flight.
     pub use_delay: u32,
-    /// What its tasks have yet to be delayed.
+    /// The delay that its tasks still have to take.
     pub delay: Nanos,
 }
 
@@ -58,7 +57,7 @@ pub struct LatencyStat {
 struct LatencyWaiter {
     bio: BioId,
     tenant: TenantId,
-    /// Since when it waits at this level.
+    /// When it began to wait at this level.
     since: Instant,
 }
 
@@ -67,13 +66,13 @@ struct LatencyWaiter {
 struct Level {
     target: Option<Nanos>,
     window: LatencyWindow,
-    /// The siblings' cookie when it last looked; a newcomer expects nobody to be throttled.
+    /// The siblings' cookie at its last check; a new tenant assumes that nothing is throttled.
     cookie: u32,
     depth: Option<u32>,
     in_flight: u32,
     waiting: VecDeque<LatencyWaiter>,
     delay: DelayPool,
-    /// What its children do to each other.
+    /// The throttling between its children.
     children: Scaling,
 }
 
@@ -83,16 +82,16 @@ pub struct IoLatency {
     /// `nr_requests`.
     queue_size: u32,
     is_rotational: bool,
-    /// By tenant id: an index into `levels`; the root's is 0.
+    /// Index into `levels` by tenant id; the root's is 0.
     slots: Vec<u32>,
     levels: Vec<Level>,
     free: Vec<u32>,
     /// Tenants with a target.
     targets: u32,
     waiting: usize,
-    /// I/Os that have a place at every level, and the level that they waited at last.
+    /// I/Os that have a place at every level, and the last level at which they waited.
     due: VecDeque<(LatencyWaiter, TenantId)>,
-    /// What waits at levels further down cost, until the breakdown is at hand.
+    /// Waiting times at lower levels, until the breakdown is available.
     owed: Vec<(TenantId, TenantId, Nanos)>,
     tick_at: Option<Instant>,
     enabled_at: Instant,
@@ -102,8 +101,8 @@ pub struct IoLatency {
 const NO_SLOT: u32 = u32::MAX;
 
 impl IoLatency {
-    /// For a device with so many requests (`nr_requests`). On rotational devices the mean of a
-    /// window is held against the target, on others the slow tenth.
+    /// Returns io.latency for a device with `queue_size` requests (`nr_requests`). On rotational
+    /// devices the mean of a window is compared with the target, on others the slowest tenth.
     pub fn new(queue_size: u32, is_rotational: bool) -> Self {
         Self {
             queue_size: queue_size.max(1),
@@ -121,7 +120,7 @@ impl IoLatency {
         }
     }
 
-    /// Sets a tenant's `io.latency` target; `None` or zero clears it. Its siblings start anew,
+    /// Sets a tenant's `io.latency` target; `None` or zero removes it. Its siblings start again
     /// without throttling. The root has none.
     pub fn set(&mut self, now: Instant, tenants: &Tenants, tenant: TenantId, target: Option<Nanos>) {
         let target = target.filter(|target| !target.is_zero());
@@ -145,12 +144,12 @@ impl IoLatency {
         }
     }
 
-    /// A tenant's target.
+    /// Returns a tenant's target.
     pub fn target(&self, tenant: TenantId) -> Option<Nanos> {
         self.known(tenant).and_then(|slot| self.levels[slot].target)
     }
 
-    /// What is known of a tenant; all zero for one that never did I/O.
+    /// Returns the state of a tenant; all zero if it never did I/O.
     pub fn stat(&self, tenant: TenantId) -> LatencyStat {
         let Some(level) = self.known(tenant).map(|slot| &self.levels[slot]) else { return LatencyStat::default() };
         let last = level.window.last();
@@ -165,8 +164,8 @@ impl IoLatency {
         }
     }
 
-    /// How long a task of the tenant is delayed now, on its way back to user space: the most that
-    /// its levels ask for, at most 250 ms. Pools decay as time passes.
+    /// Returns how long a task of the tenant is delayed now, on its way back to user space: the
+    /// maximum over its levels, at most 250 ms. Delays decay as time passes.
     pub fn delay_of(&mut self, now: Instant, tenants: &Tenants, tenant: TenantId) -> Nanos {
         let mut most = Nanos::ZERO;
         for at in tenants.path(tenant) {
@@ -177,7 +176,7 @@ impl IoLatency {
         most
     }
 
-    /// Counts begin anew when the first target is set: what passed before is not known.
+    /// Resets the counts when the first target is set: I/Os that passed before are not known.
     fn enable(&mut self, now: Instant) {
         self.enabled_at = now;
         for level in &mut self.levels {
@@ -212,8 +211,8 @@ impl IoLatency {
         slot
     }
 
-    /// Takes a place at a level and at all above it; waits at the first that is full. False where
-    /// it waits.
+    /// Takes a place at a level and at all levels above it, or waits at the first that is full.
+    /// Returns false if it waits.
     fn climb(
         &mut self,
         now: Instant,
@@ -236,8 +235,8 @@ impl IoLatency {
         true
     }
 
-    /// A tenant looks at its siblings' cookie, takes a step if it changed, and lets go who has a
-    /// place then.
+    /// Lets a tenant check its siblings' cookie, take a step if it changed, and release I/Os that
+    /// then have a place.
     fn look(&mut self, now: Instant, tenants: &Tenants, tenant: TenantId, slot: usize) {
         let parent = self.slot(tenants, tenants.parent(tenant).unwrap_or(ROOT));
         let siblings = self.levels[parent].children;
@@ -264,7 +263,7 @@ impl IoLatency {
         self.wake(now, tenants, tenant, slot);
     }
 
-    /// As many as have a place at a level go on from there.
+    /// Continues waiting I/Os of a level while it has free places.
     fn wake(&mut self, now: Instant, tenants: &Tenants, tenant: TenantId, slot: usize) {
         while self.levels[slot].has_place() {
             let Some(waiter) = self.levels[slot].waiting.pop_front() else { return };
@@ -279,7 +278,7 @@ impl IoLatency {
         }
     }
 
-    /// Those children of a level who hold something look at their cookie now, not only with their
+    /// Lets the children of a level that hold I/Os check their cookie now, and not only with their
     /// next I/O.
     fn step_children(&mut self, now: Instant, tenants: &Tenants, parent: usize) {
         for id in 1..self.slots.len() as u32 {
@@ -291,7 +290,7 @@ impl IoLatency {
         }
     }
 
-    /// A window of a level is over: its siblings are throttled for it, or less so.
+    /// Evaluates a finished window of a level: its siblings are throttled more, or less.
     fn judge(&mut self, now: Instant, tenants: &Tenants, tenant: TenantId, slot: usize) {
         let level = &mut self.levels[slot];
         let Some(target) = level.target else { return };
@@ -317,7 +316,7 @@ impl IoLatency {
         self.tick_at = is_throttled.then(|| now + TICK);
     }
 
-    /// No target is left: nobody waits any more, and nothing is counted.
+    /// Releases everything after the last target was removed; nothing is counted from now on.
     fn let_everything_go(&mut self, now: Instant) {
         for id in 1..self.slots.len() as u32 {
             if let Some(slot) = self.known(TenantId(id)) {
@@ -335,7 +334,7 @@ impl IoLatency {
         self.enabled_at = now;
     }
 
-    /// What waits at a level may go at once.
+    /// Releases everything that waits at a level.
     fn let_go(&mut self, tenant: TenantId, slot: usize) {
         while let Some(waiter) = self.levels[slot].waiting.pop_front() {
             self.waiting -= 1;
@@ -434,7 +433,7 @@ impl Gate for IoLatency {
         self.set(now, tenants, tenant, None);
         let parent = tenants.parent(tenant).unwrap_or(ROOT);
         while let Some(waiter) = self.levels[slot].waiting.pop_front() {
-            // It goes on, with a place at the levels above, as I/O that must.
+            // It continues with a place at the levels above, like I/O that must be issued.
             self.waiting -= 1;
             self.climb(now, tenants, waiter, parent, true);
             self.due.push_back((waiter, tenant));

@@ -1,24 +1,24 @@
-//! `io.max` as Linux does it: limits checked in slices of time, level by level.
+//! `io.max` as in Linux: limits checked in slices of time, level by level.
 //!
-//! Every tenant with a limit above it or on it counts what it dispatched in the current slice, by
-//! direction. A bio climbs from its tenant to the child of the root; each level tests and charges
-//! it. Where a level denies it, or holds others of its direction already, it waits there in the
-//! queue of the source it came from (the tenant's own I/O, or one child); sources take turns by the
-//! bio. Tenants with something queued stand in a tree by the tick at which they may dispatch; a
-//! turn is at most 6 reads and 2 writes, and everything that a run lets through goes with its reads
-//! first, round robin by source.
+//! Every tenant with a limit on itself or an ancestor counts the I/O that it dispatched in the
+//! current slice, by direction. A bio climbs from its tenant to the child of the root; each level
+//! tests and charges it. If a level denies it, or already holds others of its direction, the bio
+//! waits there, in the queue of the source it came from (the tenant's own I/O, or one child).
+//! Sources take turns, one bio each. Tenants with waiting bios are in a tree, sorted by the tick at
+//! which they may dispatch. A turn is at most 6 reads and 2 writes. The bios that a run lets
+//! through leave with reads first, round robin by source.
 //!
-//! Consequences to know: up to a slice's worth goes at once at the start of a slice; an I/O larger
-//! than that waits until it is earned; limits of a few I/Os a second are met roughly (see
-//! [`super::exact`] for what we do instead).
+//! Consequences: up to a slice's worth goes at once at the start of a slice; an I/O larger than
+//! that waits until enough has accumulated; limits of a few I/Os a second are met only roughly (see
+//! [`super::exact`] for the alternative).
 //!
 //! Behaviour of Linux 6.1 and 6.18 as documented and as measured on 6.18.44; versions differ by
-//! [`Rules`]. Journal and metadata writes are held like any other, as there.
+//! [`Rules`]. Journal and metadata writes are held like any other, as in Linux.
 //!
-//! Cost: a tenant without a rule on its path O(1), once its path was walked after the last change
-//! of any rule; else O(depth) to pass, O(depth + log tenants that wait) to wait, whatever the
-//! number of tenants. [`NODE_BYTES`] a tenant below a rule, and [`QUEUES_BYTES`] beside the entries
-//! once something has waited there.
+//! Cost: for a tenant without a rule on its path O(1), once its path was walked after the last
+//! change of any rule; else O(depth) to pass, O(depth + log tenants that wait) to wait, whatever
+//! the number of tenants. Memory: [`NODE_BYTES`] per tenant below a rule, plus [`QUEUES_BYTES`] and
+//! the entries once something has waited there.
 
 extern crate alloc;
 use alloc::boxed::Box;
@@ -39,17 +39,17 @@ mod tests;
 
 use slice::{Clock, Slice, Wait};
 
-/// What a tenant takes in memory before anything of it has waited.
+/// Memory per tenant before any of its bios has waited.
 pub const NODE_BYTES: usize = size_of::<IoMaxNode>();
-/// What its queues take beside that, without what stands in them.
+/// Memory of a tenant's queues in addition, without their entries.
 pub const QUEUES_BYTES: usize = size_of::<Queues>();
 
 /// Reads and writes of a turn.
 const TURN: [u32; 2] = [6, 2];
-/// Bios of a run, after which the clock is looked at again.
+/// Number of bios in a run, after which the clock is read again.
 const RUN: u32 = 32;
 
-/// How the stage works.
+/// Parameters of the stage.
 #[derive(Clone, Copy, Debug)]
 pub struct Config {
     /// Ticks a second, 100 to 1000.
@@ -64,7 +64,7 @@ pub struct Config {
 }
 
 impl Config {
-    /// As a kernel version does it.
+    /// Returns the parameters of a kernel version.
     pub const fn of(rules: &Rules, hz: u32, rotational: bool) -> Self {
         let slice_ms = if rotational { 100 } else { rules.throttle_slice_ms };
         Self { hz, slice_ms, in_series: rules.throttle_in_series, flat: false }
@@ -75,22 +75,21 @@ impl Config {
 #[derive(Clone, Copy, Debug)]
 struct HeldBio {
     bio: BioId,
-    /// Who pays, for the breakdown.
+    /// The tenant that is charged, for the breakdown.
     tenant: TenantId,
     bytes: u64,
     /// Its bytes are charged at this level.
     paid: bool,
-    /// Since when it waits at this level.
+    /// When it began to wait at this level.
     since: Instant,
-    /// How long bytes had held what waits here when it came.
+    /// How long the byte limit had held the fronts of this queue when it arrived.
     by_bytes: Nanos,
 }
 
 /// A bio that the current run let through.
 #[derive(Clone, Copy, Debug)]
 struct Through {
-    /// How many of the same source went through before it in this run, and the place of the source
-    /// among all.
+    /// How many bios of the same source went before it in this run, and the index of the source.
     turn: u32,
     place: u32,
     /// The last level that it passed.
@@ -98,21 +97,21 @@ struct Through {
     bio: BioId,
 }
 
-/// A moment, and the tick in which it lies.
+/// An instant, and its tick.
 #[derive(Clone, Copy, Debug)]
 struct Time {
     now: Instant,
     tick: u64,
 }
 
-/// Which of a level's two limits holds its front, and with it everything behind.
+/// Which of a level's two limits holds its front bio, and so everything behind it.
 #[derive(Clone, Copy, Debug, Default)]
 struct Hold {
-    /// Bytes rather than I/Os, as of the last test of a front that was denied.
+    /// Bytes, not I/Os, in the last test that denied a front bio.
     is_bytes: bool,
-    /// Up to when `by_bytes` is complete.
+    /// The time up to which `by_bytes` is complete.
     mark: Instant,
-    /// How long bytes have held fronts here.
+    /// How long the byte limit has held fronts here.
     by_bytes: Nanos,
 }
 
@@ -125,19 +124,19 @@ impl Hold {
     }
 }
 
-/// What waits at a level, by direction.
+/// The bios that wait at a level, by direction.
 #[derive(Clone, Debug, Default)]
 struct Queues {
     /// Own I/O, waiting here.
     own: [VecDeque<HeldBio>; 2],
     /// I/O that came through this tenant and waits at its parent.
     above: [VecDeque<HeldBio>; 2],
-    /// Whose turn it is: this tenant for its own I/O, or one of its children.
+    /// The sources that take turns: this tenant for its own I/O, or one of its children.
     turns: [VecDeque<TenantId>; 2],
-    /// Bios behind `turns`.
+    /// Number of bios behind `turns`.
     count: [usize; 2],
     holds: [Hold; 2],
-    /// The key of this tenant in the tree of those who wait.
+    /// The key of this tenant in the tree of waiting tenants.
     due: Option<Due>,
 }
 
@@ -161,8 +160,8 @@ impl Lane {
     }
 }
 
-/// Laid out so that a read that passes touches one cache line a level: with 100,000 tenants that is
-/// what it costs.
+/// Laid out so that a read that passes touches one cache line per level: with 100,000 tenants this
+/// is the dominant cost.
 #[derive(Clone, Debug, Default)]
 #[repr(C, align(64))]
 struct IoMaxNode {
@@ -176,7 +175,7 @@ impl IoMaxNode {
         self.queues.as_ref().map_or(0, |queues| queues.count[direction as usize])
     }
 
-    /// Its key in the tree of those who wait.
+    /// Returns its key in the tree of waiting tenants.
     fn due(&self) -> Option<Due> {
         self.queues.as_ref().and_then(|queues| queues.due)
     }
@@ -195,7 +194,7 @@ impl Level for IoMaxNode {
     }
 }
 
-/// The stage. See the module's head.
+/// The stage. See the module documentation.
 #[derive(Clone, Debug)]
 pub struct IoMax {
     clock: Clock,
@@ -205,9 +204,9 @@ pub struct IoMax {
     /// Tenants with a limit.
     rules: u32,
     held: usize,
-    /// Tenants that hold something by (tick, order of arrival).
+    /// Tenants that hold bios, by (tick, order of arrival).
     waiting: DueOrder<TenantId>,
-    /// What the current run let through, by direction.
+    /// The bios that the current run let through, by direction.
     through: [Vec<Through>; 2],
 }
 
@@ -227,15 +226,15 @@ impl IoMax {
         }
     }
 
-    /// A tenant's limits, as far as Linux knows them: no totals, no bursts.
+    /// Returns a tenant's limits that Linux has: no totals, no bursts.
     pub fn limits(&self, tenant: TenantId) -> Limits {
         let lanes = self.nodes.get(tenant.index()).map_or([Lane::default(); 2], |node| node.lanes);
         Limits { bps: lanes.map(|lane| lane.bps), iops: lanes.map(|lane| lane.iops), ..Limits::default() }
     }
 
-    /// Sets a tenant's limits, those that Linux knows. What was earned under the old ones is
-    /// carried over while something waits, and what waits is looked at anew; a limit that goes
-    /// lets go at once. Panics where a limit is 0: it would never let anything go.
+    /// Sets a tenant's limits that Linux has. If bios wait, the budget earned under the old limits
+    /// is carried over, and the bios are checked again; removing a limit releases them at once.
+    /// Panics if a limit is 0: it would never let a bio go.
     pub fn set(&mut self, now: Instant, tenant: TenantId, limits: Limits) {
         assert!(limits.is_valid(), "a limit of 0 for tenant {}", tenant.index());
         let time = self.time(now);
@@ -262,13 +261,13 @@ impl IoMax {
         Time { now, tick: self.ticks.at(now) as u64 }
     }
 
-    /// The level above that also counts; `None` below the root.
+    /// Returns the next level above that also counts; `None` below the root.
     fn above(&self, tenants: &Tenants, tenant: TenantId) -> Option<TenantId> {
         if self.flat { None } else { tenants.parent(tenant).filter(|&parent| parent != ROOT) }
     }
 
-    /// Whether a level lets a bio go now; pays for its bytes as soon as they are due where the
-    /// version tests in series.
+    /// Tests if a level lets a bio go now. If the version tests in series, its bytes are charged as
+    /// soon as they are due.
     fn test(&mut self, tick: u64, level: TenantId, direction: Direction, held: &mut HeldBio) -> Option<Wait> {
         let clock = self.clock;
         let node = &mut self.nodes[level.index()];
@@ -293,8 +292,8 @@ impl IoMax {
         wait
     }
 
-    /// Tests the front of a level, where there is one: how many ticks it has to wait. What denies
-    /// it holds all behind it as well.
+    /// Tests the front bio of a level, if there is one. Returns how many ticks it has to wait. The
+    /// limit that denies it holds all behind it too.
     fn test_front(&mut self, time: Time, level: TenantId, direction: Direction) -> Option<u64> {
         let (_, &mut held) = self.front(level, direction)?;
         let mut tested = held;
@@ -309,7 +308,7 @@ impl IoMax {
         Some(wait.map_or(0, Wait::ticks))
     }
 
-    /// A bio passes a level.
+    /// Charges a bio that passes a level.
     fn pay(&mut self, tick: u64, level: TenantId, direction: Direction, held: &HeldBio) {
         let clock = self.clock;
         let Lane { bps, iops, slice } = &mut self.nodes[level.index()].lanes[direction as usize];
@@ -320,8 +319,8 @@ impl IoMax {
         slice.trim(&clock, tick, *bps, *iops);
     }
 
-    /// Climbs from a level upwards until the bio is through (`None`) or has to wait somewhere:
-    /// there, and from which source.
+    /// Climbs from a level upwards until the bio is through (`None`) or has to wait. Returns the
+    /// level where it waits, and its source.
     fn climb(
         &mut self,
         tick: u64,
@@ -370,7 +369,7 @@ impl IoMax {
         list.front_mut().map(|held| (source, held))
     }
 
-    /// Takes the front of a level and gives the turn on; writes down what it waited for here.
+    /// Takes the front bio of a level and passes the turn on; records what it waited for here.
     fn pop(&mut self, now: Instant, level: TenantId, direction: Direction, breakdown: &mut WaitBreakdown) -> HeldBio {
         let d = direction as usize;
         let queues = self.nodes[level.index()].queues.as_mut().expect("something waits");
@@ -391,8 +390,8 @@ impl IoMax {
         held
     }
 
-    /// Puts a tenant that holds something where it belongs in the tree, behind its equals; takes
-    /// one that does not out.
+    /// Updates the place of a tenant in the tree: behind tenants with the same tick; removed if it
+    /// holds nothing.
     fn rekey(&mut self, time: Time, tenant: TenantId) {
         if self.nodes[tenant.index()].queues.is_none() {
             return;
@@ -406,7 +405,7 @@ impl IoMax {
         self.waiting.set(tenant, &mut queues.due, earliest.map(|wait| time.tick + wait));
     }
 
-    /// A tenant's turn: reads, then writes, as many as may go. Gives back how many went.
+    /// Serves one turn of a tenant: reads, then writes, as many as may go. Returns how many went.
     fn turn(&mut self, time: Time, tenants: &Tenants, level: TenantId, breakdown: &mut WaitBreakdown) -> u32 {
         let mut went = 0;
         for direction in DIRECTIONS {
@@ -422,7 +421,7 @@ impl IoMax {
         went
     }
 
-    /// A bio leaves a level: it waits at the next, or is through.
+    /// Moves a bio on from a level: it waits at the next one, or is through.
     fn pass_up(&mut self, time: Time, tenants: &Tenants, level: TenantId, direction: Direction, held: HeldBio) {
         let tick = time.tick;
         let d = direction as usize;
@@ -447,7 +446,7 @@ impl IoMax {
         self.push(time, (parent, level), direction, held);
     }
 
-    /// Hands out what a run let through: reads before writes, by turns over the sources.
+    /// Appends the bios that a run let through to `out`: reads before writes, sources in turn.
     fn hand_out(&mut self, out: &mut Vec<BioId>) {
         for list in &mut self.through {
             list.sort_unstable_by_key(|bio| (bio.turn, bio.place));

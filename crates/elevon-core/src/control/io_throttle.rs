@@ -3,13 +3,13 @@
 //!
 //! A tenant has at most one rule node, with a bandwidth and an iops limiter, each a leaky or a
 //! token bucket, both of which a bio pays. Rules are flat: only the tenant's own count, never an
-//! ancestor's. A bio that has to wait stands in its tenant's queue; tenants that have a queue stand
-//! in a tree by the deadline of its head. Whether the submitter sleeps or goes on is
-//! all that differs between a task (the proposal's sleep) and writeback or asynchronous I/O (the
-//! proposal's `kiothrottled`).
+//! ancestor's. A bio that has to wait is in its tenant's queue; tenants with waiting bios are in a
+//! tree, sorted by the deadline of the head. A task sleeps until its bio is released (the
+//! proposal's sleep); writeback and asynchronous I/O go on (the proposal's `kiothrottled`). There
+//! is no other difference between them.
 //!
-//! Where we leave the proposal, because it said so itself or a virtual clock shows it:
-//! - a bio pays when it goes, not when it comes; with one limiter that gives the same times.
+//! Deviations from the proposal, which it names itself or which a virtual clock shows:
+//! - a bio pays when it goes, not when it arrives; with one limiter the times are the same.
 //!   Waiting bios follow a change of their rule, and go at once when it is deleted; the proposal's
 //!   sleepers slept on;
 //! - a leaky bucket limits from the first instant and a token bucket never gives more than it holds
@@ -39,21 +39,22 @@ mod tests;
 
 use bucket::Bucket;
 
-/// What a rule node takes in memory; the held bios of a tenant are not in it.
+/// Memory of a rule node, without the held bios of the tenant.
 pub const NODE_BYTES: usize = size_of::<ThrottleNode>();
 
-/// How the stage works, for all tenants.
+/// The variant of the stage, for all tenants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Config {
-    /// The live-rule counter: while no tenant has a rule, nothing is looked up or accounted. Off is
-    /// what the proposal's patch found: both for every bio, rules or not.
+    /// The live-rule counter: while no tenant has a rule, nothing is looked up or accounted. If
+    /// off, as before the proposal's patch, both are done for every bio, with or without rules.
     pub counter: bool,
     /// The proposal's arithmetic: a leaky bucket lets everything pass at the instant at which its
-    /// window began, and a token bucket is capped after a bio has paid, so that after idling it
-    /// gives its capacity and one bio more.
+    /// window began, and a token bucket is capped after a bio has paid, so that after idle time it
+    /// allows its capacity plus one bio.
     pub quirks: bool,
-    /// A queue for each priority class (RT, then BE, then IDLE) in a tenant; off is the proposal's
-    /// single FIFO. Strict: BE waits while the tenant's RT wants all that the limit gives.
+    /// A queue for each priority class (RT, then BE, then IDLE) in a tenant; if off, one FIFO as in
+    /// the proposal. The order is strict: BE waits while the tenant's RT uses all that the limit
+    /// allows.
     pub class_aware: bool,
 }
 
@@ -63,7 +64,7 @@ impl Default for Config {
     }
 }
 
-/// Which of a node's two limiters: the two files of the proposal.
+/// The two limiters of a node, which are the two files of the proposal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum LimitKind {
     /// `blockio.bandwidth-max`: bytes a second.
@@ -86,9 +87,9 @@ impl LimitKind {
 /// The proposal's throttling strategies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Policy {
-    /// 0: exact, no credit for idle time beyond the bio that ends it.
+    /// 0: exact, without credit for idle time beyond the bio that ends it.
     Leaky,
-    /// 1: what was not used is kept, up to so many units (bytes or bios).
+    /// 1: unused budget is kept, up to so many units (bytes or bios).
     Token {
         /// Capacity; full at first. More than 0.
         bucket: u64,
@@ -100,20 +101,20 @@ pub enum Policy {
 pub struct Limit {
     /// Bytes or bios a second; more than 0.
     pub rate: u64,
-    /// What becomes of idle time.
+    /// How idle time is credited.
     pub policy: Policy,
 }
 
-/// Why a rule was refused; nothing has changed then.
+/// Why a rule was refused; nothing is changed in this case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RuleError {
-    /// No such tenant, or it was removed.
+    /// There is no such tenant, or it was removed.
     Unknown,
     /// Limits do not apply to the root.
     Root,
-    /// A rate of 0.
+    /// The rate is 0.
     ZeroRate,
-    /// A token bucket that holds nothing.
+    /// The capacity of the token bucket is 0.
     ZeroBucket,
 }
 
@@ -129,25 +130,26 @@ impl core::fmt::Display for RuleError {
 }
 impl core::error::Error for RuleError {}
 
-/// What became of a tenant's rule node.
+/// The change of a tenant's rule node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Change {
-    /// There was none: one live rule more.
+    /// A node was inserted: one more live rule.
     Inserted,
-    /// It has another limiter, or one of two less.
+    /// The node was changed: it has another limiter, or one of two fewer.
     Replaced,
-    /// Its last limiter is gone: one live rule less, what it held is due.
+    /// The node was deleted with its last limiter: one live rule fewer, and the bios that it held
+    /// are due.
     Deleted,
-    /// There was none, and there is none.
+    /// There was no node, and there is none.
     Nothing,
 }
 
-/// What a rule node has counted since it was inserted: `blockio.throttlecnt` and `blockio.stat`.
+/// Counters of a rule node since it was inserted: `blockio.throttlecnt` and `blockio.stat`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Statistics {
     /// Bios that had to wait for the limiter, by [`LimitKind`].
     pub count: [u64; 2],
-    /// How long it wanted them to wait, of which they waited the longer one only.
+    /// Total wait that each limiter asked for; a bio waits only for the longer of the two.
     pub sleep: [Nanos; 2],
     /// Bytes that went.
     pub bytes_total: u64,
@@ -160,14 +162,14 @@ pub struct Statistics {
 pub struct LimitState {
     /// As it was set.
     pub limit: Limit,
-    /// In thousandths of a unit. Leaky: what went since the window began. Token: what the bucket
-    /// held when it was used last, less than 0 for a debt.
+    /// In thousandths of a unit. Leaky: what went since the window began. Token: the content of the
+    /// bucket at its last use, less than 0 for a debt.
     pub usage_milli: i64,
     /// Leaky: how long ago the window began. Token: how long ago it was used.
     pub elapsed: Nanos,
 }
 
-/// What the stage did for all bios, to see that the counter spares it.
+/// Work of the stage for all bios, which shows what the counter saves.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Work {
     /// Searches for the rule of a tenant.
@@ -180,7 +182,7 @@ pub struct Work {
 
 const NIL: u32 = u32::MAX;
 
-/// What limiters held something for, by [`LimitKind`].
+/// Time for which limiters held bios, by [`LimitKind`].
 type Waits = [Nanos; 2];
 
 /// What a bio pays, by [`LimitKind`].
@@ -192,8 +194,8 @@ struct ThrottledBio {
     tenant: TenantId,
     cost: Cost,
     arrived: Instant,
-    /// While it stands in a queue, what its node had waited when it came; then what it waited
-    /// itself, but for what followed the end of its rule.
+    /// While the bio is in a queue: the waiting times of its node when the bio arrived. After that:
+    /// its own waiting times, without the time after the end of its rule.
     waits: Waits,
     next: u32,
 }
@@ -210,12 +212,13 @@ struct ThrottleNode {
     tenant: TenantId,
     limiters: [Option<Bucket>; 2],
     statistics: Statistics,
-    /// By class; the first alone where classes are not told apart.
+    /// By class; only the first is used if classes are not distinguished.
     queues: [BioList; 3],
-    /// First bio of the most urgent queue, which is the next to go, and when.
+    /// First bio of the most urgent queue, which is the next to go, and when it may go.
     head: u32,
     deadline: Instant,
-    /// How long heads have been held, up to `mark`; since then it is by the limiter `waits_for`.
+    /// How long heads have been held, up to `mark`; since then the limiter `waits_for` holds the
+    /// head.
     waits: Waits,
     mark: Instant,
     waits_for: usize,
@@ -238,7 +241,8 @@ impl ThrottleNode {
         }
     }
 
-    /// The head, and so everything behind it, has waited until now for what holds it.
+    /// Adds the waiting time of the head until now to the limiter that holds it; all bios behind it
+    /// waited too.
     fn settle(&mut self, now: Instant) {
         if self.head != NIL {
             self.waits[self.waits_for] += now - self.mark;
@@ -246,7 +250,7 @@ impl ThrottleNode {
         self.mark = now;
     }
 
-    /// When each limiter would let so much go, asked now.
+    /// Returns when each limiter would let a cost go, asked now.
     fn eligible(&self, now: Instant, cost: &Cost, quirks: bool) -> [Instant; 2] {
         let at =
             |kind: usize| self.limiters[kind].as_ref().map_or(Instant::ZERO, |b| b.eligible(now, cost[kind], quirks));
@@ -268,25 +272,25 @@ impl ThrottleNode {
     }
 }
 
-/// The stage.
+/// The stage. See the module documentation.
 #[derive(Clone, Debug)]
 pub struct IoThrottle {
     config: Config,
     live_rules: u32,
-    /// By tenant: its node and 1, or 0.
+    /// By tenant: the index of its node plus 1, or 0.
     slots: Vec<u32>,
     nodes: Pool<ThrottleNode>,
     held: Pool<ThrottledBio>,
-    /// Nodes that hold something, by the deadline of their head.
+    /// Nodes that hold bios, by the deadline of their head.
     deadlines: BTreeSet<(Instant, u32)>,
-    /// Held by rules that are gone.
+    /// Bios that were held by rules that are now deleted.
     due: VecDeque<u32>,
     work: Work,
     clock: Monotonic,
 }
 
 impl IoThrottle {
-    /// Without rules.
+    /// Returns a stage without rules.
     pub const fn new(config: Config) -> Self {
         Self {
             config,
@@ -301,19 +305,19 @@ impl IoThrottle {
         }
     }
 
-    /// How it works.
+    /// Returns the variant in use.
     pub const fn config(&self) -> Config {
         self.config
     }
 
-    /// What was done for all bios so far.
+    /// Returns the work for all bios so far.
     pub const fn work(&self) -> Work {
         self.work
     }
 
-    /// Sets a limit of a tenant or, with `None`, takes it away. Bios that wait keep what they have
-    /// waited for: their times are reckoned anew from now on. A limiter that owes nothing
-    /// starts afresh (a token bucket full).
+    /// Sets a limit of a tenant or, with `None`, removes it. Waiting bios keep the time that they
+    /// have waited; the rest is computed again from now on. A limiter without debt starts again (a
+    /// token bucket is full).
     pub fn set(
         &mut self,
         now: Instant,
@@ -348,13 +352,13 @@ impl IoThrottle {
         Ok(change)
     }
 
-    /// A tenant's limit, as its file shows it.
+    /// Returns a tenant's limit, as its file shows it.
     pub fn limit(&self, now: Instant, tenant: TenantId, kind: LimitKind) -> Option<LimitState> {
         let node = &self.nodes[self.slot(tenant)?];
         node.limiters[kind as usize].as_ref().map(|bucket| bucket.state(now))
     }
 
-    /// What a tenant's rule node has counted.
+    /// Returns the counters of a tenant's rule node.
     pub fn statistics(&self, tenant: TenantId) -> Option<&Statistics> {
         Some(&self.nodes[self.slot(tenant)?].statistics)
     }
@@ -374,7 +378,8 @@ impl IoThrottle {
         slot
     }
 
-    /// Frees a node that is settled. What it holds is due, most urgent first.
+    /// Frees a node whose waiting times are settled. The bios that it holds become due, most urgent
+    /// first.
     fn delete_node(&mut self, slot: u32) {
         let node = self.nodes.remove(slot);
         self.slots[node.tenant.index()] = 0;
@@ -393,9 +398,9 @@ impl IoThrottle {
         }
     }
 
-    /// Files a node by its head's deadline, after its state or its queues have changed and it was
-    /// settled. The head could go from `from` on, which is before now only where the one in
-    /// front of it is let go late.
+    /// Files a node under its head's deadline, after its state or its queues have changed and its
+    /// waiting times were settled. The head could go from `from` on; this is before now only if the
+    /// bio in front of it was released late.
     fn reschedule(&mut self, slot: u32, now: Instant, from: Instant) {
         let node = &mut self.nodes[slot];
         if node.head != NIL {
@@ -413,7 +418,7 @@ impl IoThrottle {
         self.deadlines.insert((node.deadline, slot));
     }
 
-    /// The path of a bio where there are rules, or no counter.
+    /// Handles a bio if there are rules, or no counter.
     #[inline(never)]
     fn look_up(&mut self, now: Instant, bio: BioId, charge: &BioCost) -> StageVerdict {
         self.clock.advance(now);
@@ -421,7 +426,7 @@ impl IoThrottle {
         self.work.ios += 1;
         self.work.bytes += charge.bytes;
         let Some(slot) = self.slot(charge.tenant) else { return StageVerdict::Pass };
-        // Only what has data is hooked: an empty flush has nothing to pay.
+        // Only bios with data are hooked: an empty flush has no cost.
         if charge.bytes == 0 {
             return StageVerdict::Pass;
         }
@@ -457,8 +462,8 @@ impl IoThrottle {
         }
     }
 
-    /// The head of a node goes. It pays as of its deadline, so that a late call costs nobody
-    /// anything.
+    /// Releases the head of a node. It is charged as of its deadline, so that a late call costs no
+    /// budget.
     fn release_head(&mut self, now: Instant, slot: u32) -> u32 {
         let node = &mut self.nodes[slot];
         node.settle(now);
@@ -483,8 +488,8 @@ impl IoThrottle {
         key
     }
 
-    /// A bio is on its way: its time goes to the breakdown. What passed between the end of a rule
-    /// and now counts as the rule's that held it longer.
+    /// Releases a bio and adds its waiting time to the breakdown. The time between the end of a
+    /// rule and now counts for the limiter that held it longer.
     fn let_go(&mut self, now: Instant, key: u32, breakdown: &mut WaitBreakdown, out: &mut Vec<BioId>) {
         let held = self.held.remove(key);
         let [bandwidth, iops] = held.waits;
@@ -502,7 +507,7 @@ impl ThrottledBio {
         Self { bio, tenant, cost, arrived: now, waits: [Nanos::ZERO; 2], next: NIL }
     }
 
-    /// It leaves its node's queues.
+    /// Ends the bio's wait in its node's queues.
     fn leave(&mut self, of_node: &Waits) {
         for (wait, &until) in self.waits.iter_mut().zip(of_node) {
             *wait = until - *wait;

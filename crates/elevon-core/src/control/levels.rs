@@ -1,9 +1,9 @@
-//! What the limiters `io.max` and `exact` keep for each tenant, and in which order they look at
-//! those that hold something.
+//! State per tenant of the limiters `io.max` and `exact`, and the order in which tenants that hold
+//! bios are checked.
 //!
 //! *Cost.* A tenant's level is found by its index. Whether a rule on a tenant's path limits it is
-//! remembered: the path is walked only after a rule has changed anywhere. A place in the order
-//! costs O(log n) of those that hold something.
+//! cached: the path is walked again only after a rule has changed anywhere. An update of the order
+//! costs O(log n) of the levels that hold something.
 
 extern crate alloc;
 use alloc::collections::BTreeSet;
@@ -16,7 +16,7 @@ use crate::units::TenantId;
 
 pub(super) const DIRECTIONS: [Direction; 2] = [Direction::Read, Direction::Write];
 
-/// Whether a level or one above it limits a direction, as of a count of changes.
+/// Whether a level or one above it limits a direction, valid for one count of rule changes.
 #[derive(Clone, Copy, Debug, Default)]
 #[repr(C)]
 pub(super) struct PathRules {
@@ -24,11 +24,11 @@ pub(super) struct PathRules {
     generation: u32,
 }
 
-/// What a limiter keeps for one tenant.
+/// State of a limiter for one tenant.
 pub(super) trait Level: Default {
     /// Returns true if the tenant's own rules limit a direction.
     fn limits_direction(&self, direction: Direction) -> bool;
-    /// What is remembered of its path.
+    /// Returns the cached state of its path.
     fn path_rules(&mut self) -> &mut PathRules;
 }
 
@@ -36,7 +36,7 @@ pub(super) trait Level: Default {
 #[derive(Clone, Debug)]
 pub(super) struct Levels<L> {
     all: Vec<L>,
-    /// Counts changes of rules. It is never 0, which is what a new level remembers.
+    /// Counts changes of rules. It is never 0, which is the value of a new level.
     generation: u32,
 }
 
@@ -47,7 +47,7 @@ impl<L> Default for Levels<L> {
 }
 
 impl<L: Level> Levels<L> {
-    /// The level of a tenant, made if it is new.
+    /// Returns the level of a tenant, created if it is new.
     pub(super) fn of(&mut self, tenant: TenantId) -> &mut L {
         if tenant.index() >= self.all.len() {
             self.all.resize_with(tenant.index() + 1, L::default);
@@ -55,7 +55,7 @@ impl<L: Level> Levels<L> {
         &mut self.all[tenant.index()]
     }
 
-    /// A rule has changed: what is remembered of paths is old.
+    /// Invalidates the cached state of all paths after a rule has changed.
     pub(super) const fn rules_changed(&mut self) {
         self.generation += 1;
     }
@@ -98,15 +98,15 @@ impl<L> DerefMut for Levels<L> {
     }
 }
 
-/// Those that hold something, by when they are to be looked at; of two at one time the one that was
-/// put there first.
+/// Entries that hold bios, by the time when they are to be checked; entries with the same time are
+/// in order of insertion.
 #[derive(Clone, Debug)]
 pub(super) struct DueOrder<T> {
     tree: BTreeSet<(u64, u64, T)>,
     sequence: u64,
 }
 
-/// A place in a [`DueOrder`]: when, and which of those of that time.
+/// A key in a [`DueOrder`]: the time, and the order among entries of that time.
 pub(super) type Due = (u64, u64);
 
 impl<T> Default for DueOrder<T> {
@@ -116,8 +116,8 @@ impl<T> Default for DueOrder<T> {
 }
 
 impl<T: Copy + Ord> DueOrder<T> {
-    /// Moves `what` from its place to the time `at`, behind all of that time; `None` takes it out.
-    /// `due` is where it keeps its place.
+    /// Moves `what` to the time `at`, behind all entries of that time; `None` removes it. `due`
+    /// stores its key.
     pub(super) fn set(&mut self, what: T, due: &mut Option<Due>, at: Option<u64>) {
         if let Some((at, sequence)) = due.take() {
             let was_there = self.tree.remove(&(at, sequence, what));
@@ -130,17 +130,17 @@ impl<T: Copy + Ord> DueOrder<T> {
         }
     }
 
-    /// The first, and when it is to be looked at.
+    /// Returns the first entry, and when it is to be checked.
     pub(super) fn first(&self) -> Option<(u64, T)> {
         self.tree.first().map(|&(at, _, what)| (at, what))
     }
 
-    /// How many hold something.
+    /// Returns the number of entries.
     pub(super) fn len(&self) -> usize {
         self.tree.len()
     }
 
-    /// Returns true if `what` stands at a place.
+    /// Returns true if `what` has this key.
     pub(super) fn has(&self, what: T, due: Due) -> bool {
         self.tree.contains(&(due.0, due.1, what))
     }

@@ -1,11 +1,11 @@
-//! What a tenant's `io.max` says.
+//! The limits of a tenant's `io.max`.
 
 use super::{Direction, Rule};
 
 /// No limit.
 pub const UNLIMITED: u64 = u64::MAX;
 
-/// Limits of one tenant; [`UNLIMITED`] where there is none. Linux clamps I/Os a second to 2³² − 1,
+/// Limits of one tenant; [`UNLIMITED`] if there is none. Linux clamps I/Os a second to 2³² − 1,
 /// which means unlimited.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
@@ -13,13 +13,13 @@ pub struct Limits {
     pub bps: [u64; 2],
     /// I/Os a second, by [`Direction`].
     pub iops: [u64; 2],
-    /// Bytes a second, both directions together (ours; only `exact` has it).
+    /// Bytes a second, both directions together (not in Linux; only `exact` has it).
     pub total_bps: u64,
-    /// I/Os a second, both directions together (ours; only `exact` has it).
+    /// I/Os a second, both directions together (not in Linux; only `exact` has it).
     pub total_iops: u64,
-    /// Bytes that may go at once beyond the rate (ours; only `exact` has it).
+    /// Bytes that may go at once beyond the rate (not in Linux; only `exact` has it).
     pub burst_bytes: u64,
-    /// I/Os that may go at once beyond the rate (ours; only `exact` has it).
+    /// I/Os that may go at once beyond the rate (not in Linux; only `exact` has it).
     pub burst_ios: u64,
 }
 
@@ -37,19 +37,19 @@ impl Default for Limits {
 }
 
 impl Limits {
-    /// Whether every rate lets something go: none is 0.
+    /// Returns true if no rate is 0, which would never let a bio go.
     pub const fn is_valid(&self) -> bool {
         let Self { bps, iops, total_bps, total_iops, .. } = self;
         bps[0] > 0 && bps[1] > 0 && iops[0] > 0 && iops[1] > 0 && *total_bps > 0 && *total_iops > 0
     }
 
-    /// Whether anything of a direction is limited in Linux's way.
+    /// Returns true if a direction has one of the limits that Linux has.
     #[inline]
     pub const fn limits(&self, direction: Direction) -> bool {
         self.bps[direction as usize] != UNLIMITED || self.iops[direction as usize] != UNLIMITED
     }
 
-    /// Whether anything is limited at all.
+    /// Returns true if nothing is limited.
     pub const fn is_none(&self) -> bool {
         !self.limits(Direction::Read)
             && !self.limits(Direction::Write)
@@ -58,7 +58,7 @@ impl Limits {
     }
 }
 
-/// The name under which a limit of bytes holds a bio back.
+/// Returns the rule under which a limit of bytes holds a bio.
 pub(super) const fn bytes_rule(direction: Direction) -> Rule {
     match direction {
         Direction::Read => Rule::ReadBps,
@@ -66,7 +66,7 @@ pub(super) const fn bytes_rule(direction: Direction) -> Rule {
     }
 }
 
-/// The name under which a limit of I/Os holds a bio back.
+/// Returns the rule under which a limit of I/Os holds a bio.
 pub(super) const fn ios_rule(direction: Direction) -> Rule {
     match direction {
         Direction::Read => Rule::ReadIops,

@@ -1,14 +1,14 @@
-//! Pressure: for how much of the time a tenant's work stood still for I/O (PSI, `io.pressure`).
+//! Pressure: the share of time in which a tenant's work was stalled by I/O (PSI, `io.pressure`).
 //!
-//! A tenant has contexts (tasks, as a rule), each of which is idle, can run, or is blocked on I/O,
-//! and counts for its ancestors and for the whole system too (the root). *Some*: at least one
-//! context is blocked. *Full*: at least one is blocked and none can run. With several CPUs these
-//! are fractions, of the CPUs that the contexts could use.
+//! A tenant has contexts (usually tasks). Each is idle, can run, or is blocked on I/O, and counts
+//! for the tenant's ancestors and for the whole system (the root) too. *Some*: at least one context
+//! is blocked. *Full*: at least one is blocked and none can run. With several CPUs these are
+//! fractions of the CPUs that the contexts could use.
 //!
-//! Averages over 10, 60 and 300 s are taken every 2 s of the run's clock, in the 11-bit fixed point
-//! of Linux; Linux itself folds a tick later. They are folded when somebody looks or something
-//! changes: a change costs O(depth) and, amortised, one fold for every 2 s that have passed. 112
-//! bytes a tenant.
+//! Averages over 10, 60 and 300 s are updated every 2 s of the run's clock, in the 11-bit fixed
+//! point of Linux; Linux itself updates one tick later. The update is done when they are read or a
+//! context changes: a change costs O(depth) and, amortised, one update for every 2 s that have
+//! passed. 112 bytes per tenant.
 
 extern crate alloc;
 use alloc::vec::Vec;
@@ -17,34 +17,35 @@ use core::fmt;
 use crate::tenant::{ROOT, Tenants};
 use crate::units::{Instant, Nanos, TenantId};
 
-/// Time between two folds, in ns.
+/// Time between two updates of the averages, in ns.
 const PERIOD: u64 = 2_000_000_000;
 /// One in the averages' fixed point.
 const ONE: u64 = 1 << 11;
-/// What is left of an average over 10, 60 and 300 s after a period: 2048·e^(-2/10), and so on.
+/// The part of an average over 10, 60 and 300 s that remains after a period: 2048·e^(-2/10), and so
+/// on.
 const DECAY: [u64; 3] = [1677, 1981, 2034];
 /// Stalled time is counted in nanoseconds with this many bits after the point, as fractions of CPUs
 /// do not divide.
 const FRACTION: u32 = 32;
 
-/// What a context does.
+/// State of a context.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ContextState {
-    /// Nothing: it thinks, sleeps, or does not exist.
+    /// It does not run: it thinks, sleeps, or does not exist.
     Idle,
-    /// It runs, or could.
+    /// It runs or can run.
     Runnable,
     /// It waits for I/O.
     Blocked,
 }
 
-/// Which of the two.
+/// Kind of stall.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum StallKind {
-    /// Somebody waits.
+    /// At least one context waits.
     Some = 0,
-    /// Somebody waits and nobody gets on.
+    /// At least one context waits and none can run.
     Full = 1,
 }
 
@@ -53,11 +54,11 @@ pub enum StallKind {
 pub struct Stall {
     /// Averages over 10, 60 and 300 s: percent with 11 bits after the point.
     averages: [u32; 3],
-    /// Time stalled in all.
+    /// Total time stalled.
     pub total: Nanos,
 }
 
-/// What `io.pressure` says.
+/// The content of `io.pressure`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PressureReading {
     /// At least one context waited.
@@ -66,16 +67,16 @@ pub struct PressureReading {
     pub full: Stall,
 }
 
-/// Contexts of a tenant and of those below it.
+/// Contexts of a tenant and of the tenants below it.
 #[derive(Clone, Copy, Debug, Default)]
 struct Group {
     runnable: u32,
     blocked: u32,
     /// Time up to which everything is counted.
     counted: u64,
-    /// Stalled since the last fold, by [`StallKind`].
+    /// Time stalled since the last update of the averages, by [`StallKind`].
     recent: [u64; 2],
-    /// Stalled in all.
+    /// Total time stalled.
     total: [u128; 2],
     averages: [[u32; 3]; 2],
 }
@@ -88,8 +89,8 @@ pub struct Pressure {
 }
 
 impl Stall {
-    /// The average over 10, 60 or 300 s (0, 1, 2), in hundredths of a percent, rounded down as it
-    /// is printed.
+    /// Returns the average over 10, 60 or 300 s (0, 1, 2), in hundredths of a percent, rounded down
+    /// as it is printed.
     pub const fn average(&self, window: usize) -> u32 {
         let fixed = self.averages[window];
         (fixed >> 11) * 100 + (((fixed & (ONE as u32 - 1)) * 100) >> 11)
@@ -113,7 +114,7 @@ impl fmt::Display for PressureReading {
     }
 }
 
-/// An average after one more period with that share stalled, in whole percent.
+/// Returns an average after one more period with that share stalled, in whole percent.
 fn fold(average: u32, percent: u64, decay: u64) -> u32 {
     let (old, new) = (u64::from(average), percent * ONE);
     let round_up = if new >= old { ONE - 1 } else { 0 };
@@ -121,7 +122,7 @@ fn fold(average: u32, percent: u64, decay: u64) -> u32 {
 }
 
 impl Group {
-    /// How much of the time is stalled as things are.
+    /// Returns the fraction of time that counts as stalled in the current state.
     fn rates(&self, cpus: u32) -> [u64; 2] {
         let threads = u64::from((self.runnable + self.blocked).min(cpus));
         let part = |of: u64| (of << FRACTION).checked_div(threads).unwrap_or(0);
@@ -136,7 +137,7 @@ impl Group {
         self.counted += span;
     }
 
-    /// Closes a period; says whether any average has changed.
+    /// Closes a period. Returns true if any average has changed.
     fn close_period(&mut self) -> bool {
         let before = self.averages;
         for (averages, recent) in self.averages.iter_mut().zip(&mut self.recent) {
@@ -148,7 +149,7 @@ impl Group {
         before != self.averages
     }
 
-    /// Counts up to `now`, during which nothing changed.
+    /// Counts time up to `now`. The state must not have changed since the last call.
     fn advance(&mut self, now: u64, cpus: u32) {
         debug_assert!(now >= self.counted, "time went backwards");
         let rates = self.rates(cpus);
@@ -161,7 +162,8 @@ impl Group {
             let is_whole = tick - self.counted == PERIOD;
             self.add(rates, tick - self.counted);
             if !self.close_period() && is_whole {
-                // Another period like this one changes no average, so none before `now` does.
+                // Another period with the same state changes no average, so no period before `now`
+                // does.
                 let span = (now - self.counted) / PERIOD * PERIOD;
                 for (total, rate) in self.total.iter_mut().zip(rates) {
                     *total += u128::from(span) * u128::from(rate);
@@ -180,20 +182,20 @@ impl Group {
     }
 }
 
-/// Rounded to the nearest nanosecond.
+/// Converts to nanoseconds, rounded to the nearest.
 const fn in_nanos(stalled: u128) -> u64 {
     ((stalled + (1 << (FRACTION - 1))) >> FRACTION) as u64
 }
 
 impl Pressure {
-    /// Nothing yet. `cpus`: how many contexts can run at a time (at least 1); with one, a tenant is
-    /// never partly stalled.
+    /// Returns an empty state. `cpus`: how many contexts can run at a time (at least 1); with one,
+    /// a tenant is never partly stalled.
     pub const fn new(cpus: u32) -> Self {
         Self { cpus: if cpus == 0 { 1 } else { cpus }, groups: Vec::new() }
     }
 
-    /// A context of this tenant changes from one state to another. Moving one to another tenant is
-    /// a change to idle here and from idle there.
+    /// Changes the state of a context of this tenant. To move it to another tenant, change it to
+    /// idle here and from idle there.
     pub fn on_change(
         &mut self,
         now: Instant,
@@ -205,8 +207,8 @@ impl Pressure {
         if from == to {
             return;
         }
-        // A removed tenant keeps its place in the tree, so what was counted on the way up is taken
-        // back on the same way.
+        // A removed tenant keeps its place in the tree, so that its counts are subtracted on the
+        // same path.
         for at in tenants.path(tenant).chain([ROOT]) {
             let index = at.index();
             if index >= self.groups.len() {
@@ -227,7 +229,7 @@ impl Pressure {
         }
     }
 
-    /// What a tenant's `io.pressure` says; the root's is that of the whole system.
+    /// Returns a tenant's `io.pressure`; the root's is that of the whole system.
     pub fn read(&self, now: Instant, tenant: TenantId) -> PressureReading {
         let mut group = self.groups.get(tenant.index()).copied().unwrap_or_default();
         group.advance(now.get(), self.cpus);

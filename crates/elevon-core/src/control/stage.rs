@@ -1,4 +1,4 @@
-//! The stages that hold a bio back: what they see, what they answer, what is asked of them.
+//! The interface of the stages that hold bios: their input, their verdicts, their traits.
 
 extern crate alloc;
 use alloc::vec::Vec;
@@ -9,37 +9,37 @@ use crate::op::Op;
 use crate::tenant::Tenants;
 use crate::units::{BioId, Instant, Sector, TenantId};
 
-/// Bytes that a discard counts as, whatever its length: it moves none. As in Linux.
+/// Bytes charged for a discard of any length, as it moves no data. As in Linux.
 pub const DISCARD_BYTES: u64 = 512;
 
-/// What limits and weights tell apart: everything that is not a read is a write.
+/// The two directions of limits and weights: everything that is not a read is a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
 pub enum Direction {
     /// Reads.
     Read = 0,
-    /// Writes of any kind, discards and flushes among them.
+    /// Writes of any kind, including discards and flushes.
     Write = 1,
 }
 
-/// A bio as those who may hold it see it.
+/// The attributes of a bio that a stage sees.
 #[derive(Clone, Copy, Debug)]
 pub struct BioCost {
-    /// Who pays: a living tenant (see [`Tenants::charged`]).
+    /// The tenant that is charged: a living one (see [`Tenants::charged`]).
     pub tenant: TenantId,
-    /// What it does.
+    /// Its operation.
     pub op: Op,
-    /// Its priority, tenant's policy applied.
+    /// Its priority, after the tenant's policy was applied.
     pub ioprio: IoPrio,
     /// First sector.
     pub sector: Sector,
     /// Length as it is charged: [`DISCARD_BYTES`] for a discard, 0 for an empty flush.
     pub bytes: u64,
-    /// False for what is left of a split bio: its bytes were charged with the whole, it is one more
-    /// I/O only.
+    /// False for the remainder of a split bio: its bytes were charged with the whole bio, so it
+    /// counts only as one more I/O.
     pub first: bool,
-    /// Journal, metadata, memory release: goes at once and is charged later where a policy knows
-    /// debt (META, SWAP flags).
+    /// Journal, metadata, memory release (META, SWAP flags): it is issued at once, and becomes debt
+    /// if the policy has debt.
     pub must_issue: bool,
     /// The submitter is a task that can be put to sleep; false for asynchronous submission and
     /// writeback.
@@ -47,112 +47,113 @@ pub struct BioCost {
 }
 
 impl BioCost {
-    /// A whole bio of default priority at sector 0, of a task that can sleep.
+    /// Returns a whole bio of default priority at sector 0, of a task that can sleep.
     #[inline]
     pub const fn plain(tenant: TenantId, op: Op, bytes: u64) -> Self {
         let (ioprio, sector) = (IoPrio::DEFAULT, Sector::ZERO);
         Self { tenant, op, ioprio, sector, bytes, first: true, must_issue: false, may_sleep: true }
     }
 
-    /// Which limits apply.
+    /// Returns the direction whose limits apply.
     #[inline]
     pub const fn direction(&self) -> Direction {
         if self.op.is_write() { Direction::Write } else { Direction::Read }
     }
 }
 
-/// What became of a bio.
+/// A stage's decision about a bio.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StageVerdict {
-    /// It goes on, and was charged.
+    /// The bio goes on and was charged.
     Pass,
-    /// It is kept; its submitter goes on (the kernel's io.max: the bio waits, the task only where
-    /// it waits for the bio).
+    /// The stage holds the bio; its submitter goes on (the kernel's io.max: the bio waits, and the
+    /// task only if it waits for the bio).
     Hold,
-    /// It is kept, and its submitter sleeps until it is released (io-throttle's synchronous path,
-    /// io.cost, io.latency). A submitter that may not sleep goes on in a worker.
+    /// The stage holds the bio, and its submitter sleeps until it is released (io-throttle's
+    /// synchronous path, io.cost, io.latency). If the submitter may not sleep, a worker waits in
+    /// its place.
     Sleep,
 }
 
-/// A stage before the split. Calls come with `now` never going back.
+/// A stage before the split. `now` never goes back between calls.
 pub trait Limiter {
-    /// Passes a bio and charges it, or keeps it.
+    /// Passes a bio and charges it, or holds it.
     fn admit(&mut self, now: Instant, tenants: &Tenants, bio: BioId, charge: &BioCost) -> StageVerdict;
-    /// When [`Self::release`] wants to be called; a time that has passed where something is due
+    /// Returns when [`Self::release`] is to be called. The time may be in the past if a bio is due
     /// already.
     fn next_wakeup(&self) -> Option<Instant>;
-    /// Puts what may go on now into `out`, in the order in which it goes, and charges every
-    /// nanosecond between `admit` and now to the breakdown, to the tenant that the bio is
-    /// charged to.
+    /// Appends the bios that may go on now to `out`, in the order in which they go. Adds every
+    /// nanosecond between `admit` and now to the breakdown of the tenant that the bio is charged
+    /// to.
     fn release(&mut self, now: Instant, tenants: &Tenants, breakdown: &mut WaitBreakdown, out: &mut Vec<BioId>);
-    /// Rules in force, over all tenants.
+    /// Returns the number of rules in force, over all tenants.
     fn live_rules(&self) -> u32;
-    /// Whether bios have to be shown to [`Self::admit`]: while there is no rule they are not.
+    /// Returns true if bios have to be passed to [`Self::admit`]. Without rules this is not needed.
     fn must_be_asked(&self) -> bool {
         self.live_rules() > 0
     }
-    /// Bios kept. No stage has a bound of its own: each bio is of an I/O that a source has under
-    /// way, and those bound it.
+    /// Returns the number of bios held. No stage has its own limit: each bio belongs to an I/O of a
+    /// source, and the number of those is limited.
     fn held(&self) -> usize;
-    /// A tenant was removed: its rules are gone, what it held is due at once.
+    /// Called when a tenant was removed: its rules are removed, and the bios that it held are due
+    /// at once.
     fn on_tenant_removed(&mut self, now: Instant, tenants: &Tenants, tenant: TenantId);
-    /// Costly invariants, for tests. Panics where one does not hold.
+    /// Checks costly invariants, for tests. Panics if one does not hold.
     fn self_check(&self, tenants: &Tenants);
 }
 
-/// An I/O that passed a [`Gate`] and is over.
+/// A completed I/O that had passed a [`Gate`].
 #[derive(Clone, Copy, Debug)]
 pub struct Finished {
-    /// Who was charged.
+    /// The tenant that was charged.
     pub tenant: TenantId,
-    /// What it did.
+    /// Its operation.
     pub op: Op,
     /// Length in bytes.
     pub bytes: u64,
     /// As in its [`BioCost`].
     pub must_issue: bool,
-    /// When it was issued to the stack: limits had let it go, no gate had seen it (io.latency's
-    /// clock).
+    /// When it was issued to the stack: after the limiters, before the gates (used by io.latency).
     pub issued: Instant,
-    /// When its request was allocated (io.cost's clock).
+    /// When its request was allocated (used by io.cost).
     pub allocated: Instant,
-    /// When it was over.
+    /// When it completed.
     pub end: Instant,
 }
 
 /// A stage before a request is allocated.
 pub trait Gate {
-    /// Passes a fragment and charges it, or keeps it: [`StageVerdict::Sleep`].
+    /// Passes a fragment and charges it, or holds it: [`StageVerdict::Sleep`].
     fn admit(&mut self, now: Instant, tenants: &Tenants, bio: BioId, charge: &BioCost) -> StageVerdict;
-    /// A fragment joined a request that had passed: charged, never held.
+    /// Charges a fragment that was merged into a request that had passed. It is never held.
     fn on_merge(&mut self, now: Instant, tenants: &Tenants, charge: &BioCost);
-    /// A fragment that passed (not one that merged) is over.
+    /// Called when a fragment that passed (not one that was merged) has completed.
     fn on_finish(&mut self, now: Instant, tenants: &Tenants, io: &Finished);
     /// As [`Limiter::next_wakeup`].
     fn next_wakeup(&self) -> Option<Instant>;
     /// As [`Limiter::release`].
     fn release(&mut self, now: Instant, tenants: &Tenants, breakdown: &mut WaitBreakdown, out: &mut Vec<BioId>);
-    /// Whether it has to be asked at all.
+    /// Returns true if the gate has to be asked.
     fn is_enabled(&self) -> bool;
-    /// Fragments kept.
+    /// Returns the number of fragments held.
     fn held(&self) -> usize;
-    /// A tenant was removed: what it held is due at once.
+    /// Called when a tenant was removed: the fragments that it held are due at once.
     fn on_tenant_removed(&mut self, now: Instant, tenants: &Tenants, tenant: TenantId);
-    /// Costly invariants, for tests.
+    /// Checks costly invariants, for tests.
     fn self_check(&self, tenants: &Tenants);
 }
 
-/// A stage that may hold a bio, in the order in which a bio meets them.
+/// A stage that may hold a bio, in the order in which a bio reaches them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum Stage {
     /// io-throttle.
     Throttle,
-    /// v1's limits, which look at no ancestor.
+    /// The limits of cgroup v1, which ignore ancestors.
     Flat,
     /// io.max.
     Max,
-    /// Our limits.
+    /// Limits to the nanosecond.
     Exact,
     /// io.cost.
     Cost,
@@ -165,7 +166,7 @@ impl Stage {
     pub(crate) const FIRST: Self = Self::Throttle;
     pub(crate) const FIRST_GATE: Self = Self::Cost;
 
-    /// The next of its kind.
+    /// Returns the next stage of the same kind.
     pub(crate) const fn next(self) -> Option<Self> {
         match self {
             Self::Throttle => Some(Self::Flat),

@@ -1,10 +1,10 @@
-//! What each tenant did: `io.stat` of a cgroup, latencies, what is under way.
+//! Statistics per tenant: `io.stat` of a cgroup, latencies, I/O in flight.
 //!
-//! A bio counts when its limits have let it go, so one that fails later counts too: its bytes once,
-//! one I/O for every fragment that it is cut into. As in Linux. Counters are those of a tenant
-//! alone; what lies below it is added when somebody reads ([`Statistics::rolled_up`], O(tenants)),
-//! so a bio costs O(1) however deep its tenant is. 64 bytes a tenant, and [`SparseHistogram`] once
-//! it has finished something.
+//! A bio counts when its limiters have released it, so a bio that fails later counts too: its bytes
+//! once, and one I/O for every fragment that it is split into. As in Linux. Counters are those of a
+//! tenant alone; those of tenants below it are added when they are read ([`Statistics::rolled_up`],
+//! O(tenants)), so a bio costs O(1) at any depth. 64 bytes per tenant, and a [`SparseHistogram`]
+//! once it has completed a fragment.
 
 extern crate alloc;
 use alloc::boxed::Box;
@@ -25,17 +25,17 @@ pub struct IoCounters {
     pub ios: [u64; 3],
 }
 
-/// What one tenant did.
+/// Statistics of one tenant.
 #[derive(Clone, Debug, Default)]
 pub struct TenantStat {
-    /// What limits have let go so far.
+    /// Bios that the limiters have released so far.
     pub counters: IoCounters,
-    /// Fragments between that and their end.
+    /// Fragments issued and not completed.
     pub in_flight: u64,
     latency: Option<Box<SparseHistogram>>,
 }
 
-/// What every tenant did.
+/// Statistics of all tenants.
 #[derive(Clone, Debug, Default)]
 pub struct Statistics {
     tenants: Vec<TenantStat>,
@@ -50,18 +50,18 @@ pub struct IoStatLine {
 }
 
 impl IoCounters {
-    /// The line of a device in `io.stat`, without a newline. The counters are left out while there
-    /// was neither a read nor a write, even if there were discards: as in Linux 6.1.
+    /// Returns the line of a device in `io.stat`, without a newline. The counters are left out if
+    /// there was neither a read nor a write, even if there were discards: as in Linux 6.1.
     pub const fn line(self, major: u32, minor: u32) -> IoStatLine {
         IoStatLine { counters: self, major, minor }
     }
 
-    /// Bytes of all three groups.
+    /// Returns the bytes of all three groups.
     pub const fn all_bytes(&self) -> u64 {
         self.bytes[0] + self.bytes[1] + self.bytes[2]
     }
 
-    /// I/Os of all three groups.
+    /// Returns the I/Os of all three groups.
     pub const fn all_ios(&self) -> u64 {
         self.ios[0] + self.ios[1] + self.ios[2]
     }
@@ -86,8 +86,8 @@ impl fmt::Display for IoStatLine {
 }
 
 impl TenantStat {
-    /// How long finished fragments took from the moment limits let them go, in nanoseconds; `None`
-    /// before the first has finished.
+    /// Returns how long completed fragments took since the limiters released them, in nanoseconds;
+    /// `None` before the first has completed.
     pub fn latency(&self) -> Option<&SparseHistogram> {
         self.latency.as_deref()
     }
@@ -109,8 +109,8 @@ impl Statistics {
         &mut self.tenants[tenant.index()]
     }
 
-    /// Limits have let a bio go, or (`first` false) what is left of one after a cut: its bytes were
-    /// counted with the whole. `bytes` is its true length, a discard's too.
+    /// Counts a bio that the limiters released, or (`first` false) the remainder of a split, whose
+    /// bytes were counted with the whole. `bytes` is its true length, also for a discard.
     #[inline]
     pub fn on_issue(&mut self, tenant: TenantId, group: StatGroup, bytes: Bytes, first: bool) {
         let stat = self.entry(tenant);
@@ -121,14 +121,14 @@ impl Statistics {
         stat.in_flight += 1;
     }
 
-    /// A fragment that was issued is over, after so long.
+    /// Counts the completion of a fragment that was issued, with its latency.
     #[inline]
     pub fn on_finish(&mut self, tenant: TenantId, latency: Nanos) {
         self.on_drop(tenant);
         self.entry(tenant).latency.get_or_insert_default().add(latency.get());
     }
 
-    /// A fragment that was issued ends without having become a request; its time says nothing.
+    /// Ends a fragment that was issued without becoming a request; its time is not counted.
     #[inline]
     pub fn on_drop(&mut self, tenant: TenantId) {
         let stat = self.entry(tenant);
@@ -136,29 +136,30 @@ impl Statistics {
         stat.in_flight = stat.in_flight.saturating_sub(1);
     }
 
-    /// Whether nobody ever did anything.
+    /// Returns true if no tenant did I/O.
     pub const fn is_empty(&self) -> bool {
         self.tenants.is_empty()
     }
 
-    /// A fragment that was issued is another tenant's from now on: its own was removed.
+    /// Moves a fragment that was issued to another tenant, because its own was removed.
     pub fn on_move(&mut self, from: TenantId, to: TenantId) {
         self.on_drop(from);
         self.entry(to).in_flight += 1;
     }
 
-    /// What limits have let go of a tenant's own I/O.
+    /// Returns the counters of a tenant's own I/O that the limiters released.
     pub fn counters(&self, tenant: TenantId) -> IoCounters {
         self.tenants.get(tenant.index()).map_or_else(IoCounters::default, |stat| stat.counters)
     }
 
-    /// What a tenant did itself; of [`Self::rolled_up`], with everybody below it.
+    /// Returns the statistics of a tenant's own I/O; in [`Self::rolled_up`] including all tenants
+    /// below it.
     pub fn of(&self, tenant: TenantId) -> TenantStat {
         self.tenants.get(tenant.index()).cloned().unwrap_or_default()
     }
 
-    /// With what lies below a tenant added to it, removed tenants included. Nothing is added to the
-    /// root, as in Linux.
+    /// Returns statistics in which each tenant includes all tenants below it, also removed ones.
+    /// Nothing is added to the root, as in Linux.
     #[must_use]
     pub fn rolled_up(&self, tenants: &Tenants) -> Self {
         let mut all = self.clone();

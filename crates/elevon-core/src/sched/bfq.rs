@@ -1,19 +1,19 @@
 //! `bfq`: budget fair queueing.
 //!
-//! Each process has a queue for its sync requests; async ones share a queue per priority. One queue
-//! at a time is *in service*: it dispatches up to its budget of sectors, and while it is empty for
-//! a moment the scheduler may wait for its next request, because only so do shares follow weights
-//! (and disks stay at one place). Who is next is decided by `wf2q`; how large budgets are by
-//! `budget`; when to wait by `idling`, what is served meanwhile by `injection`; whose weight is
-//! raised by `raising`; which processes share a queue by `cooperation`.
+//! Each process has a queue for its sync requests; async requests share one queue per priority. One
+//! queue at a time is *in service*: it dispatches up to its budget of sectors. If it becomes empty,
+//! the scheduler may wait a short time for its next request (idling), because otherwise bandwidth
+//! does not follow the weights, and a disk would seek. `wf2q` selects the next queue, `budget` sets
+//! the size of budgets, `idling` decides when to wait, `injection` what is served meanwhile,
+//! `raising` whose weight is raised, and `cooperation` which processes share a queue.
 //!
-//! Faithful to Linux 6.1 to 6.18 but for the deviations that `wf2q` names and these: requests count
-//! towards the depth limits from insertion, not from allocation; a merge of a bio never makes two
-//! queues merge (the arrival of a request does).
+//! Reproduces Linux 6.1 to 6.18, with the deviations that `wf2q` names and these: requests count
+//! towards the depth limits from insertion, not from allocation; a bio merge never causes two
+//! queues to merge (the arrival of a request does).
 //!
 //! Cost, with n requests in a queue, q queues in a group and d levels of groups: insert O(log n),
-//! and O(d · log q) where the queue turns busy; dispatch O(log n + d), and O(d · log q) where a
-//! slot ends; completion O(1), and O(d · log q) where it ends a slot.
+//! and O(d · log q) if the queue becomes busy; dispatch O(log n + d), and O(d · log q) if a slot
+//! ends; completion O(1), and O(d · log q) if it ends a slot.
 
 extern crate alloc;
 use alloc::vec::Vec;
@@ -60,36 +60,36 @@ use crate::op::{Flags, Op};
 use crate::tree::TreeLinks;
 use crate::units::{HwQueue, Instant, RequestId, Sector, TaskId};
 
-/// Where a request is.
+/// The state of a request in the scheduler.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum RequestState {
-    /// Not known, or over.
+    /// The request is not known, or has completed.
     #[default]
     Unknown,
-    /// Given back by the driver, to go before everything else.
+    /// The request was given back by the driver and goes before all others.
     AtHead,
-    /// In its queue.
+    /// The request is in its queue.
     Sorted,
-    /// Dispatched.
+    /// The request was dispatched.
     InDevice,
-    /// Swallowed by another.
+    /// The request was merged into another.
     Swallowed,
 }
 
-/// What is kept of a request.
+/// State of a request in the scheduler.
 #[derive(Clone, Copy, Debug, Default)]
 struct RequestInfo {
     place: RequestState,
     sync: bool,
     meta: bool,
-    /// Its queue; `None` where nobody submitted it.
+    /// Its queue; `None` if no task submitted it.
     queue: Option<EntityId>,
     task: TaskId,
     sectors: u64,
     deadline: Instant,
 }
 
-/// The scheduler.
+/// The bfq scheduler of one device.
 #[derive(Clone, Debug)]
 pub struct Bfq {
     settings: BfqSettings,
@@ -102,7 +102,7 @@ pub struct Bfq {
     nr_requests: u32,
 
     engine: Engine,
-    /// By entity.
+    /// Queues, by entity.
     queues: Vec<BfqQueue>,
     processes: Vec<Process>,
     groups: Vec<GroupState>,
@@ -115,18 +115,19 @@ pub struct Bfq {
     at_head: Fifo,
     /// Requests in queues.
     queued: u32,
-    /// Requests dispatched and not over.
+    /// Requests dispatched and not completed.
     in_flight: u32,
 
     in_service: Option<EntityId>,
     slot_start: Instant,
     idling_since: Instant,
-    /// When waiting for the queue in service ends.
+    /// When idling for the queue in service ends.
     timer: Option<Instant>,
-    /// The stack is to look again at once.
+    /// The stack is to run the queue again at once.
     kick: Option<Instant>,
 
-    /// End of the last request dispatched, and of the last of the queue in service.
+    /// The sector after the last request dispatched, and after the last one of the queue in
+    /// service.
     last_position: Sector,
     in_service_position: Sector,
     last_completion: Instant,
@@ -136,30 +137,31 @@ pub struct Bfq {
     peak: PeakRate,
     budgets: Budgets,
 
-    /// Busy queues by class, raised ones, weights present, groups with something to do.
+    /// Number of busy queues by class, of busy queues with raised weight, of the weights present,
+    /// and of groups with pending requests.
     busy: [u32; 3],
     raised_busy: u32,
     weights: WeightCounters,
     pending_groups: u32,
 
-    /// Others were injected since the measurement began.
+    /// Requests of other queues were injected since the measurement began.
     injected: bool,
-    /// The next request of the queue in service is the one to measure.
+    /// The next request of the queue in service is measured.
     measuring: bool,
     waited: Option<RequestId>,
     last_empty_occupied: Instant,
 
     burst: Burst,
     last_created: Option<EntityId>,
-    /// Queues made so far.
+    /// Queues created so far.
     births: u64,
-    /// Queues by the position of their next request.
+    /// Queues, sorted by the position of their next request.
     positions: TreeLinks,
 }
 
 impl Bfq {
-    /// With every tunable at its default, for a device that does not turn. `hz` (100 to 1000): the
-    /// tick rate.
+    /// Returns a scheduler with every tunable at its default, for a device that is not rotational.
+    /// `hz` (100 to 1000) is the tick rate.
     pub fn new(rules: Rules, hz: u32, queues: u16, requests: usize) -> Self {
         let hz = hz.max(8);
         let peak = PeakRate::new(false);
@@ -212,7 +214,8 @@ impl Bfq {
         }
     }
 
-    /// Whether the device queues commands, as far as it has been measured (`hw_tag`).
+    /// Returns whether the device queues commands, as measured so far (`hw_tag`); `None` if not yet
+    /// known.
     pub fn device_queues(&self) -> Option<bool> {
         self.queueing.decided()
     }
@@ -231,7 +234,7 @@ impl Bfq {
         self.elevator.grow(requests);
     }
 
-    /// Scheduler tags that requests of a kind may take out of `tags`.
+    /// Returns how many of `tags` scheduler tags requests of a kind may use.
     fn share_of(&self, tags: u32, op: Op, flags: Flags) -> Option<u32> {
         let raised = self.raised_busy > 0;
         let sixteenths = match (crate::op::is_sync(op, flags), op == Op::Read) {
@@ -349,7 +352,8 @@ impl Scheduler for Bfq {
         {
             if gone.queue == kept.queue && gone.deadline < kept.deadline {
                 self.slots[survivor.index()].deadline = gone.deadline;
-                // The survivor takes the place of the swallowed, which is then taken out behind it.
+                // The survivor takes the FIFO place of the merged request, which is removed right
+                // after it.
                 let fifo = &mut self.queues[q.index()].fifo;
                 self.lists.remove(fifo, survivor);
                 self.lists.replace(fifo, swallowed, survivor);

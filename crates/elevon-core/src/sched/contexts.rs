@@ -1,6 +1,6 @@
-//! Software queues: what each CPU has brought to a hardware queue, in order of arrival.
+//! Software queues: the requests of each CPU for a hardware queue, in order of arrival.
 //!
-//! `none` has one set for each hardware queue, Kyber one for each domain of it.
+//! `none` has one set for each hardware queue, Kyber one for each of its domains.
 //!
 //! Cost: insert and take O(1), merge lookup at most 8 requests, the next list O(CPUs / 64).
 
@@ -13,7 +13,7 @@ use crate::bio::Bio;
 use crate::merge::{MergeKind, is_compatible, position};
 use crate::units::RequestId;
 
-/// Requests of a list that are looked at for a merge, newest first (as in Linux).
+/// How many requests of a list are checked for a merge, newest first (as in Linux).
 const MERGE_WINDOW: usize = 8;
 
 /// A set of small numbers.
@@ -23,7 +23,7 @@ pub(super) struct Mask {
 }
 
 impl Mask {
-    /// No number, with room for those below `count`.
+    /// Returns an empty set with room for the numbers below `count`.
     pub(super) fn new(count: usize) -> Self {
         Self { words: alloc::vec![0; count.div_ceil(64)] }
     }
@@ -42,12 +42,12 @@ impl Mask {
         self.words[n / 64] >> (n % 64) & 1 == 1
     }
 
-    /// The smallest number from `start` on, else the smallest of all.
+    /// Returns the smallest number from `start` on; if there is none, the smallest of all.
     pub(super) fn next_in_turn(&self, start: usize) -> Option<usize> {
         self.next_from(start).or_else(|| self.next_from(0))
     }
 
-    /// The smallest number from `start` on.
+    /// Returns the smallest number from `start` on.
     fn next_from(&self, start: usize) -> Option<usize> {
         let mut mask = u64::MAX << (start % 64);
         for (word, bits) in self.words.iter().enumerate().skip(start / 64) {
@@ -60,7 +60,7 @@ impl Mask {
     }
 }
 
-/// A list of requests for each CPU.
+/// One list of requests per CPU.
 #[derive(Clone, Debug)]
 pub(super) struct Contexts {
     lists: Vec<Fifo>,
@@ -69,12 +69,12 @@ pub(super) struct Contexts {
 }
 
 impl Contexts {
-    /// Empty lists for `cpus` CPUs, at least 1.
+    /// Returns empty lists for `cpus` CPUs, at least 1.
     pub(super) fn new(cpus: usize) -> Self {
         Self { lists: alloc::vec![Fifo::EMPTY; cpus], pending: Mask::new(cpus) }
     }
 
-    /// How many CPUs there are lists for.
+    /// Returns the number of CPUs.
     pub(super) fn cpus(&self) -> usize {
         self.lists.len()
     }
@@ -91,8 +91,8 @@ impl Contexts {
         self.pending.insert(cpu);
     }
 
-    /// Takes the oldest request of the first CPU from `start` on, around the end, that has one;
-    /// says which CPU it was.
+    /// Takes the oldest request of the first CPU from `start` on, wrapping around, that has one.
+    /// Returns the CPU too.
     pub(super) fn take_in_turn(&mut self, links: &mut FifoLinks, start: usize) -> Option<(usize, RequestId)> {
         let cpu = self.pending.next_in_turn(start)?;
         let id = links.pop_front(&mut self.lists[cpu])?;
@@ -102,7 +102,7 @@ impl Contexts {
         Some((cpu, id))
     }
 
-    /// Moves every list behind `into`, each whole, in order of CPUs.
+    /// Appends every list as a whole to `into`, in order of CPUs.
     #[inline]
     pub(super) fn take_all(&mut self, links: &mut FifoLinks, into: &mut Fifo) {
         while let Some(cpu) = self.pending.next_from(0) {
@@ -111,8 +111,8 @@ impl Contexts {
         }
     }
 
-    /// The first of a CPU's last eight requests that the bio fits in position. Where the stack then
-    /// finds the candidate too large, the search is over.
+    /// Returns the first of a CPU's last eight requests to which the bio is adjacent and
+    /// compatible. If the stack then finds this request too large, no other is tried.
     pub(super) fn find_merge(
         &self,
         links: &FifoLinks,
@@ -129,13 +129,13 @@ impl Contexts {
         })
     }
 
-    /// Every request, for checks.
+    /// Iterates over all requests, for checks.
     pub(super) fn iter<'a>(&'a self, links: &'a FifoLinks) -> impl Iterator<Item = RequestId> + 'a {
         self.lists.iter().flat_map(|list| links.iter(*list))
     }
 
-    /// Checks the lists; returns the number of requests. For tests: O(n), panics where something is
-    /// broken.
+    /// Checks the lists and returns the number of requests. For tests: O(n), panics if an invariant
+    /// does not hold.
     pub(super) fn self_check(&self, links: &FifoLinks) -> usize {
         let check = |(cpu, list): (usize, &Fifo)| {
             assert_eq!(self.pending.contains(cpu), !list.is_empty(), "pending bit of CPU {cpu}");

@@ -1,13 +1,13 @@
-//! What every sorting scheduler shares: finding the queued request that a bio or a request may
-//! join.
+//! Merge lookup shared by the sorting schedulers: finds the queued request that a bio or a request
+//! may merge into.
 //!
 //! Order of the search, as in Linux: the one-hit cache (the request that merged last), then the
-//! request that ends where the bio starts, then whatever the scheduler proposes for a front merge.
-//! `nomerges=1` stops after the cache. Only positions and compatibility are looked at; limits are
-//! checked where the join happens.
+//! request that ends where the bio starts, then the request that the scheduler proposes for a front
+//! merge. `nomerges=1` stops after the cache. Only positions and compatibility are checked here;
+//! the code that merges checks the limits.
 //!
-//! Cost: O(1) expected for everything here; the search by end is a hash table over the request
-//! keys, as large as the table of requests. (A tree in its place cost as much again as the rest of
+//! Cost: expected O(1) for everything here; the search by end uses a hash table over the request
+//! keys, as large as the table of requests. (A tree instead would cost as much again as the rest of
 //! mq-deadline.)
 
 extern crate alloc;
@@ -21,11 +21,11 @@ use crate::units::{RequestId, Sector};
 
 const NIL: u32 = u32::MAX;
 
-/// Requests by end sector: chained buckets, linked by index. Of requests with the same end the
-/// newest is found first.
+/// Requests by end sector: chained buckets, linked by index. Of several requests with the same end
+/// the newest is found first.
 #[derive(Clone, Debug)]
 struct ByEnd {
-    /// First request of each bucket; a power of two of them.
+    /// First request of each bucket; the number of buckets is a power of two.
     buckets: Vec<u32>,
     links: Vec<EndLink>,
 }
@@ -45,7 +45,7 @@ impl ByEnd {
         table
     }
 
-    /// Makes room for the keys below `requests`; the buckets stay as they are.
+    /// Makes room for the keys below `requests`; the number of buckets does not change.
     fn grow(&mut self, requests: usize) {
         if requests > self.links.len() {
             self.links.resize(requests, EndLink { end: Sector::ZERO, prev: NIL, next: NIL, filed: false });
@@ -87,7 +87,7 @@ impl ByEnd {
         self.links[id.index()].filed = false;
     }
 
-    /// The newest request that ends at `end`.
+    /// Returns the newest request that ends at `end`.
     fn find(&self, end: Sector) -> Option<RequestId> {
         let mut n = self.buckets[self.bucket(end)];
         while n != NIL && self.links[n as usize].end != end {
@@ -106,7 +106,7 @@ pub struct Elevator {
 }
 
 impl Elevator {
-    /// For the keys below `requests`.
+    /// Returns an empty lookup for the keys below `requests`.
     pub fn new(requests: usize) -> Self {
         Self { by_end: ByEnd::new(requests), last_merge: None, discard_ranges: 1 }
     }
@@ -116,13 +116,13 @@ impl Elevator {
         self.by_end.grow(requests);
     }
 
-    /// The queue's `max_discard_segments`: above 1, any two discards may merge whatever their
-    /// positions.
+    /// Sets the queue's `max_discard_segments`: above 1, any two discards may merge at any
+    /// position.
     pub fn set_discard_ranges(&mut self, ranges: u16) {
         self.discard_ranges = ranges;
     }
 
-    /// A request was queued, and bios may join it from now on.
+    /// Adds a queued request: bios may merge into it from now on.
     pub fn add(&mut self, view: View<'_>, id: RequestId) {
         let request = &view.requests[id];
         if request_is_mergeable(request) {
@@ -131,7 +131,7 @@ impl Elevator {
         }
     }
 
-    /// A request left the queue; without effect for one that was never added.
+    /// Removes a request from the lookup. It has no effect if the request was never added.
     pub fn remove(&mut self, id: RequestId) {
         if self.by_end.contains(id) {
             self.by_end.remove(id);
@@ -141,8 +141,8 @@ impl Elevator {
         }
     }
 
-    /// A queued request that the bio may join. `front` proposes the request that starts where the
-    /// bio ends; it is asked only when nothing else was found.
+    /// Returns a queued request that the bio may merge into. `front` proposes the request that
+    /// starts where the bio ends; it is called only if nothing else was found.
     pub fn find_merge(
         &mut self,
         view: View<'_>,
@@ -153,7 +153,7 @@ impl Elevator {
         self.find_merge_among(view, bio, one_hit_only, |_| true, front)
     }
 
-    /// As [`Self::find_merge`], among the requests that the scheduler allows.
+    /// As [`Self::find_merge`], but only among the requests that the scheduler allows.
     pub fn find_merge_among(
         &mut self,
         view: View<'_>,
@@ -179,9 +179,9 @@ impl Elevator {
         front().filter(fits).map(|id| (id, kind(MergeKind::Front)))
     }
 
-    /// The queued request that a request about to be inserted may be appended to (insert-merge).
-    /// The caller checks the limits, joins them, reports it, and asks again with the survivor,
-    /// for as long as something is found.
+    /// Returns the queued request that a request may be appended to when it is inserted
+    /// (insert-merge). The caller checks the limits, merges them, reports it, and asks again with
+    /// the survivor while one is found.
     pub fn find_insert_merge(&mut self, view: View<'_>, id: RequestId, one_hit_only: bool) -> Option<RequestId> {
         let request = &view.requests[id];
         let fits = |other: &RequestId| {
@@ -195,8 +195,8 @@ impl Elevator {
         self.ending_at(view, request.sector).filter(fits)
     }
 
-    /// The newest request that ends at `sector`. Requests that no longer merge are forgotten on the
-    /// way.
+    /// Returns the newest request that ends at `sector`. Removes requests that no longer merge from
+    /// the lookup.
     fn ending_at(&mut self, view: View<'_>, sector: Sector) -> Option<RequestId> {
         loop {
             let id = self.by_end.find(sector)?;
@@ -207,13 +207,13 @@ impl Elevator {
         }
     }
 
-    /// A bio joined a request, which has grown already.
+    /// Called after a bio was merged into a request, which is already larger.
     pub fn on_bio_merged(&mut self, view: View<'_>, id: RequestId) {
         self.move_end(id, view.requests[id].end());
         self.last_merge = Some(id);
     }
 
-    /// `survivor` is about to grow by `swallowed`, which leaves.
+    /// Called before `swallowed` is merged into `survivor` and leaves the queue.
     pub fn on_requests_merged(&mut self, view: View<'_>, survivor: RequestId, swallowed: RequestId) {
         self.remove(swallowed);
         self.move_end(survivor, view.requests[survivor].end() + view.requests[swallowed].sectors);
@@ -227,8 +227,8 @@ impl Elevator {
         }
     }
 
-    /// Checks that what is filed ends where it is filed. `is_queued` says what the scheduler still
-    /// sorts.
+    /// Checks that each entry is filed under its end sector. `is_queued` returns true for requests
+    /// that the scheduler still sorts.
     pub fn self_check(&self, view: View<'_>, is_queued: impl Fn(RequestId) -> bool) {
         for (id, link) in (0..).map(RequestId).zip(&self.by_end.links).filter(|(_, link)| link.filed) {
             assert_eq!(link.end, view.requests[id].end(), "request {} is filed under another end", id.0);

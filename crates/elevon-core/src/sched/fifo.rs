@@ -10,7 +10,7 @@ use crate::units::RequestId;
 
 const NIL: u32 = u32::MAX;
 
-/// A list: its two ends. Empty at first.
+/// A list, by its two ends. Empty at first.
 #[derive(Clone, Copy, Debug)]
 pub struct Fifo {
     head: u32,
@@ -21,17 +21,17 @@ impl Fifo {
     /// A list without requests.
     pub const EMPTY: Self = Self { head: NIL, tail: NIL };
 
-    /// Whether the list has no request.
+    /// Returns true if the list has no request.
     #[inline]
     pub const fn is_empty(&self) -> bool {
         self.head == NIL
     }
-    /// The oldest request.
+    /// Returns the oldest request.
     #[inline]
     pub const fn first(&self) -> Option<RequestId> {
         if self.head == NIL { None } else { Some(RequestId(self.head)) }
     }
-    /// The newest request.
+    /// Returns the newest request.
     #[inline]
     pub const fn last(&self) -> Option<RequestId> {
         if self.tail == NIL { None } else { Some(RequestId(self.tail)) }
@@ -57,7 +57,7 @@ pub struct FifoLinks {
 }
 
 impl FifoLinks {
-    /// Links for the keys below `count`.
+    /// Returns links for the keys below `count`.
     pub fn new(count: usize) -> Self {
         let mut links = Self::default();
         links.grow(count);
@@ -71,7 +71,7 @@ impl FifoLinks {
         }
     }
 
-    /// Joins two neighbours, each of which may be the list's end.
+    /// Links two neighbours, each of which may be the list's end.
     #[inline]
     fn join(&mut self, list: &mut Fifo, left: u32, right: u32) {
         if left == NIL {
@@ -86,7 +86,7 @@ impl FifoLinks {
         }
     }
 
-    /// Adds the newest request.
+    /// Appends a request as the newest.
     #[inline]
     pub fn push_back(&mut self, list: &mut Fifo, id: RequestId) {
         let tail = list.tail;
@@ -94,7 +94,7 @@ impl FifoLinks {
         self.join(list, id.0, NIL);
     }
 
-    /// Adds a request before the oldest.
+    /// Puts a request before the oldest.
     #[inline]
     pub fn push_front(&mut self, list: &mut Fifo, id: RequestId) {
         let head = list.head;
@@ -102,14 +102,14 @@ impl FifoLinks {
         self.join(list, NIL, id.0);
     }
 
-    /// Takes a request out of its list.
+    /// Removes a request from its list.
     #[inline]
     pub fn remove(&mut self, list: &mut Fifo, id: RequestId) {
         let Link { prev, next } = self.links[id.index()];
         self.join(list, prev, next);
     }
 
-    /// Takes the oldest request.
+    /// Removes the oldest request and returns it.
     #[inline]
     pub fn pop_front(&mut self, list: &mut Fifo) -> Option<RequestId> {
         let id = list.first()?;
@@ -117,14 +117,14 @@ impl FifoLinks {
         Some(id)
     }
 
-    /// Puts `new`, which is in no list, in the place of `old`, which leaves.
+    /// Replaces `old` by `new`, which must be in no list.
     pub fn replace(&mut self, list: &mut Fifo, old: RequestId, new: RequestId) {
         let Link { prev, next } = self.links[old.index()];
         self.join(list, prev, new.0);
         self.join(list, new.0, next);
     }
 
-    /// Moves everything in `from` behind the newest request of `list`.
+    /// Moves all requests of `from` behind the newest request of `list`.
     pub fn append(&mut self, list: &mut Fifo, from: &mut Fifo) {
         let taken = core::mem::take(from);
         if list.is_empty() {
@@ -136,7 +136,7 @@ impl FifoLinks {
         }
     }
 
-    /// The request that arrived before this one.
+    /// Returns the request that arrived before this one.
     #[inline]
     pub fn prev(&self, id: RequestId) -> Option<RequestId> {
         match self.links[id.index()].prev {
@@ -145,7 +145,7 @@ impl FifoLinks {
         }
     }
 
-    /// Walks a list, oldest first.
+    /// Iterates over a list, oldest first.
     pub fn iter(&self, list: Fifo) -> impl Iterator<Item = RequestId> {
         core::iter::successors(list.first(), |id| match self.links[id.index()].next {
             NIL => None,
@@ -153,8 +153,8 @@ impl FifoLinks {
         })
     }
 
-    /// Checks the back links; returns the number of requests. For tests: O(n), panics where one is
-    /// broken.
+    /// Checks the back links and returns the number of requests. For tests: O(n), panics if a link
+    /// is wrong.
     pub fn self_check(&self, list: Fifo) -> usize {
         let (mut count, mut before) = (0, None);
         for id in self.iter(list) {

@@ -1,22 +1,22 @@
-//! `kyber`: two knobs, the latencies that reads and writes are to have; depth is given and taken to
-//! meet them.
+//! `kyber`: two tunables, the target latencies of reads and writes. Queue depth is adjusted to meet
+//! them.
 //!
-//! Requests are of four *domains*: reads, writes, discards, and the rest. A request needs a token
-//! of its domain from dispatch to completion; how many tokens a domain has is decided ten times a
-//! second from the latencies seen (the rule is in `kyber/feedback.rs`). What lacks a token waits
-//! here and not in the device, so that the other domains find it less loaded. Tokens belong to the
-//! device; everything else to a hardware queue: software queues by CPU and domain, a staged list
-//! per domain, and whose turn it is. Domains take turns, with 16 reads, 8 writes, 1 discard and 1
-//! other at a time. Nothing is sorted, priorities are not looked at, and what is not sync may take
-//! three quarters of the scheduler tags.
+//! There are four *domains* of requests: reads, writes, discards, and the rest. A request needs a
+//! token of its domain from dispatch to completion. The number of tokens of a domain is decided ten
+//! times a second from the measured latencies (the rule is in `kyber/feedback.rs`). Requests
+//! without a token wait here and not in the device, so that the device is less loaded for the other
+//! domains. Tokens belong to the device. Everything else belongs to a hardware queue: software
+//! queues by CPU and domain, a staged list per domain, and the current domain. Domains take turns,
+//! with 16 reads, 8 writes, 1 discard and 1 other request at a time. Nothing is sorted and
+//! priorities are ignored. Requests that are not sync may use three quarters of the scheduler tags.
 //!
-//! Faithful to Linux, quirk of the percentile rule and all, and within 6 % of every job measured on
-//! 6.18. Two things are settled here that Linux leaves to chance: the lowest free token is taken,
-//! and hardware queues that wait for tokens get them in turn (`kyber/pool.rs`). The async depth is
-//! at least 1.
+//! Reproduces Linux, including the quirk of its percentile rule, and is within 6 % of every job
+//! measured on 6.18. Two choices are fixed here that Linux leaves to chance: the lowest free token
+//! is taken, and hardware queues that wait for tokens get them in turn (`kyber/pool.rs`). The async
+//! depth is at least 1.
 //!
 //! Cost: insert O(1), merge lookup at most 8 requests, dispatch O(1) and O(CPUs / 64) to move
-//! lists, completion O(1); the timer, ten times a second at the most, O(1).
+//! lists, completion O(1); the timer, at most ten times a second, O(1).
 
 extern crate alloc;
 use alloc::vec::Vec;
@@ -52,7 +52,7 @@ const fn latency(name: &'static str, default: &'static str, help: &'static str) 
     }
 }
 
-/// What `elevon schedulers` says of it.
+/// The entry of `elevon schedulers`.
 pub const INFO: SchedulerInfo = SchedulerInfo {
     name: "kyber",
     summary: "reads and writes held to target latencies by the depth each may use; arrival order, priorities ignored",
@@ -62,7 +62,7 @@ pub const INFO: SchedulerInfo = SchedulerInfo {
     ],
 };
 
-/// Kinds of requests that are given depth separately, in the order of their turns.
+/// Kinds of requests with separate depths, in the order of their turns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Domain {
     /// Reads.
@@ -71,15 +71,15 @@ pub enum Domain {
     Write,
     /// Discards.
     Discard,
-    /// Everything else; never resized.
+    /// Everything else; its depth never changes.
     Other,
 }
 
 impl Domain {
-    /// Every domain.
+    /// All domains.
     pub const ALL: [Self; 4] = [Self::Read, Self::Write, Self::Discard, Self::Other];
 
-    /// The domain of an operation.
+    /// Returns the domain of an operation.
     #[inline]
     pub const fn of(op: Op) -> Self {
         match op {
@@ -90,7 +90,8 @@ impl Domain {
         }
     }
 
-    /// Most requests between dispatch and completion, over the whole device.
+    /// Returns the maximum number of requests between dispatch and completion, over the whole
+    /// device.
     pub const fn depth_max(self) -> u32 {
         match self {
             Self::Read => 256,
@@ -100,7 +101,7 @@ impl Domain {
         }
     }
 
-    /// Requests dispatched in a row while other domains wait.
+    /// Returns how many requests are dispatched in a row while other domains wait.
     pub const fn batch(self) -> u32 {
         match self {
             Self::Read => 16,
@@ -117,38 +118,38 @@ impl Domain {
 /// Default targets: reads, writes, discards (the last cannot be set).
 const TARGETS: [Nanos; feedback::DOMAINS] = [Nanos::from_millis(2), Nanos::from_millis(10), Nanos::from_secs(5)];
 
-/// What a hardware queue has.
+/// State of a hardware queue.
 #[derive(Clone, Debug)]
 struct KyberQueue {
-    /// By domain: what each CPU brought. Bios may join these.
+    /// Requests of each CPU, by domain. Bios may merge into these.
     contexts: [Contexts; 4],
-    /// By domain: lists taken whole and not dispatched yet.
+    /// Requests of lists that were taken as a whole and are not dispatched yet, by domain.
     staged: [Fifo; 4],
-    /// Whose turn it is.
+    /// The domain that is being served.
     domain: Domain,
-    /// Requests that the domain was given in this turn.
+    /// Requests of this domain dispatched in its current turn.
     batching: u32,
-    /// By domain: requests in the lists.
+    /// Requests in the lists, by domain.
     queued: [u32; 4],
 }
 
-/// The scheduler of one device.
+/// The kyber scheduler of one device.
 #[derive(Clone, Debug)]
 pub struct Kyber {
     links: FifoLinks,
     queues: Vec<KyberQueue>,
-    /// By domain.
+    /// Tokens, by domain.
     pools: [Pool; 4],
-    /// The token of each request that has one.
+    /// The token of each request; `None` if it has none.
     held: Vec<Option<u8>>,
-    /// Hardware queues that were promised a token and have not been run since.
+    /// Hardware queues that got a token while they waited and have not been run since.
     woken: Mask,
-    /// When they are to be run.
+    /// When these queues are to be run.
     wake_at: Option<Instant>,
     feedback: Feedback,
-    /// When latencies are looked at.
+    /// When the latencies are evaluated.
     timer: Option<Instant>,
-    /// Where the next bio comes from: hardware queue and CPU.
+    /// Hardware queue and CPU of the next bio.
     context: (usize, usize),
     discard_ranges: u16,
     nr_requests: u32,
@@ -158,8 +159,8 @@ pub struct Kyber {
 }
 
 impl Kyber {
-    /// With every tunable at its default, for a device with `queues` hardware queues used from
-    /// `cpus` CPUs. `hz` (100 to 1000) is the tick rate of its timers.
+    /// Returns a scheduler with every tunable at its default, for a device with `queues` hardware
+    /// queues used from `cpus` CPUs. `hz` (100 to 1000) is the tick rate of its timers.
     pub fn new(rules: Rules, hz: u32, queues: u16, cpus: u16, requests: usize) -> Self {
         let contexts = Contexts::new(usize::from(cpus.max(1)));
         let count = usize::from(queues.max(1));
@@ -188,8 +189,8 @@ impl Kyber {
         }
     }
 
-    /// Requests that each domain may have between dispatch and completion, in the order of
-    /// [`Domain::ALL`].
+    /// Returns how many requests each domain may have between dispatch and completion, in the order
+    /// of [`Domain::ALL`].
     pub fn depths(&self) -> [u32; 4] {
         self.pools.each_ref().map(|pool| pool.tokens.depth())
     }
@@ -198,7 +199,7 @@ impl Kyber {
         self.feedback.target(target_of(name)).get() as i64
     }
 
-    /// The value is in the range that [`INFO`] gives.
+    /// Sets a tunable. The value must be in the range that [`INFO`] gives.
     pub(super) fn set_tunable(&mut self, name: &str, value: i64) {
         self.feedback.set_target(target_of(name), Nanos::new(value as u64));
     }
@@ -207,7 +208,7 @@ impl Kyber {
         1_000_000_000 / self.hz
     }
 
-    /// The oldest request of a domain, if there is one and a token for it.
+    /// Dispatches the oldest request of a domain, if it has one and a token is free.
     #[inline]
     fn dispatch_domain(&mut self, now: Instant, index: usize, domain: Domain) -> Option<RequestId> {
         let (queue, d) = (&mut self.queues[index], domain as usize);
@@ -225,8 +226,8 @@ impl Kyber {
         Some(id)
     }
 
-    /// Takes the token of a request back, and wakes a hardware queue that waits for it. False where
-    /// it had none.
+    /// Frees the token of a request, and wakes a hardware queue that waits for it. Returns false if
+    /// the request had no token.
     #[inline]
     fn free_token(&mut self, now: Instant, domain: Domain, id: RequestId) -> bool {
         self.clock.advance(now);
@@ -241,7 +242,7 @@ impl Kyber {
     }
 }
 
-/// The domain whose target a tunable is.
+/// Returns the domain whose target the tunable sets.
 fn target_of(name: &str) -> usize {
     match name {
         "read_lat_nsec" => Domain::Read as usize,
@@ -290,7 +291,7 @@ impl Scheduler for Kyber {
         self.queues[queue.index()].queued != [0; 4]
     }
 
-    /// Among the bio's own domain; `nomerges=1` does not keep it from looking (as in Linux).
+    /// Searches only the bio's own domain; `nomerges=1` does not prevent the lookup (as in Linux).
     fn find_merge(&mut self, view: View<'_>, bio: &Bio, _one_hit_only: bool) -> Option<(RequestId, MergeKind)> {
         let (queue, cpu) = self.context;
         let contexts = &self.queues[queue].contexts[Domain::of(bio.op) as usize];
@@ -314,8 +315,8 @@ impl Scheduler for Kyber {
         self.free_token(now, Domain::of(view.requests[id].op), id);
     }
 
-    /// Three quarters of the tags for what is not sync: of the whole map, or before that rule of
-    /// each bitmap word.
+    /// Limits requests that are not sync to three quarters of the tags: of the whole map, or in
+    /// versions before that rule of each bitmap word.
     fn depth_limit(&self, op: Op, flags: Flags) -> Option<u32> {
         let tags = if self.whole_map_shallow_depth { self.nr_requests } else { 1 << word_shift(self.nr_requests) };
         (!is_sync(op, flags)).then(|| (tags * 3 / 4).max(1))

@@ -1,20 +1,21 @@
-//! `mq-deadline`: sorted batches, with deadlines so that nothing starves for long.
+//! `mq-deadline`: sorted batches, with deadlines so that no request starves for long.
 //!
 //! Each priority class (RT, BE, IDLE; NONE counts as BE, the level is ignored) keeps its reads and
-//! its writes (everything else) both sorted by sector and in order of arrival. Requests leave in
-//! batches of `fifo_batch` in one direction, going up from a position; a batch starts at the oldest
-//! request once that has passed its deadline. Reads go first, and writes wait for `writes_starved`
-//! batches of reads at the most. A class gets nothing while a higher one has a request anywhere
-//! between insert and completion, but for requests older than `prio_aging_expire`.
+//! its writes (everything else) both sorted by sector and in order of arrival. Requests are
+//! dispatched in batches of `fifo_batch` in one direction, with ascending sectors from a position.
+//! If the oldest request has passed its deadline, a batch starts with it. Reads go first; writes
+//! wait for at most `writes_starved` batches of reads. While a class has a request between insert
+//! and completion, lower classes are not served, except requests older than `prio_aging_expire`.
 //!
-//! Faithful to Linux down to its quirks: direction, batch and starvation counters belong to the
-//! device and are shared by the classes, and an aging probe that finds nothing old enough has still
-//! moved them; arrival is reckoned back from the deadline by the expiry now in force; times count
-//! in ticks. Two eras differ by [`Rules`]: 6.1 goes on from a pointer to the next request, later
-//! kernels from a position, and the at-head list belongs to the class or to the device.
+//! The quirks of Linux are reproduced: direction, batch and starvation counters belong to the
+//! device and are shared by the classes, and a check for aged requests changes them even if it
+//! finds none. The time of arrival is computed from the deadline minus the expiry now in force.
+//! Times count in ticks. Kernel versions differ by [`Rules`]: 6.1 continues from a pointer to the
+//! next request, later kernels from a position; the at-head list belongs to the class or to the
+//! device.
 //!
 //! Cost, with n requests queued: insert O(log n), merge lookup O(1) at the back and O(log n) at the
-//! front, dispatch O(log n) with at most two probes more for aging, completion O(1).
+//! front, dispatch O(log n) with at most two more probes for aging, completion O(1).
 
 extern crate alloc;
 use alloc::vec::Vec;
@@ -33,7 +34,7 @@ use crate::units::{HwQueue, Instant, RequestId, Sector};
 
 const READ: usize = 0;
 const WRITE: usize = 1;
-/// Best effort, the class that aging starts at.
+/// Best effort, the first class that is checked for aged requests.
 const BE: usize = PrioClass::Be.rank();
 const INT_MAX: i64 = i32::MAX as i64;
 
@@ -50,7 +51,7 @@ const fn row(
 
 const NATURAL: (&str, i64, i64) = ("0..2147483647", 0, INT_MAX);
 
-/// What `elevon schedulers` says of it.
+/// The entry of `elevon schedulers`.
 pub const INFO: SchedulerInfo = SchedulerInfo {
     name: "mq-deadline",
     summary: "sorted batches of reads and writes, deadlines against starvation, strict priority classes",
@@ -80,56 +81,56 @@ pub const INFO: SchedulerInfo = SchedulerInfo {
 /// Counters of a priority class. `inserted + requeued = dispatched + merged + queued` at any time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ClassCounters {
-    /// Requests taken, once in a request's life; those swallowed on insertion included.
+    /// Requests inserted, counted once in a request's life; including those merged on insertion.
     pub inserted: u32,
-    /// Requests taken again.
+    /// Requests inserted again.
     pub requeued: u32,
-    /// Requests swallowed by others.
+    /// Requests merged into others.
     pub merged: u32,
-    /// Requests given out, again after a requeue included.
+    /// Requests dispatched, including again after a requeue.
     pub dispatched: u32,
-    /// Requests over, swallowed ones included.
+    /// Requests completed, including merged ones.
     pub completed: u32,
 }
 
 impl ClassCounters {
-    /// Requests between insert and completion, in the driver or not.
+    /// Returns the number of requests between insert and completion, in the driver or not.
     const fn outstanding(&self) -> u32 {
         self.inserted.wrapping_sub(self.completed)
     }
 }
 
-/// What a priority class has queued.
+/// Queued requests and counters of a priority class.
 #[derive(Clone, Debug, Default)]
 struct Class {
-    /// By direction, as all of these: sorted by sector.
+    /// Requests sorted by sector, by direction (as all arrays here).
     sorted: [Root; 2],
-    /// In order of arrival.
+    /// Requests in order of arrival.
     fifo: [Fifo; 2],
-    /// Where the batch goes on, up to 6.1; kept true by removals.
+    /// The next request of the batch, up to 6.1; updated when a request is removed.
     next: [Option<RequestId>; 2],
-    /// Start of the last request dispatched, from 6.5 on.
+    /// First sector of the last request dispatched, from 6.5 on.
     position: [Sector; 2],
-    /// Requeued requests, where the list belongs to the class.
+    /// Requeued requests, if the list belongs to the class.
     at_head: Fifo,
     counters: ClassCounters,
 }
 
-/// Where the scheduler has a request.
+/// The list that contains a request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum ListedIn {
-    /// Not known, or over.
+    /// The request is not known, or has completed.
     #[default]
     Unknown,
-    /// In an at-head list.
+    /// The request is in an at-head list.
     AtHead,
-    /// In the tree and the FIFO of its class and direction.
+    /// The request is in the tree and the FIFO of its class and direction.
     Sorted,
-    /// Dispatched or swallowed, not over.
+    /// The request was dispatched or merged into another, and has not completed.
     Gone,
 }
 
-/// What the scheduler knows of a request.
+/// State of a request in the scheduler.
 #[derive(Clone, Copy, Debug, Default)]
 struct RequestInfo {
     /// Tick at which it expires.
@@ -148,11 +149,11 @@ struct DeadlineSettings {
     fifo_batch: u32,
     writes_starved: i32,
     front_merges: bool,
-    /// What was set, if anything was; else it follows `nr_requests`.
+    /// The value that was set; if none, it follows `nr_requests`.
     async_depth: Option<u32>,
 }
 
-/// The scheduler of one device.
+/// The mq-deadline scheduler of one device.
 #[derive(Clone, Debug)]
 pub struct MqDeadline {
     classes: [Class; 3],
@@ -160,7 +161,7 @@ pub struct MqDeadline {
     tree: TreeLinks,
     lists: FifoLinks,
     elevator: Elevator,
-    /// Requeued requests, where the list belongs to the device.
+    /// Requeued requests, if the list belongs to the device.
     at_head: Fifo,
     /// Requests in any list or tree.
     queued: usize,
@@ -179,8 +180,8 @@ const fn direction_of(op: Op) -> usize {
 }
 
 impl MqDeadline {
-    /// With every tunable at its default. `hz` (100 to 1000) is the tick rate that deadlines are
-    /// kept in.
+    /// Returns a scheduler with every tunable at its default. `hz` (100 to 1000) is the tick rate
+    /// of deadlines.
     pub fn new(rules: Rules, hz: u32, queues: u16, requests: usize) -> Self {
         let hz = hz.max(1);
         let settings = DeadlineSettings {
@@ -210,7 +211,7 @@ impl MqDeadline {
         }
     }
 
-    /// What the classes counted: RT, BE, IDLE.
+    /// Returns the counters of the classes: RT, BE, IDLE.
     pub fn counters(&self) -> [ClassCounters; 3] {
         [0, 1, 2].map(|c: usize| self.classes[c].counters)
     }
@@ -230,7 +231,7 @@ impl MqDeadline {
         }
     }
 
-    /// The value is in the range that [`INFO`] gives.
+    /// Sets a tunable. The value must be in the range that [`INFO`] gives.
     pub(super) fn set_tunable(&mut self, name: &str, value: i64) {
         let s = &mut self.settings;
         let ticks = to_ticks(value, self.hz);
@@ -253,7 +254,7 @@ impl MqDeadline {
         self.elevator.grow(requests);
     }
 
-    /// The slot of a request that arrives, counted in its class.
+    /// Counts a request that arrives in its class, and returns its slot.
     fn admit(&mut self, view: View<'_>, id: RequestId) -> &mut RequestInfo {
         if id.index() >= self.slots.len() {
             self.grow(view.requests.len());
@@ -272,7 +273,7 @@ impl MqDeadline {
         slot
     }
 
-    /// Takes a request out of the sorted tree and out of merging, but not out of its FIFO.
+    /// Removes a request from the sorted tree and from merging, but not from its FIFO.
     fn unsort(&mut self, id: RequestId) {
         let RequestInfo { class, direction, .. } = self.slots[id.index()];
         let (class, direction) = (&mut self.classes[usize::from(class)], usize::from(direction));
@@ -284,7 +285,7 @@ impl MqDeadline {
         self.queued -= 1;
     }
 
-    /// Counts a request out to the driver.
+    /// Counts a request as dispatched to the driver.
     fn start(&mut self, id: RequestId) -> RequestId {
         let slot = &mut self.slots[id.index()];
         slot.place = ListedIn::Gone;
@@ -293,13 +294,13 @@ impl MqDeadline {
         id
     }
 
-    /// Whether a request arrived after a tick, arrival being reckoned from the deadline.
+    /// Returns true if a request arrived after a tick. The arrival is computed from the deadline.
     fn arrived_after(&self, id: RequestId, tick: i64) -> bool {
         let slot = &self.slots[id.index()];
         slot.deadline - self.settings.expire[usize::from(slot.direction)] > tick
     }
 
-    /// Where sorted order goes on in a direction of a class.
+    /// Returns the next request in sorted order in a direction of a class.
     fn next_request(&self, class: usize, direction: usize) -> Option<RequestId> {
         let class = &self.classes[class];
         if self.rules.deadline_position {
@@ -334,8 +335,8 @@ impl MqDeadline {
         Some(chosen)
     }
 
-    /// A request of a class, unless the one whose turn it is arrived after `latest`. Even then a
-    /// new batch has begun.
+    /// Dispatches a request of a class, unless the next one arrived after `latest`. Even then a new
+    /// batch may have begun.
     fn try_class(&mut self, class: usize, now: i64, latest: i64) -> Option<RequestId> {
         if let Some(id) = self.classes[class].at_head.first() {
             if self.arrived_after(id, latest) {
@@ -366,7 +367,7 @@ impl MqDeadline {
         Some(self.start(id))
     }
 
-    /// A request that waits so long that its class no longer matters.
+    /// Dispatches a request that is so old that its class no longer matters.
     fn dispatch_aged(&mut self, now: i64) -> Option<RequestId> {
         if self.classes.iter().filter(|c| c.counters.outstanding() > 0).count() < 2 {
             return None;
@@ -418,7 +419,7 @@ impl Scheduler for MqDeadline {
         None
     }
 
-    /// The requests belong to the device: any hardware queue may take them.
+    /// All requests belong to the device: any hardware queue may take them.
     #[inline]
     fn has_work(&self, _queue: HwQueue) -> bool {
         self.queued > 0
@@ -485,9 +486,9 @@ impl Scheduler for MqDeadline {
         }
     }
 
-    /// `async_depth` for everything but reads: tags of the whole map, or before that rule positions
-    /// in each bitmap word (words of 2^shift tags, at most 64, as many that four of them fit),
-    /// scaled and rounded up.
+    /// Limits everything except reads to `async_depth`: tags of the whole map, or in versions
+    /// before that rule positions in each bitmap word (words of 2^shift tags, at most 64, so that
+    /// there are at least four), scaled and rounded up.
     fn depth_limit(&self, op: Op, _flags: Flags) -> Option<u32> {
         let (depth, async_depth) = (self.nr_requests, self.settings.async_depth.unwrap_or(self.nr_requests));
         if op == Op::Read || async_depth >= depth {

@@ -1,10 +1,9 @@
-//! `none`: no scheduler. What reaches the software queues leaves them in order of arrival on each
-//! CPU.
+//! `none`: no scheduler. Requests leave the software queue of each CPU in order of arrival.
 //!
-//! Each hardware queue has one list per CPU. While the device is not busy, a run takes every list
-//! whole, in CPU order; while it is busy, one request at a time from the next CPU that has one. A
-//! bio may join one of the last eight requests of its CPU's list. Nothing is sorted, priorities are
-//! not looked at. A stack that issues directly never comes here.
+//! Each hardware queue has one list per CPU. If the device is not busy, a run takes all lists as a
+//! whole, in CPU order. If it is busy, a run takes one request from the next CPU that has one. A
+//! bio may merge into one of the last eight requests of its CPU's list. Nothing is sorted, and
+//! priorities are ignored. Requests that the stack issues directly do not come here.
 //!
 //! Cost: insert O(1), merge lookup at most 8 requests, dispatch O(1) and O(CPUs / 64) to find the
 //! next list.
@@ -19,7 +18,7 @@ use crate::bio::Bio;
 use crate::merge::MergeKind;
 use crate::units::{HwQueue, Instant, RequestId};
 
-/// What `elevon schedulers` says of it.
+/// The entry of `elevon schedulers`.
 pub const INFO: SchedulerInfo = SchedulerInfo {
     name: "none",
     summary: "no scheduler: arrival order per CPU, priorities ignored; the cheapest",
@@ -30,9 +29,9 @@ pub const INFO: SchedulerInfo = SchedulerInfo {
 #[derive(Clone, Debug)]
 struct SoftwareQueues {
     contexts: Contexts,
-    /// Lists that a run took whole and has not sent yet; nothing merges into it.
+    /// Requests of lists that a run took and has not sent yet; nothing merges into them.
     batch: Fifo,
-    /// CPU whose turn it is while the device is busy.
+    /// The CPU that is next while the device is busy.
     from: usize,
     busy: bool,
     queued: usize,
@@ -43,13 +42,14 @@ struct SoftwareQueues {
 pub struct NoneScheduler {
     links: FifoLinks,
     queues: Vec<SoftwareQueues>,
-    /// Where the next bio comes from: hardware queue and CPU.
+    /// Hardware queue and CPU of the next bio.
     context: (usize, usize),
     discard_ranges: u16,
 }
 
 impl NoneScheduler {
-    /// For a device with `queues` hardware queues, used from `cpus` CPUs (each at least 1).
+    /// Returns the scheduler for a device with `queues` hardware queues that is used from `cpus`
+    /// CPUs (each at least 1).
     pub fn new(queues: u16, cpus: u16, requests: usize) -> Self {
         let contexts = Contexts::new(usize::from(cpus.max(1)));
         let queue = SoftwareQueues { contexts, batch: Fifo::EMPTY, from: 0, busy: false, queued: 0 };
@@ -92,7 +92,7 @@ impl Scheduler for NoneScheduler {
         self.queues[queue.index()].queued > 0
     }
 
-    /// `nomerges=1` does not keep it from looking (as in Linux).
+    /// `nomerges=1` does not prevent the lookup (as in Linux).
     fn find_merge(&mut self, view: View<'_>, bio: &Bio, _one_hit_only: bool) -> Option<(RequestId, MergeKind)> {
         let (queue, cpu) = self.context;
         self.queues[queue].contexts.find_merge(&self.links, view, bio, cpu, self.discard_ranges)

@@ -1,4 +1,5 @@
-//! A bed to test schedulers on: a request table, a clock, and devices as fast as the test says.
+//! A test environment for schedulers: a request table, a clock, and devices as fast as the test
+//! says.
 
 use super::{Scheduler, View};
 use crate::bio::{Bio, DataRange};
@@ -47,7 +48,7 @@ impl<S: Scheduler> Bed<S> {
         Self { requests: Requests::new(requests), rules: kernel.rules(), scheduler, now: Instant::ZERO }
     }
 
-    /// A free request becomes one of eight sectors in the state before its insertion.
+    /// Prepares a free request of eight sectors for insertion.
     pub(crate) fn prepare(&mut self, op: Op, sector: u64, class: PrioClass) -> RequestId {
         let free = self.requests.iter().find(|(_, r)| r.state == State::Free);
         let id = free.expect("the test has too few requests").0;
@@ -105,8 +106,8 @@ impl<S: Scheduler> Bed<S> {
         self.insert_prepared(id, true);
     }
 
-    /// Dispatches and completes up to `count` requests; names them as `R100`, with the class for
-    /// others than BE.
+    /// Dispatches and completes up to `count` requests. Returns their names, such as `R100`, with
+    /// the class if it is not BE.
     pub(crate) fn serve(&mut self, count: usize) -> Vec<String> {
         let mut served = Vec::new();
         while served.len() < count
@@ -117,7 +118,7 @@ impl<S: Scheduler> Bed<S> {
         }
         served
     }
-    /// Serves everything that comes.
+    /// Serves all requests.
     pub(crate) fn drain(&mut self) -> String {
         self.serve(usize::MAX).join(" ")
     }
@@ -137,7 +138,7 @@ impl<S: Scheduler> Bed<S> {
         self.scheduler.find_merge(view, bio, one_hit_only)
     }
 
-    /// The bio joins the request, as the stack does it.
+    /// Merges the bio into the request, as the stack does it.
     pub(crate) fn join(&mut self, bio: &Bio, id: RequestId, kind: MergeKind) {
         let before = self.requests[id].sector;
         let r = &mut self.requests[id];
@@ -150,7 +151,8 @@ impl<S: Scheduler> Bed<S> {
         self.check();
     }
 
-    /// `survivor` swallows `swallowed`, as the stack does it; returns after `swallowed` is over.
+    /// Merges `swallowed` into `survivor`, as the stack does it; returns after `swallowed` was
+    /// freed.
     pub(crate) fn swallow(&mut self, survivor: RequestId, swallowed: RequestId) {
         let view = View { requests: &self.requests, rules: &self.rules };
         self.scheduler.on_requests_merged(self.now, view, survivor, swallowed);

@@ -9,14 +9,14 @@ use super::SCHEDULERS;
 use crate::nearest::nearest;
 use crate::stack::config::{is_setting, why_not_modelled};
 
-/// What there is to know of a scheduler from outside.
+/// Name, description and tunables of a scheduler.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SchedulerInfo {
     /// Name, as in `queue/scheduler`.
     pub name: &'static str,
-    /// One line of meaning.
+    /// One-line description.
     pub summary: &'static str,
-    /// Its tunables, in sysfs' order of names.
+    /// Its tunables, ordered by name as in sysfs.
     pub tunables: &'static [TunableInfo],
 }
 
@@ -35,51 +35,51 @@ pub struct TunableInfo {
     pub min: i64,
     /// Largest value accepted.
     pub max: i64,
-    /// One line of meaning.
+    /// One-line description.
     pub help: &'static str,
-    /// Names of the values from `min` on, where the tunable is a choice rather than a number.
+    /// Names of the values from `min` on, if the tunable is a choice and not a number.
     pub choices: &'static [&'static str],
 }
 
 impl TunableInfo {
-    /// The value of a text: an integer, or one of the names where there are names.
+    /// Parses a value: an integer, or one of the names if the tunable has names.
     pub fn parse(&self, text: &str) -> Option<i64> {
         let named = self.choices.iter().position(|&name| name == text).map(|at| self.min + at as i64);
         if self.choices.is_empty() { text.parse().ok() } else { named }
     }
 
-    /// A value as text.
+    /// Returns a value as text.
     pub fn show(&self, value: i64) -> String {
         let name = usize::try_from(value - self.min).ok().and_then(|at| self.choices.get(at));
         name.map_or_else(|| value.to_string(), |name| (*name).to_string())
     }
 }
 
-/// Which scheduler, and the tunables that differ from their defaults.
+/// A scheduler, and the tunables that differ from their defaults.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SchedulerConfig {
     /// Name, one of [`SCHEDULERS`].
     pub name: &'static str,
-    /// Checked tunables in the order given; of two with the same name the later holds.
+    /// Checked tunables in the order given; if a name occurs twice, the later value is used.
     pub tunables: Vec<(&'static str, i64)>,
 }
 
-/// Why a scheduler or a tunable was refused. Displays as one line that names what would be right.
+/// Why a scheduler or a tunable was refused. The message is one line that says what would be right.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SchedulerError {
     /// There is no scheduler of that name.
     UnknownScheduler {
-        /// What was asked for.
+        /// The name that was given.
         name: String,
     },
     /// The scheduler has no tunable of that name.
     UnknownTunable {
         /// The scheduler.
         scheduler: &'static str,
-        /// What was asked for.
+        /// The name that was given.
         name: String,
     },
-    /// Not of the form `tunable=value`.
+    /// The text is not of the form `tunable=value`.
     NoValue {
         /// The part that was not understood.
         part: String,
@@ -89,7 +89,7 @@ pub enum SchedulerError {
         /// The tunable.
         tunable: &'static str,
     },
-    /// Not an integer in the tunable's range.
+    /// The value is not an integer in the tunable's range.
     BadValue {
         /// The tunable.
         tunable: &'static TunableInfo,
@@ -98,12 +98,12 @@ pub enum SchedulerError {
     },
 }
 
-/// The scheduler of a name, and what is known of it.
+/// Returns the description of the scheduler with a name.
 fn scheduler(name: &str) -> Option<&'static SchedulerInfo> {
     SCHEDULERS.iter().find(|s| s.name == name)
 }
 
-/// A tunable of a scheduler, and a check that `value` is in its range.
+/// Finds a tunable of a scheduler and checks that `value` is in its range.
 pub(super) fn check(scheduler: &'static SchedulerInfo, name: &str, value: i64) -> Result<&'static str, SchedulerError> {
     let tunable = find(scheduler, name)?;
     if (tunable.min..=tunable.max).contains(&value) {
@@ -119,24 +119,24 @@ fn find(scheduler: &'static SchedulerInfo, name: &str) -> Result<&'static Tunabl
 }
 
 impl Default for SchedulerConfig {
-    /// `none`.
+    /// Returns `none`.
     fn default() -> Self {
         Self { name: super::none::INFO.name, tunables: Vec::new() }
     }
 }
 
 impl SchedulerConfig {
-    /// Whether requests go to the driver without any scheduler.
+    /// Returns true if requests go to the driver without a scheduler.
     pub fn is_none(&self) -> bool {
         self.name == super::none::INFO.name
     }
 
-    /// A scheduler with its defaults.
+    /// Returns a scheduler with default tunables.
     pub fn new(name: &str) -> Result<Self, SchedulerError> {
         Self::parse(name)
     }
 
-    /// Reads `NAME[:tunable=value,...]`: names and units of sysfs, values as integers.
+    /// Parses `NAME[:tunable=value,...]`: names and units of sysfs, values as integers.
     pub fn parse(text: &str) -> Result<Self, SchedulerError> {
         let (name, rest) = match text.split_once(':') {
             Some((name, rest)) => (name.trim(), Some(rest)),
@@ -160,7 +160,7 @@ impl SchedulerConfig {
     }
 }
 
-/// Writes ` (did you mean X?); there are A, B` for what comes near, and the list in any case.
+/// Writes ` (did you mean X?); there are A, B`; the suggestion only if a known name is similar.
 fn suggest(f: &mut fmt::Formatter<'_>, name: &str, known: impl Iterator<Item = &'static str> + Clone) -> fmt::Result {
     if let Some(near) = nearest(name, known.clone()) {
         write!(f, " (did you mean {near:?}?)")?;
@@ -260,7 +260,7 @@ mod tests {
                 "front_merges=99999999999999999999: must be an integer in 0..1 (boolean)",
             ),
         ] {
-            // Scheduler lists grow; what matters is the head of the line.
+            // The list of schedulers grows; the test compares the beginning of the line.
             let shown = SchedulerConfig::parse(text).unwrap_err().to_string();
             assert!(shown.starts_with(error), "{text}: {shown}");
         }
