@@ -111,7 +111,7 @@ impl Building {
 }
 
 #[derive(Clone, Copy, Debug, Default)]
-struct Queue {
+struct TaskBios {
     head: Option<u32>,
     tail: Option<u32>,
     blocked: bool,
@@ -123,7 +123,7 @@ pub(super) struct Bios {
     table: Vec<Bio>,
     free: Vec<u32>,
     building: Building,
-    queues: Vec<Queue>,
+    queues: Vec<TaskBios>,
     /// Tasks that have bios queued and are not blocked, each once.
     ready: VecDeque<TaskId>,
     pub promoter: Promoter,
@@ -243,7 +243,7 @@ impl Bios {
 
     fn enqueue(&mut self, task: TaskId, bio: u32) {
         if self.queues.len() <= task.index() {
-            self.queues.resize(task.index() + 1, Queue::default());
+            self.queues.resize(task.index() + 1, TaskBios::default());
         }
         let queue = &mut self.queues[task.index()];
         match queue.tail.replace(bio) {
@@ -276,7 +276,7 @@ impl Bios {
     /// The stack makes the task sleep, or lets it go on.
     pub(super) fn set_blocked(&mut self, task: TaskId, blocked: bool) {
         if self.queues.len() <= task.index() {
-            self.queues.resize(task.index() + 1, Queue::default());
+            self.queues.resize(task.index() + 1, TaskBios::default());
         }
         let queue = &mut self.queues[task.index()];
         if core::mem::replace(&mut queue.blocked, blocked) == blocked || queue.head.is_none() {

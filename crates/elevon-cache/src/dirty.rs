@@ -151,7 +151,7 @@ pub fn pause_target(hz: Hz, bandwidth: u64, base_rate: u64, max_pause: u64) -> P
 
 /// Pages dirty and what they do at a moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counts {
+pub struct DirtyCounts {
     /// Pages dirty and not being written.
     pub dirty: u64,
     /// Pages being written.
@@ -173,7 +173,7 @@ pub struct Writer {
 
 /// What a look at the limits comes to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub enum DirtyVerdict {
     /// Go on.
     Go,
     /// Sleep; then go on, or look again where `again` is set (it was stopped altogether).
@@ -245,7 +245,7 @@ impl Domain {
         Limits::new(dirtyable, self.ratios)
     }
     /// Whether the flusher has work in the background.
-    pub const fn wants_flusher(&self, counts: &Counts) -> bool {
+    pub const fn wants_flusher(&self, counts: &DirtyCounts) -> bool {
         counts.dirty > self.limits(counts.dirtyable).background
     }
     /// Pages became dirty.
@@ -265,7 +265,13 @@ impl Domain {
     }
 
     /// A writer looks at the limits.
-    pub fn balance(&mut self, now: Instant, writer: &mut Writer, counts: &Counts, real_time: bool) -> Verdict {
+    pub fn balance(
+        &mut self,
+        now: Instant,
+        writer: &mut Writer,
+        counts: &DirtyCounts,
+        real_time: bool,
+    ) -> DirtyVerdict {
         let limits = self.limits(counts.dirtyable);
         let limits = if real_time { limits.for_real_time(self.limit.max(limits.thresh)) } else { limits };
         let dirty = counts.dirty + counts.writeback;
@@ -274,7 +280,7 @@ impl Domain {
             writer.allowance = limits.poll_interval(dirty);
             writer.paused_until = Some(now);
             self.exceeded = false;
-            return Verdict::Go;
+            return DirtyVerdict::Go;
         }
         self.exceeded = dirty > limits.thresh;
         let limit = limits.thresh.max(self.limit);
@@ -290,7 +296,7 @@ impl Domain {
     }
 
     /// Turns a rate (pages a second) into a pause.
-    fn pause(&self, now: Instant, writer: &mut Writer, dirty: u64, rate: u64) -> Verdict {
+    fn pause(&self, now: Instant, writer: &mut Writer, dirty: u64, rate: u64) -> DirtyVerdict {
         let longest = max_pause(self.hz, dirty, self.bandwidth);
         let target = pause_target(self.hz, self.bandwidth, self.base_rate, longest);
         if rate == 0 {
@@ -303,7 +309,7 @@ impl Domain {
             Some(pause) if pause >= target.shortest => self.sleep(now, writer, pause.min(longest), target.pages, false),
             owed => {
                 self.owe(now, writer, period, owed.is_none() && paid - period > self.hz.0);
-                Verdict::Go
+                DirtyVerdict::Go
             }
         }
     }
@@ -321,14 +327,14 @@ impl Domain {
         }
     }
 
-    const fn sleep(&self, now: Instant, writer: &mut Writer, jiffies: u64, pages: u64, again: bool) -> Verdict {
+    const fn sleep(&self, now: Instant, writer: &mut Writer, jiffies: u64, pages: u64, again: bool) -> DirtyVerdict {
         let span = self.hz.span(jiffies);
         writer.paused_until = Some(now.saturating_add(span));
         writer.allowance = pages;
         if !again {
             writer.dirtied = 0;
         }
-        Verdict::Pause { span, again }
+        DirtyVerdict::Pause { span, again }
     }
 
     /// Corrects limit, bandwidth and base rate, once in 200 ms.

@@ -13,7 +13,7 @@
 
 use alloc::vec::Vec;
 
-use super::dirty::{Counts, Domain};
+use super::dirty::{DirtyCounts, Domain};
 use super::pages::Pages;
 use elevon_core::units::{Instant, Nanos, TenantId};
 
@@ -95,7 +95,7 @@ impl Domains {
     }
 
     /// What a tenant's writers are slowed by: its own pages, and its part of the memory.
-    pub fn counts(&mut self, now: Instant, tenant: TenantId, all: &Counts, pages: &Pages) -> Counts {
+    pub fn counts(&mut self, now: Instant, tenant: TenantId, all: &DirtyCounts, pages: &Pages) -> DirtyCounts {
         if now >= self.look_again {
             let is_writing =
                 |(id, of): &(u32, &Of)| of.until > now || of.writeback > 0 || pages.dirty_of(TenantId(*id)) > 0;
@@ -103,11 +103,11 @@ impl Domains {
             self.look_again = now + LOOK;
         }
         let (dirty, writeback) = (pages.dirty_of(tenant), self.writeback(tenant));
-        Counts { dirty, writeback, dirtyable: all.dirtyable / self.writing }
+        DirtyCounts { dirty, writeback, dirtyable: all.dirtyable / self.writing }
     }
 
     /// Whether a tenant has more dirty than its part of the background threshold.
-    pub fn wants_flusher(&self, all: &Counts, pages: &Pages) -> bool {
+    pub fn wants_flusher(&self, all: &DirtyCounts, pages: &Pages) -> bool {
         let background = self.new.limits(all.dirtyable / self.writing).background;
         pages.dirty_tenants().any(|tenant| pages.dirty_of(tenant) > background)
     }

@@ -4,7 +4,7 @@
 //! cached is a major fault, and reads *around* the page rather than ahead of it, because a program that touches memory is
 //! expected to stay near; a mapping that keeps missing loses that credit and reads single pages. As in Linux 6.1. Cost: O(1).
 
-use super::readahead::{Advice, Ask, Readahead, Window};
+use super::readahead::{Advice, Ask, Readahead, ReadaheadWindow};
 use elevon_core::kernel::Rules;
 
 /// Pages that one fault may map: 64 KiB (`fault_around_bytes`).
@@ -28,8 +28,8 @@ pub const fn on_hit(ra: &mut Readahead) {
 }
 
 /// A fault found its page missing: what is read. Counts the miss.
-pub fn on_miss(ra: &mut Readahead, index: u64, rules: &Rules, cached: impl Fn(u64) -> bool) -> Window {
-    let single = Window { start: index, size: 1, async_size: 0 };
+pub fn on_miss(ra: &mut Readahead, index: u64, rules: &Rules, cached: impl Fn(u64) -> bool) -> ReadaheadWindow {
+    let single = ReadaheadWindow { start: index, size: 1, async_size: 0 };
     match ra.advice() {
         Advice::Random => return single,
         Advice::Sequential => {
@@ -77,7 +77,7 @@ mod tests {
         for n in 1..=100 {
             assert_eq!(on_miss(&mut ra, n * 1000, &RULES, |_| false).size, 32, "miss {n}");
         }
-        assert_eq!(on_miss(&mut ra, 7, &RULES, |_| false), Window { start: 7, size: 1, async_size: 0 });
+        assert_eq!(on_miss(&mut ra, 7, &RULES, |_| false), ReadaheadWindow { start: 7, size: 1, async_size: 0 });
         on_hit(&mut ra);
         on_hit(&mut ra);
         assert_eq!(on_miss(&mut ra, 7000, &RULES, |_| false).size, 32);

@@ -60,7 +60,7 @@ pub struct Turn {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Place {
+enum WritebackList {
     Clean,
     Dirty,
     Io,
@@ -73,7 +73,7 @@ const NONE: u32 = u32::MAX;
 
 #[derive(Clone, Copy, Debug)]
 struct Inode {
-    place: Place,
+    place: WritebackList,
     dirtied_when: Instant,
     writeback_index: u64,
     prev: u32,
@@ -147,7 +147,7 @@ impl Flusher {
     #[inline]
     pub fn on_dirtied(&mut self, file: FileId, now: Instant) {
         match self.inodes.get(file.0 as usize) {
-            Some(inode) if inode.place != Place::Clean => {}
+            Some(inode) if inode.place != WritebackList::Clean => {}
             _ => self.first_dirtied(file, now),
         }
     }
@@ -155,11 +155,12 @@ impl Flusher {
     fn first_dirtied(&mut self, file: FileId, now: Instant) {
         let at = file.0 as usize;
         if self.inodes.len() <= at {
-            let clean = Inode { place: Place::Clean, dirtied_when: now, writeback_index: 0, prev: NONE, next: NONE };
+            let clean =
+                Inode { place: WritebackList::Clean, dirtied_when: now, writeback_index: 0, prev: NONE, next: NONE };
             self.inodes.resize(at + 1, clean);
         }
         self.inodes[at].dirtied_when = now;
-        self.push_tail(Place::Dirty, file.0);
+        self.push_tail(WritebackList::Dirty, file.0);
         if self.timer.is_none() {
             self.timer = self.next_look(now);
         }
@@ -168,17 +169,17 @@ impl Flusher {
     /// The last dirty page of a file is gone other than by its turn (fsync, truncation). During a turn, the turn's end tells.
     pub fn on_clean(&mut self, file: FileId) {
         match self.inodes.get(file.0 as usize).map(|inode| inode.place) {
-            None | Some(Place::Clean | Place::Turn) => {}
-            Some(Place::Dirty | Place::Io | Place::MoreIo) => {
+            None | Some(WritebackList::Clean | WritebackList::Turn) => {}
+            Some(WritebackList::Dirty | WritebackList::Io | WritebackList::MoreIo) => {
                 self.unlink(file.0);
-                self.inodes[file.0 as usize].place = Place::Clean;
+                self.inodes[file.0 as usize].place = WritebackList::Clean;
             }
         }
     }
 
     /// Whether the flusher counts the file among those with dirty pages.
     pub fn is_dirty(&self, file: FileId) -> bool {
-        self.inodes.get(file.0 as usize).is_some_and(|inode| inode.place != Place::Clean)
+        self.inodes.get(file.0 as usize).is_some_and(|inode| inode.place != WritebackList::Clean)
     }
 
     /// More is dirty than the background threshold, or a writer waits.
@@ -221,7 +222,7 @@ impl Flusher {
                 continue;
             }
             if let Some(file) = self.pop_io() {
-                self.inodes[file as usize].place = Place::Turn;
+                self.inodes[file as usize].place = WritebackList::Turn;
                 let from = self.inodes[file as usize].writeback_index;
                 return Some(Chunk { file: FileId(file), from, reason: pass.reason });
             }
@@ -237,22 +238,22 @@ impl Flusher {
     /// A file's turn is over.
     pub fn turn_ended(&mut self, file: FileId, turn: Turn, now: Instant) {
         let inode = &mut self.inodes[file.0 as usize];
-        debug_assert_eq!(inode.place, Place::Turn);
+        debug_assert_eq!(inode.place, WritebackList::Turn);
         inode.writeback_index = turn.next;
         if let Some(pass) = &mut self.pass {
             pass.progress |= turn.written > 0;
         }
         if !turn.is_dirty {
-            self.inodes[file.0 as usize].place = Place::Clean;
+            self.inodes[file.0 as usize].place = WritebackList::Clean;
         } else if turn.is_used_up {
-            self.push_tail(Place::MoreIo, file.0);
+            self.push_tail(WritebackList::MoreIo, file.0);
         } else {
             // What is left could not be written: not before others. The list stays in order of age.
-            let newest = self.lists[Place::Dirty.list()].tail;
+            let newest = self.lists[WritebackList::Dirty.list()].tail;
             if newest != NONE && self.inodes[newest as usize].dirtied_when > self.inodes[file.0 as usize].dirtied_when {
                 self.inodes[file.0 as usize].dirtied_when = now;
             }
-            self.push_tail(Place::Dirty, file.0);
+            self.push_tail(WritebackList::Dirty, file.0);
         }
     }
 
@@ -271,29 +272,29 @@ impl Flusher {
 
     /// *io* gets what is left of earlier turns, and of *dirty* what is old enough.
     fn fill_io(&mut self, now: Instant, reason: Reason) {
-        while self.lists[Place::MoreIo.list()].head != NONE {
-            let file = self.lists[Place::MoreIo.list()].head;
+        while self.lists[WritebackList::MoreIo.list()].head != NONE {
+            let file = self.lists[WritebackList::MoreIo.list()].head;
             self.unlink(file);
-            self.push_tail(Place::Io, file);
+            self.push_tail(WritebackList::Io, file);
         }
-        while self.lists[Place::Dirty.list()].head != NONE {
-            let file = self.lists[Place::Dirty.list()].head;
+        while self.lists[WritebackList::Dirty.list()].head != NONE {
+            let file = self.lists[WritebackList::Dirty.list()].head;
             let age = now.since(self.inodes[file as usize].dirtied_when);
             if reason == Reason::Periodic && age < self.times.expire {
                 break;
             }
             self.unlink(file);
-            self.push_tail(Place::Io, file);
+            self.push_tail(WritebackList::Io, file);
         }
     }
 
     fn pop_io(&mut self) -> Option<u32> {
-        let file = self.lists[Place::Io.list()].head;
+        let file = self.lists[WritebackList::Io.list()].head;
         (file != NONE).then(|| self.unlink(file))?;
         Some(file)
     }
 
-    fn push_tail(&mut self, place: Place, file: u32) {
+    fn push_tail(&mut self, place: WritebackList, file: u32) {
         let ends = &mut self.lists[place.list()];
         let tail = core::mem::replace(&mut ends.tail, file);
         match tail {
@@ -320,23 +321,30 @@ impl Flusher {
     /// Panics where lists and places disagree, or *dirty* is out of order. For tests; O(files).
     pub fn self_check(&self) {
         let mut listed = 0;
-        for place in [Place::Dirty, Place::Io, Place::MoreIo] {
+        for place in [WritebackList::Dirty, WritebackList::Io, WritebackList::MoreIo] {
             let (mut at, mut prev, mut last) = (self.lists[place.list()].head, NONE, Instant::ZERO);
             while at != NONE {
                 let inode = &self.inodes[at as usize];
                 assert_eq!((inode.place, inode.prev), (place, prev), "file {at}");
-                assert!(place != Place::Dirty || inode.dirtied_when >= last, "file {at} is older than the one before");
+                assert!(
+                    place != WritebackList::Dirty || inode.dirtied_when >= last,
+                    "file {at} is older than the one before"
+                );
                 (prev, last, listed) = (at, inode.dirtied_when, listed + 1);
                 at = inode.next;
             }
             assert_eq!(self.lists[place.list()].tail, prev);
         }
-        let expected = self.inodes.iter().filter(|inode| !matches!(inode.place, Place::Clean | Place::Turn)).count();
+        let expected = self
+            .inodes
+            .iter()
+            .filter(|inode| !matches!(inode.place, WritebackList::Clean | WritebackList::Turn))
+            .count();
         assert_eq!(listed, expected);
     }
 }
 
-impl Place {
+impl WritebackList {
     const fn list(self) -> usize {
         match self {
             Self::Dirty => 0,

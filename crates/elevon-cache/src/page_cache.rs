@@ -18,6 +18,8 @@
 //!
 //! Cost: a hit is O(1) a page; a miss O(1) a page and a bio more. Nothing is allocated per I/O once tables have grown.
 
+mod calls;
+mod config;
 mod fault;
 mod flush;
 mod read;
@@ -33,10 +35,12 @@ use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
 pub use super::bios::CacheIo;
+pub use calls::{ByteCopy, Call, CallDone, CallKind, Called, OpenId, RangeSync, Way};
+pub use config::{CacheConfig, WriteMode};
 pub use stats::{CacheStats, Cause, Reading, WaitStats, Waits};
 
 use super::bios::{Bios, Piece, Source, page_sectors};
-use super::dirty::{Counts, DirtyRatios, Domain, Hz, Verdict, Writer};
+use super::dirty::{DirtyCounts, DirtyRatios, DirtyVerdict, Domain, Hz, Writer};
 use super::domains::Domains;
 use super::flusher::{Flusher, FlusherTimes};
 use super::pages::{Bits, Entry, Evicted, Flags as PageFlags};
@@ -57,271 +61,8 @@ use elevon_core::units::{Bytes, Instant, Nanos, PAGE_SIZE, Sector, TaskId, Tenan
 use flush::FlushTurn;
 use wait::Waiting;
 
-/// When a write is over.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum WriteMode {
-    /// When its pages are dirty; a flusher writes them later.
-    #[default]
-    Back,
-    /// When the device has its pages.
-    Through,
-}
-
-impl WriteMode {
-    /// Every mode.
-    pub const ALL: [Self; 2] = [Self::Back, Self::Through];
-
-    /// Its name.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Back => "write-back",
-            Self::Through => "write-through",
-        }
-    }
-
-    /// The mode of a name.
-    pub fn from_name(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|mode| mode.name() == name)
-    }
-}
-
-/// How a cache is set up.
 #[derive(Clone, Debug)]
-pub struct CacheConfig {
-    /// The machine's memory.
-    pub memory: Bytes,
-    /// What others use of it: kernel and programs.
-    pub reserved: Bytes,
-    /// Of that, what programs have and do not touch: reclaim may put it in zram, and an OOM kill frees an eighth of it.
-    pub idle: Bytes,
-    /// Idle memory that zram takes (its size before compression). Zero: there is none, and reclaim looks at files' pages only.
-    pub zram: Bytes,
-    /// How ready reclaim is to take programs' memory, 0 to 200; see [`super::replace::Anonymous::swappiness`].
-    pub swappiness: u8,
-    /// Which page goes next.
-    pub policy: ReplacementConfig,
-    /// Readahead window in pages (`read_ahead_kb` / 4).
-    pub ra_pages: u32,
-    /// The device's largest request in pages.
-    pub io_pages: u32,
-    /// The kernel's rules.
-    pub rules: Rules,
-    /// What content does to priority.
-    pub activity: Activity,
-    /// Settings of `page-exact`.
-    pub activity_options: Options,
-    /// Dirty limits.
-    pub dirty: DirtyRatios,
-    /// When the flusher looks for old dirty pages.
-    pub flusher_times: FlusherTimes,
-    /// Jiffies per second.
-    pub hz: Hz,
-    /// Pages added to the low and high marks (Android).
-    pub extra_free: u64,
-    /// When a write is over.
-    pub write_mode: WriteMode,
-    /// The flusher's task: a number of its own.
-    pub flusher: TaskId,
-    /// Tenants 1 to this have a flusher task each, numbered behind `flusher`, so that one that sleeps for a limit of its tenant
-    /// does not hold up the others. Those of higher numbers share the root's.
-    pub tenant_flushers: u32,
-    /// Whether there are bytes to copy: [`PageCache::poll_copy`].
-    pub copies: bool,
-    /// Windows of time that waits are counted in, by those who count them: [`crate::stats::Windows`].
-    pub wait_window: Nanos,
-}
-
-impl CacheConfig {
-    /// A machine with so much memory, everything else as Linux has it; the flusher is task `flusher`.
-    pub fn new(memory: Bytes, flusher: TaskId) -> Self {
-        Self {
-            memory,
-            reserved: Bytes::ZERO,
-            idle: Bytes::ZERO,
-            zram: Bytes::ZERO,
-            swappiness: SWAPPINESS,
-            policy: ReplacementConfig::default(),
-            ra_pages: RA_PAGES,
-            io_pages: 320,
-            rules: Kernel::default().rules(),
-            activity: Activity::Off,
-            activity_options: Options::default(),
-            dirty: DirtyRatios::default(),
-            flusher_times: FlusherTimes::default(),
-            hz: Hz::default(),
-            extra_free: 0,
-            write_mode: WriteMode::Back,
-            flusher,
-            tenant_flushers: 0,
-            copies: false,
-            wait_window: Nanos::from_secs(1),
-        }
-    }
-}
-
-/// An open file: the readahead state of one reader.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct OpenId(pub u32);
-
-/// What a call wants.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum CallKind {
-    /// Read through the descriptor; ends short at the end of the file.
-    Read,
-    /// Write through the descriptor; the file grows up to what its place on the device holds.
-    Write,
-    /// Touch the byte at `offset` through a mapping: nothing where it is mapped, else a page fault.
-    Fault {
-        /// The touch is a store.
-        write: bool,
-    },
-    /// Write what is dirty of the file (0 bytes: all of it), wait, and flush the device. A range is what an O_SYNC write asks for.
-    Fsync,
-    /// The same: no metadata is modelled.
-    Fdatasync,
-    /// Write what is dirty in a range, and wait, as far as asked for; no flush (sync_file_range).
-    SyncRange(RangeSync),
-    /// Advice on the file, or a range of it.
-    Fadvise(Advice),
-    /// Cut or extend the file to `offset` bytes.
-    Truncate,
-    /// Drop every clean page of every file that nobody maps.
-    DropCaches,
-    /// Before and after a direct write: no page of the range is left, whoever maps it. What is dirty is written first.
-    Invalidate,
-}
-
-/// What a sync of a range does, in this order; nothing of it flushes the device.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct RangeSync {
-    /// Wait for pages that are being written.
-    pub wait_before: bool,
-    /// Submit dirty pages that are not being written. Without both waits this is for nobody's integrity: the bios are not SYNC.
-    pub write: bool,
-    /// Wait for pages that are being written.
-    pub wait_after: bool,
-}
-
-impl RangeSync {
-    /// All three: what was dirty is written when the call ends.
-    pub const ALL: Self = Self { wait_before: true, write: true, wait_after: true };
-}
-
-/// A call of a program.
-#[derive(Clone, Copy, Debug)]
-pub struct Call {
-    /// Who calls.
-    pub task: TaskId,
-    /// The caller's name for it; comes back in [`CallDone`].
-    pub token: u64,
-    /// The task's priority.
-    pub submitter: Submitter,
-    /// Who is charged.
-    pub tenant: TenantId,
-    /// The open file.
-    pub open: OpenId,
-    /// What is wanted.
-    pub kind: CallKind,
-    /// First byte.
-    pub offset: u64,
-    /// Bytes; 0 means to the end where a range is meant.
-    pub bytes: u64,
-    /// Where the call's first byte lies in the buffer that [`ByteCopy`] names.
-    pub buffer_offset: u64,
-}
-
-impl Call {
-    /// How a call ends that did not sleep.
-    const fn done(&self, bytes: u64) -> CallDone {
-        let (task, token, zero) = (self.task, self.token, Nanos::ZERO);
-        let (status, class) = (Status::Ok, PrioClass::None);
-        CallDone {
-            task,
-            token,
-            status,
-            bytes,
-            waited: zero,
-            device: zero,
-            paused: zero,
-            starved: zero,
-            class,
-            is_major: false,
-        }
-    }
-
-    /// A call of a plain task.
-    pub const fn new(task: TaskId, token: u64, open: OpenId, kind: CallKind, offset: u64, bytes: u64) -> Self {
-        let submitter = Submitter::of_task(IoPrio::NONE, CpuPolicy::Normal, 0);
-        Self { task, token, submitter, tenant: TenantId(0), open, kind, offset, bytes, buffer_offset: 0 }
-    }
-}
-
-/// A call that is over.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct CallDone {
-    /// Who called.
-    pub task: TaskId,
-    /// The caller's token.
-    pub token: u64,
-    /// How it ended.
-    pub status: Status,
-    /// Bytes read or written.
-    pub bytes: u64,
-    /// Time it slept for I/O: iowait.
-    pub waited: Nanos,
-    /// Of that, how long the device worked on the bios that ended the waits, as far as `complete` was told.
-    pub device: Nanos,
-    /// Time it slept because too much was dirty.
-    pub paused: Nanos,
-    /// Time it slept because no memory was free.
-    pub starved: Nanos,
-    /// The class that the bio was served in which ended its last sleep for I/O; NONE where it had none.
-    pub class: PrioClass,
-    /// A fault that did not find its page, or not yet readable.
-    pub is_major: bool,
-}
-
-/// How a call began.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Called {
-    /// It is over.
-    Done(CallDone),
-    /// The task sleeps; [`PageCache::poll_done`] will tell.
-    Wait,
-}
-
-/// Bytes to move between a frame and a call's buffer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ByteCopy {
-    /// The call.
-    pub task: TaskId,
-    /// Its name.
-    pub token: u64,
-    /// The frame.
-    pub slot: FrameId,
-    /// First byte in the frame.
-    pub frame_offset: u32,
-    /// Bytes.
-    pub bytes: u32,
-    /// First byte in the caller's buffer.
-    pub call_offset: u64,
-    /// Which way.
-    pub way: Way,
-}
-
-/// Which way bytes move.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Way {
-    /// From the frame to the call.
-    ToCall,
-    /// From the call to the frame.
-    ToFrame,
-    /// The frame is filled with zeroes; the call's buffer is not touched.
-    Zero,
-}
-
-#[derive(Clone, Debug)]
-struct File {
+struct CachedFile {
     first: Sector,
     size: u64,
     capacity: u64,
@@ -388,7 +129,7 @@ enum Phase {
 
 /// What a step of a call comes to.
 #[derive(Clone, Copy, Debug)]
-enum Step {
+enum CallStep {
     Done(Status),
     /// Sleeps until the page is unlocked or written.
     Page(FrameId),
@@ -405,7 +146,7 @@ enum Step {
 pub struct PageCache {
     config: CacheConfig,
     resident: Resident,
-    files: Vec<File>,
+    files: Vec<CachedFile>,
     opens: Vec<Open>,
     bios: Bios,
     waiting: Waiting,
@@ -476,7 +217,7 @@ impl PageCache {
     /// A file of `size` bytes from sector `first` on, which may grow to `capacity`. Numbers are dense from 0.
     pub fn add_file(&mut self, first: Sector, size: u64, capacity: u64) -> FileId {
         assert!(size <= capacity, "a file of {size} bytes in a place of {capacity}");
-        self.files.push(File { first, size, capacity, written: None, error: Status::Ok, errors: 0, mappings: 0 });
+        self.files.push(CachedFile { first, size, capacity, written: None, error: Status::Ok, errors: 0, mappings: 0 });
         FileId((self.files.len() - 1) as u32)
     }
 
@@ -526,8 +267,8 @@ impl PageCache {
         let mut progress = self.begin(call);
         let step = self.step(now, &mut progress);
         let called = match step {
-            Step::Done(status) => Called::Done(self.end(&progress, status)),
-            Step::Page(_) | Step::Memory | Step::Pause(_) | Step::Flush => {
+            CallStep::Done(status) => Called::Done(self.end(&progress, status)),
+            CallStep::Page(_) | CallStep::Memory | CallStep::Pause(_) | CallStep::Flush => {
                 let id = self.calls.insert(progress);
                 self.sleep(now, id, step);
                 Called::Wait
@@ -760,7 +501,7 @@ impl PageCache {
     }
 
     /// Goes on with a call until it ends or sleeps.
-    fn step(&mut self, now: Instant, at: &mut Progress) -> Step {
+    fn step(&mut self, now: Instant, at: &mut Progress) -> CallStep {
         match at.call.kind {
             CallKind::Read => self.step_read(now, at),
             CallKind::Write => self.step_write(now, at),
@@ -772,7 +513,7 @@ impl PageCache {
             CallKind::Invalidate => self.step_invalidate(at),
             CallKind::DropCaches => {
                 (0..self.files.len() as u32).for_each(|file| self.invalidate(FileId(file), 0, u64::MAX));
-                Step::Done(Status::Ok)
+                CallStep::Done(Status::Ok)
             }
         }
     }
@@ -782,12 +523,12 @@ impl PageCache {
         while let Some(id) = self.runnable.pop_front() {
             let mut progress = self.calls[id];
             match self.step(now, &mut progress) {
-                Step::Done(status) => {
+                CallStep::Done(status) => {
                     self.calls.remove(id);
                     let done = self.end(&progress, status);
                     self.done.push_back(done);
                 }
-                step @ (Step::Page(_) | Step::Memory | Step::Pause(_) | Step::Flush) => {
+                step @ (CallStep::Page(_) | CallStep::Memory | CallStep::Pause(_) | CallStep::Flush) => {
                     self.calls[id] = progress;
                     self.sleep(now, id, step);
                 }
@@ -822,10 +563,10 @@ impl PageCache {
         ((from - page) as u32, (to - from) as u32, from - call.offset + call.buffer_offset)
     }
 
-    fn counts(&self) -> Counts {
+    fn counts(&self) -> DirtyCounts {
         let (pages, free) = (self.resident.pages(), self.resident.free());
         let dirtyable = free.saturating_sub(self.marks.high) + pages.used();
-        Counts { dirty: pages.dirty(), writeback: pages.writeback(), dirtyable }
+        DirtyCounts { dirty: pages.dirty(), writeback: pages.writeback(), dirtyable }
     }
 
     /// Panics where a page, a bio or a call is in a state it cannot be in. Costs O(everything); for tests.

@@ -1,6 +1,6 @@
 //! Page frames: the state of each, and where each file's pages are.
 //!
-//! A page has two names. Its [`FrameId`] is its frame; its [`Place`] is where the index has it. What a hit wants, [`Bits`], lies by place,
+//! A page has two names. Its [`FrameId`] is its frame; its [`LeafEntry`] is where the index has it. What a hit wants, [`Bits`], lies by place,
 //! so that a hit finds it without a look at the frame or at the index's entry: one cache miss, and 32 neighbours in a cache line. What
 //! reclaim wants lies by frame, which knows its place.
 //!
@@ -24,7 +24,7 @@ use core::ops::{Index, IndexMut};
 
 pub use bits::{Bits, FIELD_MAX, Flags};
 pub use list::List;
-pub use tree::{Entry, Place, Tag};
+pub use tree::{Entry, LeafEntry, Tag};
 
 use super::shadow::Shadow;
 use super::{FileId, FrameId};
@@ -139,13 +139,13 @@ impl Pages {
 
     /// Where the page at `index` of a file is; remembers as [`Self::find`] does.
     #[inline]
-    pub fn place(&mut self, file: FileId, index: u64) -> Option<Place> {
+    pub fn place(&mut self, file: FileId, index: u64) -> Option<LeafEntry> {
         self.tree.find(file, index).filter(|&place| self.at(place).has(Flags::USED))
     }
 
     /// The page at a place.
     #[inline]
-    pub fn slot(&self, place: Place) -> FrameId {
+    pub fn slot(&self, place: LeafEntry) -> FrameId {
         self.tree.slot(place)
     }
 
@@ -274,20 +274,20 @@ impl Pages {
 
     /// Where a page is in the index; it stays there until it goes.
     #[inline]
-    pub fn place_of(&self, slot: FrameId) -> Place {
+    pub fn place_of(&self, slot: FrameId) -> LeafEntry {
         let &Page { leaf, offset, .. } = &self[slot];
-        Place { leaf, offset }
+        LeafEntry { leaf, offset }
     }
 
     /// Flags, reference field and list tag of the page at a place.
     #[inline]
-    pub fn at(&self, place: Place) -> Bits {
+    pub fn at(&self, place: LeafEntry) -> Bits {
         self.bits[place.leaf as usize][place.offset()]
     }
 
     /// The same, to be changed.
     #[inline]
-    pub(super) fn at_mut(&mut self, place: Place) -> &mut Bits {
+    pub(super) fn at_mut(&mut self, place: LeafEntry) -> &mut Bits {
         &mut self.bits[place.leaf as usize][place.offset()]
     }
 

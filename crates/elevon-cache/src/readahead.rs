@@ -34,7 +34,7 @@ pub enum Advice {
 
 /// Pages to read in one go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Window {
+pub struct ReadaheadWindow {
     /// First page.
     pub start: u64,
     /// Pages; those cached already are skipped, and the file's end cuts it.
@@ -43,7 +43,7 @@ pub struct Window {
     pub async_size: u32,
 }
 
-impl Window {
+impl ReadaheadWindow {
     /// The page that carries the marker.
     pub const fn marker(self) -> Option<u64> {
         match self.async_size {
@@ -131,12 +131,12 @@ impl Readahead {
     }
 
     /// The window as it stands.
-    pub const fn window(&self) -> Window {
-        Window { start: self.start, size: self.size, async_size: self.async_size }
+    pub const fn window(&self) -> ReadaheadWindow {
+        ReadaheadWindow { start: self.start, size: self.size, async_size: self.async_size }
     }
 
     /// What to read, or `None` where nothing is to be read ahead. `cached` tells of pages near the one asked for.
-    pub fn decide(&mut self, ask: Ask, rules: &Rules, cached: impl Fn(u64) -> bool) -> Option<Window> {
+    pub fn decide(&mut self, ask: Ask, rules: &Rules, cached: impl Fn(u64) -> bool) -> Option<ReadaheadWindow> {
         if self.advice == Advice::Random || self.ra_pages == 0 {
             return (!ask.marker).then(|| exact(ask));
         }
@@ -150,7 +150,7 @@ impl Readahead {
     }
 
     /// One decision for misses and markers: to 6.10.
-    fn on_demand(&mut self, ask: Ask, max: u32, cached: impl Fn(u64) -> bool) -> Option<Window> {
+    fn on_demand(&mut self, ask: Ask, max: u32, cached: impl Fn(u64) -> bool) -> Option<ReadaheadWindow> {
         if ask.index == 0 {
             self.initial(ask, max, false);
         } else if self.size > 0 && (self.window().marker() == Some(ask.index) || self.window().end() == ask.index) {
@@ -167,7 +167,7 @@ impl Readahead {
     }
 
     /// A page is missing: 6.11 and later.
-    fn synchronous(&mut self, ask: Ask, max: u32, cached: impl Fn(u64) -> bool) -> Window {
+    fn synchronous(&mut self, ask: Ask, max: u32, cached: impl Fn(u64) -> bool) -> ReadaheadWindow {
         self.order = 0;
         if ask.index == 0 || ask.req > u64::from(max) || self.is_sequential(ask.index) {
             self.initial(ask, max, true);
@@ -178,7 +178,13 @@ impl Readahead {
     }
 
     /// A marker was hit: 6.11 and later.
-    fn asynchronous(&mut self, ask: Ask, max: u32, rules: &Rules, cached: impl Fn(u64) -> bool) -> Option<Window> {
+    fn asynchronous(
+        &mut self,
+        ask: Ask,
+        max: u32,
+        rules: &Rules,
+        cached: impl Fn(u64) -> bool,
+    ) -> Option<ReadaheadWindow> {
         if self.size > 0 && self.window().marker() == Some(ask.index) {
             self.ramp(max);
         } else {
@@ -263,7 +269,7 @@ impl Readahead {
     }
 
     /// Read-around of a fault: the window lies about the page.
-    pub(super) fn around(&mut self, index: u64) -> Window {
+    pub(super) fn around(&mut self, index: u64) -> ReadaheadWindow {
         self.start = index.saturating_sub(u64::from(self.ra_pages / 2));
         self.size = self.ra_pages;
         self.async_size = self.ra_pages / 4;
@@ -272,8 +278,8 @@ impl Readahead {
 }
 
 /// Exactly what was asked for, without a marker; the state stays as it was.
-fn exact(ask: Ask) -> Window {
-    Window { start: ask.index, size: ask.req.min(FORCED_PIECE_PAGES.into()) as u32, async_size: 0 }
+fn exact(ask: Ask) -> ReadaheadWindow {
+    ReadaheadWindow { start: ask.index, size: ask.req.min(FORCED_PIECE_PAGES.into()) as u32, async_size: 0 }
 }
 
 /// Size of a first window for a request of `req` pages.

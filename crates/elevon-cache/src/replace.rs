@@ -22,13 +22,13 @@ use core::ops::AddAssign;
 
 pub use classic::Classic;
 pub use config::{POLICIES, PolicyError, ReplacementConfig};
-pub use control::{Control, Position};
+pub use control::{Position, TierControl};
 pub use mglru::{Mglru, Version};
 pub use programs::{Anonymous, Swap, ZRAM_RATIO};
 pub use s3_fifo::S3Fifo;
 pub use sieve::Sieve;
 
-use super::pages::{Evicted, Flags, Pages, Place};
+use super::pages::{Evicted, Flags, LeafEntry, Pages};
 use super::shadow::Shadow;
 use super::{Context, FrameId};
 use elevon_core::units::Instant;
@@ -58,7 +58,7 @@ pub struct Request {
 
 /// What one round of reclaim came to, in pages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Outcome {
+pub struct ScanOutcome {
     /// Looked at.
     pub scanned: u64,
     /// Files' pages that were evicted.
@@ -117,13 +117,13 @@ pub trait Replacement {
     /// A page came in; `shadow` is what stood in its place, unless that is not to be judged.
     fn insert(&mut self, pages: &mut Pages, slot: FrameId, context: Context, shadow: Option<Shadow>);
     /// The page at a place is used. This is what a hit costs: it should look at no more than [`Pages::at`].
-    fn access_at(&mut self, pages: &mut Pages, place: Place, context: Context);
+    fn access_at(&mut self, pages: &mut Pages, place: LeafEntry, context: Context);
     /// A page is used.
     fn access(&mut self, pages: &mut Pages, slot: FrameId, context: Context) {
         self.access_at(pages, pages.place_of(slot), context);
     }
     /// One round of reclaim: what goes is removed from `pages`, leaves its shadow, and is appended to `out`.
-    fn evict(&mut self, now: Instant, pages: &mut Pages, request: Request, out: &mut Vec<Evicted>) -> Outcome;
+    fn evict(&mut self, now: Instant, pages: &mut Pages, request: Request, out: &mut Vec<Evicted>) -> ScanOutcome;
     /// A round of kswapd begins. Policies without a notion of age have nothing to do.
     fn age(&mut self, _now: Instant, _pages: &mut Pages) {}
     /// The writeback of a page is over that reclaim had marked [`Flags::RECLAIM`]: make it the next to go.
@@ -190,10 +190,10 @@ impl Replacement for AnyReplacement {
         each!(self, policy => policy.insert(pages, slot, context, shadow));
     }
     #[inline]
-    fn access_at(&mut self, pages: &mut Pages, place: Place, context: Context) {
+    fn access_at(&mut self, pages: &mut Pages, place: LeafEntry, context: Context) {
         each!(self, policy => policy.access_at(pages, place, context));
     }
-    fn evict(&mut self, now: Instant, pages: &mut Pages, request: Request, out: &mut Vec<Evicted>) -> Outcome {
+    fn evict(&mut self, now: Instant, pages: &mut Pages, request: Request, out: &mut Vec<Evicted>) -> ScanOutcome {
         each!(self, policy => policy.evict(now, pages, request, out))
     }
     fn age(&mut self, now: Instant, pages: &mut Pages) {
@@ -225,7 +225,7 @@ impl Replacement for AnyReplacement {
     }
 }
 
-impl Outcome {
+impl ScanOutcome {
     /// Pages that were freed, files' and programs'.
     pub const fn reclaimed(&self) -> u64 {
         self.evicted + self.swapped
@@ -239,7 +239,7 @@ impl Outcome {
     }
 }
 
-impl AddAssign for Outcome {
+impl AddAssign for ScanOutcome {
     fn add_assign(&mut self, other: Self) {
         self.scanned += other.scanned;
         self.evicted += other.evicted;

@@ -15,9 +15,9 @@ mod tests;
 
 use alloc::vec::Vec;
 
-use super::pages::{Evicted, Flags, PAGE_BYTES, Pages, Place};
+use super::pages::{Evicted, Flags, LeafEntry, PAGE_BYTES, Pages};
 use super::replace::{
-    Anonymous, AnyReplacement, DEFAULT_PRIORITY, Outcome, Reclaimer, Replacement, ReplacementConfig, Request, Stats,
+    Anonymous, AnyReplacement, DEFAULT_PRIORITY, Reclaimer, Replacement, ReplacementConfig, Request, ScanOutcome, Stats,
 };
 use super::{Context, FileId, FrameId};
 use elevon_core::units::Instant;
@@ -83,7 +83,7 @@ impl Resident {
 
     /// Where the page at `index` of a file is: for [`Self::access_at`], which is quicker than [`Self::access`].
     #[inline]
-    pub fn place(&mut self, file: FileId, index: u64) -> Option<Place> {
+    pub fn place(&mut self, file: FileId, index: u64) -> Option<LeafEntry> {
         self.pages.place(file, index)
     }
 
@@ -95,7 +95,7 @@ impl Resident {
 
     /// The page at a place is used.
     #[inline]
-    pub fn access_at(&mut self, place: Place, context: Context) {
+    pub fn access_at(&mut self, place: LeafEntry, context: Context) {
         self.policy.access_at(&mut self.pages, place, context);
     }
 
@@ -128,7 +128,7 @@ impl Resident {
     }
 
     /// One round of reclaim; see [`Request`]. What went is appended to `out`.
-    pub fn evict(&mut self, now: Instant, request: Request, out: &mut Vec<Evicted>) -> Outcome {
+    pub fn evict(&mut self, now: Instant, request: Request, out: &mut Vec<Evicted>) -> ScanOutcome {
         let outcome = self.policy.evict(now, &mut self.pages, request, out);
         self.pages.limit_shadows();
         if outcome.swapped > 0 {
@@ -141,12 +141,12 @@ impl Resident {
 
     /// Reclaims up to `want` pages, in rounds of rising pressure: kswapd's end at priority 1 and each begin with ageing; direct
     /// reclaim's end at 0.
-    pub fn reclaim(&mut self, now: Instant, want: u64, by: Reclaimer, out: &mut Vec<Evicted>) -> Outcome {
+    pub fn reclaim(&mut self, now: Instant, want: u64, by: Reclaimer, out: &mut Vec<Evicted>) -> ScanOutcome {
         let last = match by {
             Reclaimer::Kswapd => 1,
             Reclaimer::Direct => 0,
         };
-        let mut total = Outcome::default();
+        let mut total = ScanOutcome::default();
         for priority in (last..=DEFAULT_PRIORITY).rev() {
             if total.reclaimed() >= want {
                 break;

@@ -6,7 +6,7 @@
 //! completions. Both keep the [`BioId`]s that they hold, say when they want to be asked again, and
 //! add the bio's waiting time to the [`WaitBreakdown`].
 //!
-//! [`Control`] contains all stages, the tree of tenants, and the statistics per tenant. If no rule
+//! [`TenantControl`] contains all stages, the tree of tenants, and the statistics per tenant. If no rule
 //! is set and no tenant is watched, a bio costs one comparison. Rules may change at any time; bios
 //! that a change releases continue with the next release.
 
@@ -73,7 +73,7 @@ const HOOKED: bool = !cfg!(feature = "without-control");
 const LIMITED: bool = HOOKED && !cfg!(feature = "without-throttle");
 
 /// Everything that a stack stores per tenant.
-pub struct Control {
+pub struct TenantControl {
     rules: Rules,
     exact_io_max: bool,
     tenants: Tenants,
@@ -104,7 +104,7 @@ pub struct Control {
     pub(crate) asleep: Option<(Stage, bool)>,
 }
 
-impl Control {
+impl TenantControl {
     /// Returns the state with no tenant but the root, and no rules.
     pub fn new(config: &ControlConfig) -> Self {
         let max = io_max::Config::of(&config.rules, config.hz, config.rotational);

@@ -24,7 +24,7 @@ use alloc::vec::Vec;
 
 use crate::account::{Accounting, DiskStats};
 use crate::bio::Bio;
-use crate::control::{Control, ControlConfig};
+use crate::control::{TenantControl, ControlConfig};
 use crate::event::{Event, EventKind};
 use crate::flush::FlushMachine;
 use crate::ioprio::{IoPrio, PrioClass};
@@ -242,8 +242,8 @@ pub struct Stack {
     requests: Requests,
     queues: Vec<HwQueueState>,
     scheduler: AnyScheduler,
-    control: Control,
-    /// Bios held by a stage of [`Control`], by bio id; as long as the table of bios ever was.
+    control: TenantControl,
+    /// Bios held by a stage of [`TenantControl`], by bio id; as long as the table of bios ever was.
     held: Vec<Option<GatedBio>>,
 
     accounting: Accounting,
@@ -312,7 +312,7 @@ impl Stack {
         scheduler.on_queue_info(limits.rotational);
         scheduler.on_depth_updated(nr_requests);
         scheduler.set_discard_ranges(limits.max_discard_segments);
-        let control = Control::new(&ControlConfig {
+        let control = TenantControl::new(&ControlConfig {
             rules,
             hz: config.hz,
             rotational: limits.rotational,

@@ -44,7 +44,7 @@ use crate::token::Token;
 pub use bill::CacheCost;
 use bill::{Bill, Charges};
 use bios::StackSide;
-pub use stats::{CacheIoStats, Control, IoStatsBySource};
+pub use stats::{ActivityControl, CacheIoStats, IoStatsBySource};
 
 /// How far a process is with what comes before its I/O.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -116,7 +116,7 @@ pub struct BufferedIo {
     last_flusher: TaskId,
     users: Vec<User>,
     stack_side: StackSide,
-    control: Option<Control>,
+    control: Option<ActivityControl>,
     series: CacheSeries,
     /// Pages whose write failed.
     failed_pages: u64,
@@ -166,7 +166,7 @@ impl BufferedIo {
     }
 
     /// Who is RT is said by this, and not by content.
-    pub const fn set_control(&mut self, control: Control) {
+    pub const fn set_control(&mut self, control: ActivityControl) {
         self.control = Some(control);
     }
 

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::fmt;
 
-use elevon_core::control::Control;
+use elevon_core::control::TenantControl;
 use elevon_core::control::io_cost::{QosError, WeightError};
 use elevon_core::control::io_throttle::{LimitKind, RuleError};
 use elevon_core::control::limits::{Limits, UNLIMITED};
@@ -252,7 +252,7 @@ fn limit_into(limit: &Limit, limits: &mut Limits) {
     limits.burst_ios = limit.burst_ios.unwrap_or(limits.burst_ios);
 }
 
-fn set_qos(control: &mut Control, now: Instant, qos: &CostQos) -> Result<(), QosError> {
+fn set_qos(control: &mut TenantControl, now: Instant, qos: &CostQos) -> Result<(), QosError> {
     control.change_cost(|cost| {
         if qos.ctrl == Some(CostControl::Auto) {
             let enable = qos.enable.unwrap_or(cost.qos().enable);
@@ -267,7 +267,7 @@ fn set_qos(control: &mut Control, now: Instant, qos: &CostQos) -> Result<(), Qos
     })
 }
 
-fn set_model(control: &mut Control, now: Instant, model: &CostModel) {
+fn set_model(control: &mut TenantControl, now: Instant, model: &CostModel) {
     control.change_cost(|cost| match model.ctrl {
         Some(CostControl::Auto) => {
             let enable = cost.qos().enable;

@@ -14,7 +14,7 @@ use elevon_core::status::Status;
 use elevon_core::units::{Bytes, Instant, LayoutId, Nanos, Sectors, TaskId};
 use elevon_formats::fio::spec::{Amount, BlockSizes, Fadvise, JobSpec, Rw, SyncFileRange, SyncMode};
 use elevon_workload::backend::Backend;
-use elevon_workload::buffered::{BufferedIo, CacheCost, Control};
+use elevon_workload::buffered::{ActivityControl, BufferedIo, CacheCost};
 use elevon_workload::jobs::{Jobs, JobsOptions};
 use elevon_workload::process::CpuCost;
 use elevon_workload::run::{EndedEarly, JobOutcome, NoObserver, RunOutcome, run, run_cached};
@@ -87,7 +87,7 @@ fn go_with(specs: &[JobSpec], config: CacheConfig, depth: u32) -> Ran {
     go_under(specs, config, depth, None)
 }
 
-fn go_under(specs: &[JobSpec], config: CacheConfig, depth: u32, control: Option<Control>) -> Ran {
+fn go_under(specs: &[JobSpec], config: CacheConfig, depth: u32, control: Option<ActivityControl>) -> Ran {
     let (mut stack, options) = stack(depth);
     let mut layout = |_: TaskId, _: u32, bytes: u64| -> LayoutId {
         stack.register_layout(Layout::contiguous(bytes.max(4096), 1 << 20))
@@ -206,7 +206,7 @@ fn who_ended_a_sleep_when_and_how_the_cache_stood_then() {
         }),
     ];
     let window = Nanos::from_millis(2);
-    for (control, class) in [(None, 1), (Some(Control::Oracle), 0)] {
+    for (control, class) in [(None, 1), (Some(ActivityControl::Oracle), 0)] {
         let ran = go_under(&specs, CacheConfig { wait_window: window, ..config(64 * MIB) }, 64, control);
         let mut slept = 0;
         for (job, (n, kind)) in

@@ -8,7 +8,7 @@ use elevon_core::stack::StackConfig;
 use elevon_core::units::{Bytes, PAGE_SIZE, TaskId};
 use elevon_formats::quantity::memory_text;
 use elevon_sim::device::text::Fields;
-use elevon_workload::buffered::{CacheCost, Control};
+use elevon_workload::buffered::{ActivityControl, CacheCost};
 
 use crate::failure::Failure;
 use crate::setting;
@@ -34,7 +34,7 @@ pub(crate) struct CachePlan {
     config: CacheConfig,
     pub(crate) cost: CacheCost,
     /// A control of an experiment in the place of `activity=`.
-    control: Option<(Control, String)>,
+    control: Option<(ActivityControl, String)>,
 }
 
 /// What the command line says of memory.
@@ -80,7 +80,7 @@ impl CachePlan {
         let (policy, others): (Vec<_>, Vec<_>) = of_cache.into_iter().partition(|(key, _)| *key == "cache");
         for (key, value) in policy.into_iter().chain(others) {
             if key == "activity" {
-                control = Control::parse(value).map(|control| (control, value.to_owned()));
+                control = ActivityControl::parse(value).map(|control| (control, value.to_owned()));
                 if control.is_some() && config.copies {
                     return Err(Failure::input(format!(
                         "--set activity={value}: is a control of simulated experiments (--memory); with --cache use off, iter-bio, \
@@ -121,10 +121,10 @@ impl CachePlan {
     }
 
     /// Who is RT in the place of content.
-    pub(crate) fn control(&self, seed: u64) -> Option<Control> {
+    pub(crate) fn control(&self, seed: u64) -> Option<ActivityControl> {
         self.control.as_ref().map(|&(control, _)| match control {
-            Control::Random { permille, .. } => Control::Random { permille, seed },
-            Control::Oracle | Control::Faults => control,
+            ActivityControl::Random { permille, .. } => ActivityControl::Random { permille, seed },
+            ActivityControl::Oracle | ActivityControl::Faults => control,
         })
     }
 

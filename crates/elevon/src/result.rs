@@ -11,7 +11,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use elevon_core::control::io_throttle::LimitKind;
 use elevon_core::control::limits::{Limits, UNLIMITED};
-use elevon_core::control::{Control, Rule};
+use elevon_core::control::{Rule, TenantControl};
 use elevon_core::ioprio::{IoPrio, PrioClass};
 use elevon_core::op::StatGroup;
 use elevon_core::sched::AnyScheduler;
@@ -225,7 +225,7 @@ fn tenants_of(facts: &Facts<'_>, outcome: &RunOutcome) -> Vec<TenantResult> {
 }
 
 /// The rates in force at the end of the run, by the names under which they hold I/O back.
-fn limits_of(control: &Control, tenant: TenantId) -> Vec<(Rule, u64)> {
+fn limits_of(control: &TenantControl, tenant: TenantId) -> Vec<(Rule, u64)> {
     let of = |limits: &Limits| {
         let [rbps, wbps] = limits.bps;
         let [riops, wiops] = limits.iops;

@@ -30,8 +30,8 @@ fn thresholds_and_their_midpoints() {
 
     let mut domain = Domain::new(HZ, DirtyRatios::default());
     let mut writer = Writer { dirtied: 1000, ..Writer::default() };
-    let counts = Counts { dirty: 149_902, writeback: 0, dirtyable: D };
-    assert_eq!(domain.balance(Instant::new(5), &mut writer, &counts, false), Verdict::Go);
+    let counts = DirtyCounts { dirty: 149_902, writeback: 0, dirtyable: D };
+    assert_eq!(domain.balance(Instant::new(5), &mut writer, &counts, false), DirtyVerdict::Go);
     assert_eq!((writer.dirtied, writer.allowance), (0, 128));
 }
 
@@ -76,34 +76,34 @@ fn rates_and_pauses() {
     let mut domain = Domain { base_rate: 6_400, ..Domain::new(HZ, DirtyRatios::default()) };
     let now = Instant::new(1);
     let mut writer = Writer { dirtied: 150, allowance: 150, paused_until: Some(now) };
-    let at = |dirty| Counts { dirty, writeback: 0, dirtyable: D };
+    let at = |dirty| DirtyCounts { dirty, writeback: 0, dirtyable: D };
     let verdict = domain.balance(now, &mut writer, &at(174_926), false);
-    assert_eq!(verdict, Verdict::Pause { span: Nanos::from_millis(20), again: false });
+    assert_eq!(verdict, DirtyVerdict::Pause { span: Nanos::from_millis(20), again: false });
     assert_eq!((writer.dirtied, writer.allowance), (0, 150));
 
     let mut writer = Writer { dirtied: 150, allowance: 150, paused_until: Some(now) };
     let verdict = domain.balance(now, &mut writer, &at(199_951), false);
-    assert_eq!(verdict, Verdict::Pause { span: Nanos::from_millis(200), again: true });
+    assert_eq!(verdict, DirtyVerdict::Pause { span: Nanos::from_millis(200), again: true });
     assert_eq!(writer.dirtied, 150);
 }
 
 #[test]
 fn thinking_is_paid_and_small_debts_wait() {
     let mut domain = Domain { base_rate: 6_400, ..Domain::new(HZ, DirtyRatios::default()) };
-    let counts = Counts { dirty: 174_926, writeback: 0, dirtyable: D };
+    let counts = DirtyCounts { dirty: 174_926, writeback: 0, dirtyable: D };
     let start = Instant::new(0);
     // It thought for 12 ms of the 20: the rest is 2 jiffies, less than is slept for.
     let mut writer = Writer { dirtied: 150, allowance: 150, paused_until: Some(start) };
-    assert_eq!(domain.balance(start + Nanos::from_millis(12), &mut writer, &counts, false), Verdict::Go);
+    assert_eq!(domain.balance(start + Nanos::from_millis(12), &mut writer, &counts, false), DirtyVerdict::Go);
     assert_eq!(writer.paused_until, Some(start + Nanos::from_millis(20)));
     // Next time it owes that too.
     writer.dirtied = 150;
     let verdict = domain.balance(start + Nanos::from_millis(12), &mut writer, &counts, false);
-    assert_eq!(verdict, Verdict::Pause { span: Nanos::from_millis(20), again: false });
+    assert_eq!(verdict, DirtyVerdict::Pause { span: Nanos::from_millis(20), again: false });
     // A credit older than a second lapses.
     let mut writer = Writer { dirtied: 150, allowance: 150, paused_until: Some(start) };
     let later = start + Nanos::from_secs(3);
-    assert_eq!(domain.balance(later, &mut writer, &counts, false), Verdict::Go);
+    assert_eq!(domain.balance(later, &mut writer, &counts, false), DirtyVerdict::Go);
     assert_eq!(writer.paused_until, Some(later));
 }
 
@@ -127,7 +127,7 @@ fn longest_pause_and_target() {
 #[test]
 fn above_the_limit_every_writer_looks_each_eight_pages() {
     let mut domain = Domain { base_rate: 6_400, ..Domain::new(HZ, DirtyRatios::default()) };
-    let at = |dirty| Counts { dirty, writeback: 0, dirtyable: D };
+    let at = |dirty| DirtyCounts { dirty, writeback: 0, dirtyable: D };
     let other = Writer { dirtied: 8, allowance: 150, paused_until: None };
     assert!(!domain.is_due(&other));
     let mut writer = Writer { dirtied: 150, allowance: 150, paused_until: Some(Instant::new(1)) };
@@ -142,7 +142,12 @@ fn the_limit_rises_at_once_and_falls_slowly() {
     let mut domain = Domain::new(HZ, DirtyRatios::default());
     let mut look = |ms: u64, dirtyable: u64, dirty| {
         let mut writer = Writer { dirtied: 1, allowance: 1, paused_until: None };
-        domain.balance(Instant::new(ms * 1_000_000), &mut writer, &Counts { dirty, writeback: 0, dirtyable }, false);
+        domain.balance(
+            Instant::new(ms * 1_000_000),
+            &mut writer,
+            &DirtyCounts { dirty, writeback: 0, dirtyable },
+            false,
+        );
         domain.limit()
     };
     assert_eq!(look(200, 500_000, 90_000), 99_975);
@@ -158,7 +163,7 @@ fn the_limit_rises_at_once_and_falls_slowly() {
 #[test]
 fn bandwidth_is_averaged_over_three_seconds_and_not_over_a_pause() {
     let mut domain = Domain::new(HZ, DirtyRatios::default());
-    let counts = Counts { dirty: 174_926, writeback: 0, dirtyable: D };
+    let counts = DirtyCounts { dirty: 174_926, writeback: 0, dirtyable: D };
     let mut look = |ms: u64, written| {
         let mut writer = Writer { dirtied: 1, allowance: 1, paused_until: None };
         domain.on_written(written);
@@ -176,7 +181,7 @@ fn bandwidth_is_averaged_over_three_seconds_and_not_over_a_pause() {
 #[test]
 fn write_back_in_the_background_has_a_threshold_of_its_own() {
     let domain = Domain::new(HZ, DirtyRatios::default());
-    let at = |dirty| Counts { dirty, writeback: 500_000, dirtyable: D };
+    let at = |dirty| DirtyCounts { dirty, writeback: 500_000, dirtyable: D };
     assert!(!domain.wants_flusher(&at(99_853)));
     assert!(domain.wants_flusher(&at(99_854)));
 }
@@ -210,7 +215,7 @@ fn writers_settle_at_their_share() {
             domain.on_written(gone);
             for n in 0..writers {
                 while wake[n] <= now {
-                    let counts = Counts { dirty, writeback: 0, dirtyable: D };
+                    let counts = DirtyCounts { dirty, writeback: 0, dirtyable: D };
                     dirty += 32;
                     domain.on_dirtied(32);
                     accounts[n].dirtied += 32;
@@ -219,8 +224,8 @@ fn writers_settle_at_their_share() {
                         continue;
                     }
                     wake[n] = match domain.balance(now, &mut accounts[n], &counts, false) {
-                        Verdict::Go => now + Nanos::from_micros(100),
-                        Verdict::Pause { span, .. } => now + span,
+                        DirtyVerdict::Go => now + Nanos::from_micros(100),
+                        DirtyVerdict::Pause { span, .. } => now + span,
                     };
                 }
             }

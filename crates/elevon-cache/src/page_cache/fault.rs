@@ -1,8 +1,8 @@
 //! Touches of memory through a mapping: page faults.
 
 use super::{
-    ByteCopy, Call, CallDone, Entry, FrameId, Instant, Open, OpenId, PAGE_SIZE, PageCache, PageFlags, Phase, Progress,
-    Status, Step, Way,
+    ByteCopy, Call, CallDone, CallStep, Entry, FrameId, Instant, Open, OpenId, PAGE_SIZE, PageCache, PageFlags, Phase,
+    Progress, Status, Way,
 };
 use crate::Context;
 use crate::fault::{fault_around, hints_active, on_hit, on_miss};
@@ -43,21 +43,21 @@ impl PageCache {
         }
     }
 
-    pub(super) fn step_fault(&mut self, now: Instant, at: &mut Progress, write: bool) -> Step {
+    pub(super) fn step_fault(&mut self, now: Instant, at: &mut Progress, write: bool) -> CallStep {
         if at.phase == Phase::Wait {
             // The store is done, and so is its pause, unless it was stopped altogether.
-            return if at.rebalance { self.pause_store(now, at) } else { Step::Done(Status::Ok) };
+            return if at.rebalance { self.pause_store(now, at) } else { CallStep::Done(Status::Ok) };
         }
         if at.phase == Phase::Start {
             if at.call.offset >= self.files[at.file.0 as usize].size {
                 // Behind the end of the file: SIGBUS.
-                return Step::Done(Status::Invalid);
+                return CallStep::Done(Status::Invalid);
             }
             at.pos = at.call.offset / PAGE_SIZE;
         }
         loop {
             if at.pos * PAGE_SIZE >= self.files[at.file.0 as usize].size {
-                return Step::Done(Status::Invalid);
+                return CallStep::Done(Status::Invalid);
             }
             let Some(slot) = self.page_for_fault(now, at) else { return self.starve(now, at) };
             let pages = self.resident.pages();
@@ -69,11 +69,11 @@ impl PageCache {
                 }
             }
             if write && self.must_be_stable(slot) {
-                return Step::Page(slot);
+                return CallStep::Page(slot);
             }
             self.copy_touched(&at.call, slot, write);
             self.map_about(at, slot, write);
-            return if write { self.store(now, at, slot) } else { Step::Done(Status::Ok) };
+            return if write { self.store(now, at, slot) } else { CallStep::Done(Status::Ok) };
         }
     }
 
@@ -173,13 +173,13 @@ impl PageCache {
     }
 
     /// The page becomes writable, and dirty.
-    fn store(&mut self, now: Instant, at: &mut Progress, slot: FrameId) -> Step {
+    fn store(&mut self, now: Instant, at: &mut Progress, slot: FrameId) -> CallStep {
         self.dirty_page(now, &at.call, at.file, slot);
         at.phase = Phase::Wait;
         self.pause_store(now, at)
     }
 
-    fn pause_store(&mut self, now: Instant, at: &mut Progress) -> Step {
-        self.balance(now, at).unwrap_or(Step::Done(Status::Ok))
+    fn pause_store(&mut self, now: Instant, at: &mut Progress) -> CallStep {
+        self.balance(now, at).unwrap_or(CallStep::Done(Status::Ok))
     }
 }

@@ -1,12 +1,12 @@
 //! Reads through a descriptor, and what all reads into the cache share.
 
 use super::{
-    Advice, ByteCopy, Call, CallDone, CallKind, Entry, FileId, FrameId, Instant, Open, PAGE_SIZE, PageCache, PageFlags,
-    Phase, Progress, Status, Step, Way,
+    Advice, ByteCopy, Call, CallDone, CallKind, CallStep, Entry, FileId, FrameId, Instant, Open, PAGE_SIZE, PageCache,
+    PageFlags, Phase, Progress, Status, Way,
 };
 use crate::Context;
-use crate::pages::Place;
-use crate::readahead::{Ask, FORCED_PIECE_PAGES, Window};
+use crate::pages::LeafEntry;
+use crate::readahead::{Ask, FORCED_PIECE_PAGES, ReadaheadWindow};
 use elevon_core::op::Flags;
 
 impl PageCache {
@@ -45,26 +45,26 @@ impl PageCache {
         Some(call.done(call.bytes))
     }
 
-    pub(super) fn step_read(&mut self, now: Instant, at: &mut Progress) -> Step {
+    pub(super) fn step_read(&mut self, now: Instant, at: &mut Progress) -> CallStep {
         if at.phase == Phase::Start {
             let size = self.files[at.file.0 as usize].size;
             let end = at.call.offset.saturating_add(at.call.bytes).min(size);
             if at.call.offset >= end {
-                return Step::Done(Status::Ok);
+                return CallStep::Done(Status::Ok);
             }
             (at.pos, at.end, at.phase) = (at.call.offset / PAGE_SIZE, end.div_ceil(PAGE_SIZE), Phase::Pages);
         }
         while at.pos < at.end {
             if at.pos * PAGE_SIZE >= self.files[at.file.0 as usize].size {
                 // Truncated while it slept.
-                return Step::Done(Status::Ok);
+                return CallStep::Done(Status::Ok);
             }
             let Some(place) = self.page_for_read(now, at) else { return self.starve(now, at) };
             if !self.resident.pages().at(place).has(PageFlags::UPTODATE) {
                 at.is_miss = true;
                 match self.wait_readable(at, self.resident.pages().slot(place)) {
                     // What comes before the page that cannot be read is the answer; the next call will meet the error.
-                    Some(Step::Done(_)) if at.bytes > 0 => return Step::Done(Status::Ok),
+                    Some(CallStep::Done(_)) if at.bytes > 0 => return CallStep::Done(Status::Ok),
                     Some(step) => return step,
                     None => continue,
                 }
@@ -72,12 +72,12 @@ impl PageCache {
             self.page_read(at, place);
         }
         self.opens[at.call.open.0 as usize].ra.read_ended(at.end - 1);
-        Step::Done(Status::Ok)
+        CallStep::Done(Status::Ok)
     }
 
     /// The page that the call is at, which may not be readable yet; `None` where there is no memory for it.
     #[inline]
-    fn page_for_read(&mut self, now: Instant, at: &mut Progress) -> Option<Place> {
+    fn page_for_read(&mut self, now: Instant, at: &mut Progress) -> Option<LeafEntry> {
         let Some(place) = self.resident.place(at.file, at.pos) else {
             // Once: who waited for memory for its one page reads that alone, or others' pages would take it again and again.
             if at.starved.is_none() {
@@ -128,7 +128,7 @@ impl PageCache {
             let mut piece = window;
             while ra.advice() == Advice::Random && piece.end() < at.end {
                 let size = (at.end - piece.end()).min(FORCED_PIECE_PAGES.into()) as u32;
-                piece = Window { start: piece.end(), size, async_size: 0 };
+                piece = ReadaheadWindow { start: piece.end(), size, async_size: 0 };
                 self.read_window(now, at, piece, wanted.clone(), context);
                 at.missed = piece.end();
             }
@@ -140,7 +140,7 @@ impl PageCache {
         &mut self,
         now: Instant,
         at: &Progress,
-        window: Window,
+        window: ReadaheadWindow,
         wanted: core::ops::Range<u64>,
         context: Context,
     ) {
@@ -199,16 +199,16 @@ impl PageCache {
 
     /// What to do about a page that is not readable: sleep, fail, or (`None`) look again after a read of its own was issued.
     /// A read ahead that failed is tried again; a read of one's own that fails is the end.
-    pub(super) fn wait_readable(&mut self, at: &mut Progress, slot: FrameId) -> Option<Step> {
+    pub(super) fn wait_readable(&mut self, at: &mut Progress, slot: FrameId) -> Option<CallStep> {
         if self.resident.pages().has(slot, PageFlags::LOCKED) {
-            return Some(Step::Page(slot));
+            return Some(CallStep::Page(slot));
         }
         if at.read_alone {
             // A write that fills a page in part has no window to lose.
             if at.call.kind != CallKind::Write {
                 self.opens[at.call.open.0 as usize].ra.read_failed();
             }
-            return Some(Step::Done(if at.status.is_ok() { Status::IoError } else { at.status }));
+            return Some(CallStep::Done(if at.status.is_ok() { Status::IoError } else { at.status }));
         }
         self.issue_alone(at, slot);
         None
@@ -216,7 +216,7 @@ impl PageCache {
 
     /// The page is readable: it is used and copied, and the call moves on. A page that the last read ended in counts once.
     #[inline]
-    fn page_read(&mut self, at: &mut Progress, place: Place) {
+    fn page_read(&mut self, at: &mut Progress, place: LeafEntry) {
         debug_assert!(self.resident.pages().at(place).has(PageFlags::UPTODATE), "a page is read before it is there");
         debug_assert!(at.pos < at.end, "page {} lies behind the call's last", at.pos);
         let is_first = at.pos == at.call.offset / PAGE_SIZE;
@@ -250,7 +250,7 @@ impl PageCache {
     }
 
     /// Advice: about the file it changes the windows to come, about a range it is done at once.
-    pub(super) fn advise(&mut self, now: Instant, at: &mut Progress, advice: Advice) -> Step {
+    pub(super) fn advise(&mut self, now: Instant, at: &mut Progress, advice: Advice) -> CallStep {
         self.opens[at.call.open.0 as usize].ra.advise(advice, self.config.ra_pages);
         let size = self.files[at.file.0 as usize].size;
         let end = if at.call.bytes == 0 { u64::MAX } else { at.call.offset.saturating_add(at.call.bytes) };
@@ -260,7 +260,7 @@ impl PageCache {
                 let (mut start, end) = (at.call.offset / PAGE_SIZE, end.min(size).div_ceil(PAGE_SIZE));
                 while start < end {
                     let size = (end - start).min(FORCED_PIECE_PAGES.into()) as u32;
-                    let window = Window { start, size, async_size: 0 };
+                    let window = ReadaheadWindow { start, size, async_size: 0 };
                     self.read_window(now, at, window, 0..0, Context::Readahead);
                     start = window.end();
                 }
@@ -273,7 +273,7 @@ impl PageCache {
                 self.invalidate(at.file, first, last);
             }
         }
-        Step::Done(Status::Ok)
+        CallStep::Done(Status::Ok)
     }
 
     /// Drops pages `[first, end)` of a file that are clean and unused and that nobody maps, and what evicted ones left.

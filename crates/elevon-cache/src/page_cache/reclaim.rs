@@ -4,7 +4,7 @@
 //! longest, or a jiffy where nothing is being written, and looks again. After sixteen jiffies in vain, or when kswapd may evict nothing
 //! because even the oldest generation is younger than `min_ttl`, an idle program is ended for its memory, if there is one left.
 
-use super::{CpuPolicy, Flags, Instant, IoPrio, Op, Origin, PAGE_SIZE, PageCache, Progress, Source, Status, Step};
+use super::{CallStep, CpuPolicy, Flags, Instant, IoPrio, Op, Origin, PAGE_SIZE, PageCache, Progress, Source, Status};
 use super::{Submitter, TenantId};
 use crate::replace::{Reclaimer, Request};
 use crate::watermark::{Pressure, RECLAIM_BATCH, WRITEBACK_THROTTLE};
@@ -50,16 +50,16 @@ impl PageCache {
     }
 
     /// A call found no memory for a page that it must have.
-    pub(super) fn starve(&mut self, now: Instant, at: &mut Progress) -> Step {
+    pub(super) fn starve(&mut self, now: Instant, at: &mut Progress) -> CallStep {
         let looked_for = now.since(*at.starved.get_or_insert(now));
         if looked_for > STARVED_MAX {
             self.stats.out_of_memory += 1;
-            return Step::Done(Status::NoSpace);
+            return CallStep::Done(Status::NoSpace);
         }
         if looked_for >= self.config.hz.span(LOOKS_IN_VAIN) && self.resident.pages().writeback() == 0 && self.kill() {
             at.starved = Some(now);
         }
-        Step::Memory
+        CallStep::Memory
     }
 
     /// Ends an idle program; false where none is left.

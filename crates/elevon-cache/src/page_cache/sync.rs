@@ -1,7 +1,8 @@
 //! Waiting for writes: fsync, sync_file_range, truncation.
 
 use super::{
-    Call, CallKind, FileId, Origin, PAGE_SIZE, PageCache, PageFlags, Phase, Progress, RangeSync, Source, Status, Step,
+    Call, CallKind, CallStep, FileId, Origin, PAGE_SIZE, PageCache, PageFlags, Phase, Progress, RangeSync, Source,
+    Status,
 };
 use crate::pages::Tag;
 use elevon_core::op::{Flags, Op};
@@ -24,7 +25,7 @@ impl PageCache {
     }
 
     /// Less than a whole sync of a range.
-    pub(super) fn step_sync_range(&mut self, at: &mut Progress, how: RangeSync) -> Step {
+    pub(super) fn step_sync_range(&mut self, at: &mut Progress, how: RangeSync) -> CallStep {
         if at.phase == Phase::Start {
             Self::begin_range(at, if how.wait_before { Phase::Pages } else { Phase::Write });
         }
@@ -42,21 +43,21 @@ impl PageCache {
         }
         match self.wait_for_writes(at).filter(|_| how.wait_after) {
             Some(step) => step,
-            None if how.wait_before || how.wait_after => Step::Done(self.take_error(at)),
-            None => Step::Done(Status::Ok),
+            None if how.wait_before || how.wait_after => CallStep::Done(self.take_error(at)),
+            None => CallStep::Done(Status::Ok),
         }
     }
 
     /// Sleeps for the next page of the range that is being written, each once: what is written again later is not this call's.
-    fn wait_for_writes(&self, at: &mut Progress) -> Option<Step> {
+    fn wait_for_writes(&self, at: &mut Progress) -> Option<CallStep> {
         let next = self.resident.pages().next_tagged(at.file, at.pos, Tag::Writeback);
         let (index, slot) = next.filter(|&(index, _)| index < at.end)?;
         debug_assert!(self.resident.pages().has(slot, PageFlags::WRITEBACK), "the tag says that it is being written");
         at.pos = index + 1;
-        Some(Step::Page(slot))
+        Some(CallStep::Page(slot))
     }
 
-    pub(super) fn step_sync(&mut self, at: &mut Progress) -> Step {
+    pub(super) fn step_sync(&mut self, at: &mut Progress) -> CallStep {
         if at.phase == Phase::Start {
             self.begin_sync(at);
         }
@@ -71,18 +72,18 @@ impl PageCache {
             }
             let error = self.take_error(at);
             if !error.is_ok() || !matches!(at.call.kind, CallKind::Fsync | CallKind::Fdatasync) {
-                return Step::Done(error);
+                return CallStep::Done(error);
             }
             at.phase = Phase::Flush;
             at.status = Status::Ok;
-            return Step::Flush;
+            return CallStep::Flush;
         }
         debug_assert_eq!(at.phase, Phase::Flush, "a sync ends with its flush");
-        Step::Done(at.status)
+        CallStep::Done(at.status)
     }
 
     /// Submits the tagged pages from where the call is; sleeps where one is being written already.
-    fn write_tagged(&mut self, at: &mut Progress) -> Option<Step> {
+    fn write_tagged(&mut self, at: &mut Progress) -> Option<CallStep> {
         let source = self.writes_for(&at.call);
         while let Some((index, slot)) = self.resident.pages().next_tagged(at.file, at.pos, Tag::ToWrite) {
             if index >= at.end {
@@ -91,7 +92,7 @@ impl PageCache {
             at.pos = index;
             if self.resident.pages().has(slot, PageFlags::WRITEBACK) {
                 self.bios.close();
-                return Some(Step::Page(slot));
+                return Some(CallStep::Page(slot));
             }
             self.write_out(&source, at.file, index, slot);
             at.pos = index + 1;
@@ -152,7 +153,7 @@ impl PageCache {
     }
 
     /// Pages of the range go, whoever maps them: what is dirty is written, what is being read or written is waited for.
-    pub(super) fn step_invalidate(&mut self, at: &mut Progress) -> Step {
+    pub(super) fn step_invalidate(&mut self, at: &mut Progress) -> CallStep {
         if at.phase == Phase::Start {
             Self::begin_range(at, Phase::Pages);
         }
@@ -166,29 +167,29 @@ impl PageCache {
                 self.note_clean(at.file);
             }
             if self.resident.drop_page(slot).is_none() {
-                return Step::Page(slot);
+                return CallStep::Page(slot);
             }
         }
         self.resident.pages_mut().forget(at.file, at.call.offset / PAGE_SIZE, at.end);
-        Step::Done(Status::Ok)
+        CallStep::Done(Status::Ok)
     }
 
     /// Pages behind the new end go, without a shadow, when nobody reads or writes them any more.
-    pub(super) fn step_truncate(&mut self, at: &mut Progress) -> Step {
+    pub(super) fn step_truncate(&mut self, at: &mut Progress) -> CallStep {
         let size = at.call.offset;
         let file = &mut self.files[at.file.0 as usize];
         if size > file.capacity {
-            return Step::Done(Status::NoSpace);
+            return CallStep::Done(Status::NoSpace);
         }
         file.size = size;
         let first = size.div_ceil(PAGE_SIZE);
         while let Some((_, slot)) = self.resident.pages().next(at.file, first) {
             if self.resident.drop_page(slot).is_none() {
-                return Step::Page(slot);
+                return CallStep::Page(slot);
             }
         }
         self.resident.pages_mut().forget(at.file, first, u64::MAX);
         self.note_clean(at.file);
-        Step::Done(Status::Ok)
+        CallStep::Done(Status::Ok)
     }
 }

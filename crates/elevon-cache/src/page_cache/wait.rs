@@ -6,7 +6,7 @@ use alloc::collections::{BinaryHeap, VecDeque};
 use alloc::vec::Vec;
 use core::cmp::Reverse;
 
-use super::{FrameId, PageCache, PageFlags, Step};
+use super::{CallStep, FrameId, PageCache, PageFlags};
 use crate::bios::Source;
 use crate::page_cache::stats::Cause;
 use crate::watermark::WRITEBACK_THROTTLE;
@@ -122,23 +122,23 @@ impl Waiting {
 }
 
 impl PageCache {
-    pub(super) fn sleep(&mut self, now: Instant, call: u32, step: Step) {
+    pub(super) fn sleep(&mut self, now: Instant, call: u32, step: CallStep) {
         match step {
-            Step::Done(_) => unreachable!("a call that is over does not sleep"),
-            Step::Page(slot) => {
+            CallStep::Done(_) => unreachable!("a call that is over does not sleep"),
+            CallStep::Page(slot) => {
                 debug_assert!(self.resident.pages().has(slot, PageFlags::LOCKED | PageFlags::WRITEBACK));
                 self.waiting.queues[Waiting::queue(slot)].push_back((slot, call));
                 self.waiting.sleep(now, call, For::Page(slot), None);
             }
-            Step::Memory => {
+            CallStep::Memory => {
                 self.waiting.memory.push_back(call);
                 // Where something is being written, that will help; else there is nothing to wait for but time.
                 let is_writing = self.resident.pages().writeback() > 0;
                 let span = if is_writing { WRITEBACK_THROTTLE } else { self.config.hz.span(1) };
                 self.waiting.sleep(now, call, For::Memory, Some(now + span));
             }
-            Step::Pause(span) => self.waiting.sleep(now, call, For::Pause, Some(now + span)),
-            Step::Flush => {
+            CallStep::Pause(span) => self.waiting.sleep(now, call, For::Pause, Some(now + span)),
+            CallStep::Flush => {
                 let super::Call { task, tenant, submitter, .. } = self.calls[call].call;
                 let origin = super::Origin::Fsync;
                 let source = Source { task, tenant, submitter, op: Op::Flush, flags: Flags::SYNC, origin };

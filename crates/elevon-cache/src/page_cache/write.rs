@@ -1,16 +1,16 @@
 //! Writes through a descriptor, and how pages become dirty.
 
 use super::{
-    Call, FileId, FrameId, Instant, PAGE_SIZE, PageCache, PageFlags, Phase, Progress, Status, Step, Verdict, Way,
-    WriteMode, Writer,
+    Call, CallStep, DirtyVerdict, FileId, FrameId, Instant, PAGE_SIZE, PageCache, PageFlags, Phase, Progress, Status,
+    Way, WriteMode, Writer,
 };
 use crate::Context;
 
 impl PageCache {
-    pub(super) fn step_write(&mut self, now: Instant, at: &mut Progress) -> Step {
+    pub(super) fn step_write(&mut self, now: Instant, at: &mut Progress) -> CallStep {
         let end = at.call.offset.saturating_add(at.call.bytes);
         match at.phase {
-            Phase::Start if end > self.files[at.file.0 as usize].capacity => return Step::Done(Status::NoSpace),
+            Phase::Start if end > self.files[at.file.0 as usize].capacity => return CallStep::Done(Status::NoSpace),
             Phase::Start => {
                 (at.pos, at.end) = (at.call.offset / PAGE_SIZE, end.div_ceil(PAGE_SIZE));
                 at.phase = Phase::Pages;
@@ -29,7 +29,7 @@ impl PageCache {
             }
         }
         match self.config.write_mode {
-            WriteMode::Back => Step::Done(Status::Ok),
+            WriteMode::Back => CallStep::Done(Status::Ok),
             WriteMode::Through => {
                 self.begin_sync(at);
                 self.step_sync(at)
@@ -38,7 +38,7 @@ impl PageCache {
     }
 
     /// One page of a write. `Some`: it sleeps or ends here.
-    fn write_page(&mut self, now: Instant, at: &mut Progress, end: u64) -> Option<Step> {
+    fn write_page(&mut self, now: Instant, at: &mut Progress, end: u64) -> Option<CallStep> {
         let slot = match self.resident.find(at.file, at.pos) {
             Some(slot) => slot,
             None => {
@@ -50,7 +50,7 @@ impl PageCache {
         };
         let pages = self.resident.pages();
         if pages.has(slot, PageFlags::LOCKED) || self.must_be_stable(slot) {
-            return Some(Step::Page(slot));
+            return Some(CallStep::Page(slot));
         }
         if !pages.has(slot, PageFlags::UPTODATE) {
             let (_, bytes, _) = Self::part(&at.call, at.pos, end);
@@ -58,7 +58,7 @@ impl PageCache {
             let is_new = at.pos * PAGE_SIZE >= self.files[at.file.0 as usize].size;
             if is_partial && !is_new && !self.is_unwritten(at.file, at.pos) {
                 let step = self.wait_readable(at, slot);
-                return Some(step.unwrap_or(Step::Page(slot)));
+                return Some(step.unwrap_or(CallStep::Page(slot)));
             }
             if is_partial {
                 let booked = at.bytes;
@@ -105,7 +105,7 @@ impl PageCache {
     }
 
     /// Looks at the dirty limits when it is time for that. `Some`: the task is to sleep.
-    pub(super) fn balance(&mut self, now: Instant, at: &mut Progress) -> Option<Step> {
+    pub(super) fn balance(&mut self, now: Instant, at: &mut Progress) -> Option<CallStep> {
         let &Call { task, tenant, .. } = &at.call;
         let writer = &mut self.writers[task.index()];
         if !at.rebalance && !self.domains.of(tenant).is_due(writer) {
@@ -121,12 +121,12 @@ impl PageCache {
         self.writers[task.index()] = writer;
         at.rebalance = false;
         match verdict {
-            Verdict::Go => None,
-            Verdict::Pause { span, again } => {
+            DirtyVerdict::Go => None,
+            DirtyVerdict::Pause { span, again } => {
                 at.rebalance = again;
                 // Whatever the threshold says: a writer waits for pages to be written.
                 self.flusher.wake();
-                Some(Step::Pause(span))
+                Some(CallStep::Pause(span))
             }
         }
     }

@@ -20,16 +20,16 @@ const SHIFT: u32 = 6;
 pub(super) const WIDTH: u64 = 1 << SHIFT;
 const SHADOW: u32 = 1 << 31;
 /// Bytes of a node.
-pub(super) const NODE_BYTES: u64 = size_of::<Node>() as u64;
+pub(super) const NODE_BYTES: u64 = size_of::<TreeNode>() as u64;
 
 /// An entry of a leaf: where the index has a page, until that goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct LeafEntry {
     pub(super) leaf: u32,
     pub(super) offset: u8,
 }
 
-impl Place {
+impl LeafEntry {
     #[inline]
     fn new(leaf: u32, index: u64) -> Self {
         Self { leaf, offset: (index & (WIDTH - 1)) as u8 }
@@ -90,7 +90,7 @@ impl Entry {
 /// Five cache lines; what a walk asks is in the first.
 #[derive(Clone, Debug)]
 #[repr(align(64))]
-struct Node {
+struct TreeNode {
     /// Entries that hold a page, or above the leaves a node.
     present: u64,
     /// Entries that hold a shadow; above the leaves none.
@@ -107,7 +107,7 @@ struct Node {
     entries: [u32; WIDTH as usize],
 }
 
-impl Node {
+impl TreeNode {
     #[inline]
     fn level(&self) -> u32 {
         (self.base & (WIDTH - 1)) as u32
@@ -126,7 +126,7 @@ impl Node {
 }
 
 #[derive(Clone, Debug)]
-struct File {
+struct FileTree {
     root: u32,
     /// The leaf of the last find or [`NONE`], and the index that it begins with. (A look into the leaf itself would cost a cache miss.)
     last: u32,
@@ -137,8 +137,8 @@ struct File {
 /// Nodes of all files.
 #[derive(Clone, Debug)]
 pub(super) struct Tree {
-    nodes: Vec<Node>,
-    files: Vec<File>,
+    nodes: Vec<TreeNode>,
+    files: Vec<FileTree>,
     free: u32,
     used: u64,
     /// Oldest and newest of the leaves that hold shadows only.
@@ -163,7 +163,7 @@ impl Tree {
 
     /// Where an index is, if its leaf exists; remembers the leaf.
     #[inline]
-    pub(super) fn find(&mut self, file: FileId, index: u64) -> Option<Place> {
+    pub(super) fn find(&mut self, file: FileId, index: u64) -> Option<LeafEntry> {
         let known = self.files.get(file.0 as usize)?;
         let first = index & !(WIDTH - 1);
         let mut leaf = known.last;
@@ -175,12 +175,12 @@ impl Tree {
             let known = &mut self.files[file.0 as usize];
             (known.last, known.last_first) = (leaf, first);
         }
-        Some(Place::new(leaf, index))
+        Some(LeafEntry::new(leaf, index))
     }
 
     /// The page at a place, which has one.
     #[inline]
-    pub(super) fn slot(&self, place: Place) -> FrameId {
+    pub(super) fn slot(&self, place: LeafEntry) -> FrameId {
         FrameId(self.nodes[place.leaf as usize].entries[place.offset()] - 1)
     }
 
@@ -210,7 +210,7 @@ impl Tree {
     }
 
     fn node(&mut self, file: FileId, first: u64, level: u32, parent: u32) -> u32 {
-        let fresh = Node {
+        let fresh = TreeNode {
             present: 0,
             shadows: 0,
             tags: [0; 3],
@@ -236,7 +236,7 @@ impl Tree {
     fn leaf_or_new(&mut self, file: FileId, index: u64) -> u32 {
         let at = file.0 as usize;
         if self.files.len() <= at {
-            self.files.resize(at + 1, File { root: NONE, last: NONE, last_first: 0, pages: 0 });
+            self.files.resize(at + 1, FileTree { root: NONE, last: NONE, last_first: 0, pages: 0 });
         }
         let first = index & !(WIDTH - 1);
         let known = &self.files[at];
@@ -287,11 +287,11 @@ impl Tree {
     }
 
     /// Puts a page in an entry that holds none; answers its place and the shadow that was there.
-    pub(super) fn insert(&mut self, file: FileId, index: u64, slot: FrameId) -> (Place, Option<Shadow>) {
+    pub(super) fn insert(&mut self, file: FileId, index: u64, slot: FrameId) -> (LeafEntry, Option<Shadow>) {
         let leaf = self.leaf_or_new(file, index);
         let was_only_shadows = self.nodes[leaf as usize].is_only_shadows();
         let node = &mut self.nodes[leaf as usize];
-        let place = Place::new(leaf, index);
+        let place = LeafEntry::new(leaf, index);
         let offset = place.offset();
         let shadow = match Entry::decode(node.entries[offset]) {
             Entry::Page(_) => panic!("{file:?} has a page at {index}"),
@@ -310,7 +310,7 @@ impl Tree {
     }
 
     /// Takes a page out of its leaf, leaving a shadow or nothing.
-    pub(super) fn remove(&mut self, place: Place, shadow: Option<Shadow>) {
+    pub(super) fn remove(&mut self, place: LeafEntry, shadow: Option<Shadow>) {
         for tag in Tag::ALL {
             self.clear_tag(place, tag);
         }
@@ -438,7 +438,7 @@ impl Tree {
         }
     }
 
-    pub(super) fn set_tag(&mut self, place: Place, tag: Tag) {
+    pub(super) fn set_tag(&mut self, place: LeafEntry, tag: Tag) {
         let (mut at, mut offset) = (place.leaf, u32::from(place.offset));
         loop {
             let node = &mut self.nodes[at as usize];
@@ -452,7 +452,7 @@ impl Tree {
         }
     }
 
-    pub(super) fn clear_tag(&mut self, place: Place, tag: Tag) {
+    pub(super) fn clear_tag(&mut self, place: LeafEntry, tag: Tag) {
         let (mut at, mut offset) = (place.leaf, u32::from(place.offset));
         loop {
             let node = &mut self.nodes[at as usize];
@@ -468,7 +468,7 @@ impl Tree {
         }
     }
 
-    pub(super) fn has_tag(&self, place: Place, tag: Tag) -> bool {
+    pub(super) fn has_tag(&self, place: LeafEntry, tag: Tag) -> bool {
         self.nodes[place.leaf as usize].tags[tag as usize] >> place.offset & 1 != 0
     }
 
@@ -527,7 +527,7 @@ impl Tree {
     }
 
     #[inline]
-    pub(super) fn key(&self, place: Place) -> (FileId, u64) {
+    pub(super) fn key(&self, place: LeafEntry) -> (FileId, u64) {
         let node = &self.nodes[place.leaf as usize];
         (FileId(node.file), node.first() | u64::from(place.offset))
     }

@@ -21,8 +21,8 @@ mod tests;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
-use super::{Anonymous, Outcome, Reclaimer, Replacement, Request, Stats, is_busy};
-use crate::pages::{Evicted, Flags, List, Pages, Place};
+use super::{Anonymous, Reclaimer, Replacement, Request, ScanOutcome, Stats, is_busy};
+use crate::pages::{Evicted, Flags, LeafEntry, List, Pages};
 use crate::shadow::Shadow;
 use crate::{Context, FrameId};
 use balance::Programs;
@@ -58,7 +58,7 @@ pub(super) fn inactive_ratio(pages: u64) -> u64 {
     }
 }
 
-enum Verdict {
+enum PageVerdict {
     Evict,
     Keep,
     Activate,
@@ -98,7 +98,7 @@ impl Classic {
 
     /// The second use of an inactive page.
     #[inline(never)]
-    fn activate(&mut self, pages: &mut Pages, place: Place) {
+    fn activate(&mut self, pages: &mut Pages, place: LeafEntry) {
         let slot = pages.slot(place);
         self.take(pages, slot);
         pages.clear(slot, Flags::REFERENCED);
@@ -151,32 +151,32 @@ impl Classic {
         count
     }
 
-    fn judge(pages: &mut Pages, slot: FrameId) -> Verdict {
+    fn judge(pages: &mut Pages, slot: FrameId) -> PageVerdict {
         if pages.has(slot, Flags::LOCKED) {
-            return Verdict::Keep;
+            return PageVerdict::Keep;
         }
         if pages.has(slot, Flags::WRITEBACK) {
-            return Verdict::Activate;
+            return PageVerdict::Activate;
         }
         let was_referenced = pages.has(slot, Flags::REFERENCED);
         pages.clear(slot, Flags::REFERENCED);
         if pages.take_accessed(slot) {
             pages.set(slot, Flags::REFERENCED);
             let is_hot = was_referenced || pages.maps(slot) > 1 || pages.has(slot, Flags::EXECUTABLE);
-            return if is_hot { Verdict::Activate } else { Verdict::Keep };
+            return if is_hot { PageVerdict::Activate } else { PageVerdict::Keep };
         }
         // Used once through a descriptor and not since: that does not keep it.
         if pages.has(slot, Flags::DIRTY) {
-            Verdict::Activate
+            PageVerdict::Activate
         } else if pages.is_evictable(slot) {
-            Verdict::Evict
+            PageVerdict::Evict
         } else {
-            Verdict::Keep
+            PageVerdict::Keep
         }
     }
 
     /// Looks at the tail of the inactive list.
-    fn shrink_inactive(&mut self, pages: &mut Pages, by: Reclaimer, outcome: &mut Outcome, out: &mut Vec<Evicted>) {
+    fn shrink_inactive(&mut self, pages: &mut Pages, by: Reclaimer, outcome: &mut ScanOutcome, out: &mut Vec<Evicted>) {
         let Some(slot) = self.inactive.tail() else { return };
         let was_met = pages.has(slot, Flags::DIRTY) && pages.has(slot, Flags::RECLAIM);
         if was_met && self.meets_dirty && by == Reclaimer::Kswapd && !pages.has(slot, Flags::LOCKED | Flags::WRITEBACK)
@@ -187,7 +187,7 @@ impl Classic {
         self.stats.scanned += 1;
         outcome.scanned += 1;
         match Self::judge(pages, slot) {
-            Verdict::Evict => {
+            PageVerdict::Evict => {
                 let shadow = Shadow::new(self.nonresident, pages.has(slot, Flags::WORKINGSET));
                 self.nonresident += 1;
                 outcome.evicted += 1;
@@ -198,7 +198,7 @@ impl Classic {
                 if pages.has(slot, Flags::DIRTY | Flags::WRITEBACK) {
                     outcome.pass_on(pages, slot);
                 }
-                let is_active = matches!(verdict, Verdict::Activate);
+                let is_active = matches!(verdict, PageVerdict::Activate);
                 self.stats.passed_on += u64::from(is_passed_on);
                 self.stats.kept += u64::from(!is_passed_on && !is_active);
                 self.stats.activated += u64::from(!is_passed_on && is_active);
@@ -217,7 +217,7 @@ impl Replacement for Classic {
     }
 
     #[inline]
-    fn access_at(&mut self, pages: &mut Pages, place: Place, context: Context) {
+    fn access_at(&mut self, pages: &mut Pages, place: LeafEntry, context: Context) {
         match context {
             Context::Fault => pages.set_accessed(pages.slot(place)),
             Context::Write | Context::Readahead => {}
@@ -232,8 +232,8 @@ impl Replacement for Classic {
         }
     }
 
-    fn evict(&mut self, _now: Instant, pages: &mut Pages, request: Request, out: &mut Vec<Evicted>) -> Outcome {
-        let mut total = Outcome::default();
+    fn evict(&mut self, _now: Instant, pages: &mut Pages, request: Request, out: &mut Vec<Evicted>) -> ScanOutcome {
+        let mut total = ScanOutcome::default();
         let shares = self.shares(&request, pages.capacity());
         self.refaults_seen = self.refaults;
         self.to_write.clear();

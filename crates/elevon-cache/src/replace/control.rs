@@ -30,7 +30,7 @@ impl Position {
 
 /// Counts of a type of pages, by tier.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Control {
+pub struct TierControl {
     pub(super) avg_refaulted: [u64; TIERS],
     pub(super) avg_total: [u64; TIERS],
     pub(super) evicted: [u64; TIERS],
@@ -38,7 +38,7 @@ pub struct Control {
     pub(super) protected: [u64; TIERS],
 }
 
-impl Control {
+impl TierControl {
     /// A tier's position.
     pub fn position(&self, tier: usize, gain: u64) -> Position {
         Position {
@@ -93,7 +93,7 @@ mod tests {
     /// `reset_ctrl_pos` of `mm/vmscan.c`.
     #[test]
     fn half_carries_over() {
-        let mut control = Control { avg_total: [100; 4], evicted: [60, 40, 60, 60], ..Control::default() };
+        let mut control = TierControl { avg_total: [100; 4], evicted: [60, 40, 60, 60], ..TierControl::default() };
         control.protected[1] = 20;
         control.refaulted[2] = 9;
         control.advance();
@@ -103,7 +103,8 @@ mod tests {
 
     #[test]
     fn the_first_tier_that_fails_ends_it() {
-        let mut control = Control { evicted: [1000, 400, 400, 400], refaulted: [100, 70, 80, 0], ..Control::default() };
+        let mut control =
+            TierControl { evicted: [1000, 400, 400, 400], refaulted: [100, 70, 80, 0], ..TierControl::default() };
         assert_eq!(control.tier(), 1);
         control.refaulted[2] = 70;
         assert_eq!(control.tier(), 3);

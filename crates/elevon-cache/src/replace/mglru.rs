@@ -3,7 +3,7 @@
 //! Pages are in two to four generations, numbered `min_seq` to `max_seq`. New pages go near the oldest, faulted ones into the
 //! youngest. Uses through descriptors are counted in the page and make its *tier*; uses through page tables are found by the ageing
 //! walk, and by a look around when eviction meets one, and move a page to the youngest generation. Eviction takes the oldest
-//! generation from its tail, but for the tiers that the [`Control`] protects: those go to the next generation and count afresh.
+//! generation from its tail, but for the tiers that the [`TierControl`] protects: those go to the next generation and count afresh.
 //! A shadow holds `min_seq` at eviction and the uses counted; a refault is *recent* while `min_seq` is still that
 //! (`mglru-6.14`: while `max_seq` is less than four beyond).
 //!
@@ -32,9 +32,9 @@ mod tests;
 
 use alloc::vec::Vec;
 
-use super::control::{Control, TIERS};
-use super::{Anonymous, DEFAULT_PRIORITY, Outcome, Reclaimer, Replacement, Request, Stats, is_busy};
-use crate::pages::{Evicted, FIELD_MAX, Flags, List, Pages, Place};
+use super::control::{TIERS, TierControl};
+use super::{Anonymous, DEFAULT_PRIORITY, Reclaimer, Replacement, Request, ScanOutcome, Stats, is_busy};
+use crate::pages::{Evicted, FIELD_MAX, Flags, LeafEntry, List, Pages};
 use crate::shadow::Shadow;
 use crate::{Context, FrameId};
 use elevon_core::units::{Instant, Nanos};
@@ -66,7 +66,7 @@ pub struct Mglru {
     max_seq: u64,
     lists: [List; GENERATIONS as usize],
     births: [Instant; GENERATIONS as usize],
-    control: Control,
+    control: TierControl,
     programs: Programs,
     stats: Stats,
 }
@@ -87,7 +87,7 @@ impl Mglru {
             max_seq: 3,
             lists: Default::default(),
             births: Default::default(),
-            control: Control::default(),
+            control: TierControl::default(),
             programs: Programs::default(),
             stats: Stats::default(),
         }
@@ -109,7 +109,7 @@ impl Mglru {
     }
 
     /// The controller.
-    pub const fn control(&self) -> &Control {
+    pub const fn control(&self) -> &TierControl {
         &self.control
     }
 
@@ -318,7 +318,7 @@ impl Mglru {
         pages: &mut Pages,
         slot: FrameId,
         protected: u32,
-        outcome: &mut Outcome,
+        outcome: &mut ScanOutcome,
         out: &mut Vec<Evicted>,
     ) {
         outcome.scanned += 1;
@@ -367,7 +367,7 @@ impl Mglru {
         pages: &mut Pages,
         budget: u64,
         wanted: u64,
-        outcome: &mut Outcome,
+        outcome: &mut ScanOutcome,
         out: &mut Vec<Evicted>,
     ) {
         if self.min_seq + 2 > self.max_seq {
@@ -381,7 +381,7 @@ impl Mglru {
     }
 
     /// A batch of the oldest generation of programs' pages.
-    fn scan_programs(&mut self, count: u64, outcome: &mut Outcome) {
+    fn scan_programs(&mut self, count: u64, outcome: &mut ScanOutcome) {
         if self.programs.min_seq + 2 > self.max_seq {
             return;
         }
@@ -443,7 +443,7 @@ impl Replacement for Mglru {
     }
 
     #[inline]
-    fn access_at(&mut self, pages: &mut Pages, place: Place, context: Context) {
+    fn access_at(&mut self, pages: &mut Pages, place: LeafEntry, context: Context) {
         match context {
             Context::Fault => pages.set_accessed(pages.slot(place)),
             Context::Write | Context::Readahead => {}
@@ -460,11 +460,11 @@ impl Replacement for Mglru {
         }
     }
 
-    fn evict(&mut self, now: Instant, pages: &mut Pages, request: Request, out: &mut Vec<Evicted>) -> Outcome {
-        let mut outcome = Outcome::default();
+    fn evict(&mut self, now: Instant, pages: &mut Pages, request: Request, out: &mut Vec<Evicted>) -> ScanOutcome {
+        let mut outcome = ScanOutcome::default();
         self.drop_empty();
         if now.since(self.births[at(self.min_seq)]) < self.min_ttl {
-            return Outcome { is_too_young: true, ..outcome };
+            return ScanOutcome { is_too_young: true, ..outcome };
         }
         // The background thread has had its generation when its round began; others do not wait for one at once.
         if self.needs_ageing() && request.by == Reclaimer::Direct && request.priority < DEFAULT_PRIORITY {

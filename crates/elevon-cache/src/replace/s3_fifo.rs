@@ -10,8 +10,8 @@
 
 use alloc::vec::Vec;
 
-use super::{Outcome, Replacement, Request, Stats, is_busy};
-use crate::pages::{Evicted, FIELD_MAX, Flags, List, Pages, Place};
+use super::{Replacement, Request, ScanOutcome, Stats, is_busy};
+use crate::pages::{Evicted, FIELD_MAX, Flags, LeafEntry, List, Pages};
 use crate::shadow::Shadow;
 use crate::{Context, FrameId};
 use elevon_core::units::Instant;
@@ -46,7 +46,7 @@ impl S3Fifo {
         tag
     }
 
-    fn scan(&mut self, pages: &mut Pages, slot: FrameId, outcome: &mut Outcome, out: &mut Vec<Evicted>) {
+    fn scan(&mut self, pages: &mut Pages, slot: FrameId, outcome: &mut ScanOutcome, out: &mut Vec<Evicted>) {
         outcome.scanned += 1;
         self.stats.scanned += 1;
         let tag = self.take(pages, slot);
@@ -91,7 +91,7 @@ impl Replacement for S3Fifo {
     }
 
     #[inline]
-    fn access_at(&mut self, pages: &mut Pages, place: Place, context: Context) {
+    fn access_at(&mut self, pages: &mut Pages, place: LeafEntry, context: Context) {
         match context {
             Context::Fault => pages.set_accessed(pages.slot(place)),
             Context::Read => {
@@ -102,8 +102,8 @@ impl Replacement for S3Fifo {
         }
     }
 
-    fn evict(&mut self, _now: Instant, pages: &mut Pages, request: Request, out: &mut Vec<Evicted>) -> Outcome {
-        let mut outcome = Outcome::default();
+    fn evict(&mut self, _now: Instant, pages: &mut Pages, request: Request, out: &mut Vec<Evicted>) -> ScanOutcome {
+        let mut outcome = ScanOutcome::default();
         // A page may have four turns before it goes.
         let budget = ((4 * pages.used()) >> request.priority).max(32);
         // Once round the small queue: where all of it is in use, the main one has to give.

@@ -9,8 +9,8 @@
 
 use alloc::vec::Vec;
 
-use super::{Outcome, Replacement, Request, Stats, is_busy};
-use crate::pages::{Evicted, Flags, List, Pages, Place};
+use super::{Replacement, Request, ScanOutcome, Stats, is_busy};
+use crate::pages::{Evicted, Flags, LeafEntry, List, Pages};
 use crate::shadow::Shadow;
 use crate::{Context, FrameId};
 use elevon_core::units::Instant;
@@ -44,7 +44,7 @@ impl Replacement for Sieve {
     }
 
     #[inline]
-    fn access_at(&mut self, pages: &mut Pages, place: Place, context: Context) {
+    fn access_at(&mut self, pages: &mut Pages, place: LeafEntry, context: Context) {
         match context {
             Context::Fault => pages.set_accessed(pages.slot(place)),
             Context::Read => pages.at_mut(place).set(Flags::REFERENCED),
@@ -52,8 +52,8 @@ impl Replacement for Sieve {
         }
     }
 
-    fn evict(&mut self, _now: Instant, pages: &mut Pages, request: Request, out: &mut Vec<Evicted>) -> Outcome {
-        let mut outcome = Outcome::default();
+    fn evict(&mut self, _now: Instant, pages: &mut Pages, request: Request, out: &mut Vec<Evicted>) -> ScanOutcome {
+        let mut outcome = ScanOutcome::default();
         // Once round to clear the bits, and once to find the first.
         let budget = ((2 * pages.used()) >> request.priority).max(32);
         while outcome.scanned < budget && outcome.evicted < request.want {

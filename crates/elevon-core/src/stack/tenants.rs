@@ -7,7 +7,7 @@ use alloc::vec::Vec;
 
 use super::submit::Submission;
 use super::{Io, Stack, Submitted};
-use crate::control::{BioCost, Cause, Control, DISCARD_BYTES, Finished, Stage, StageVerdict};
+use crate::control::{BioCost, Cause, TenantControl, DISCARD_BYTES, Finished, Stage, StageVerdict};
 use crate::driver::Driver;
 use crate::op::{Flags, Op};
 use crate::request::Request;
@@ -33,13 +33,13 @@ impl Stack {
     }
 
     /// Everything that is stored per tenant: settings, statistics, waiting times of I/O.
-    pub fn control(&self) -> &Control {
+    pub fn control(&self) -> &TenantControl {
         &self.control
     }
 
     /// The same, to be changed. Bios that a change releases continue with the next
     /// [`Self::handle_timers`], which [`Self::next_timer`] then requests at once.
-    pub fn control_mut(&mut self) -> &mut Control {
+    pub fn control_mut(&mut self) -> &mut TenantControl {
         &mut self.control
     }
 

@@ -69,7 +69,7 @@ impl CacheIoStats {
 
 /// Who is RT in an experiment's controls, whatever the content: `activity=oracle`, `faults` and `random:PERMILLE`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Control {
+pub enum ActivityControl {
     /// Bios that somebody waits for when they are submitted: of a read, a fault, or a sync.
     Oracle,
     /// All that faults of mappings read, readahead too.
@@ -83,7 +83,7 @@ pub enum Control {
     },
 }
 
-impl Control {
+impl ActivityControl {
     /// What the words mean; `None` for others.
     pub fn parse(text: &str) -> Option<Self> {
         match text {

@@ -2,7 +2,7 @@
 
 use super::{Classic, inactive_ratio};
 use crate::replace::programs::{Anonymous, Population};
-use crate::replace::{Outcome, Request};
+use crate::replace::{Request, ScanOutcome};
 
 /// Programs' pages.
 #[derive(Clone, Debug, Default)]
@@ -80,7 +80,7 @@ impl Programs {
     }
 
     /// Looks at the tail of the inactive list: pages in use become active, idle ones go to zram while it has room.
-    fn shrink_inactive(&mut self, count: u64, outcome: &mut Outcome) {
+    fn shrink_inactive(&mut self, count: u64, outcome: &mut ScanOutcome) {
         let part = self.inactive.take(count);
         let swapped = self.anonymous.swap.take(part.idle);
         self.anonymous.idle -= swapped;
@@ -120,7 +120,7 @@ impl Classic {
     }
 
     /// The part of a batch that is about programs: up to so many inactive and active pages.
-    pub(super) fn shrink_programs(&mut self, inactive: u64, active: u64, outcome: &mut Outcome) {
+    pub(super) fn shrink_programs(&mut self, inactive: u64, active: u64, outcome: &mut ScanOutcome) {
         let before = *outcome;
         self.programs.shrink_inactive(inactive, outcome);
         if self.programs.is_inactive_low() {

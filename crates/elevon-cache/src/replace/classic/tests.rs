@@ -73,7 +73,7 @@ impl Small {
         self.classic.access(&mut self.pages, slot, Context::Read);
         slot
     }
-    fn evict(&mut self, want: u64) -> Outcome {
+    fn evict(&mut self, want: u64) -> ScanOutcome {
         let request = Request { want, priority: 0, by: Reclaimer::Direct };
         let outcome = self.classic.evict(Instant::ZERO + Nanos::ZERO, &mut self.pages, request, &mut self.out);
         self.classic.self_check(&self.pages);
@@ -114,7 +114,7 @@ fn near_refaults_with_and_without_the_bit() {
             small.pages.set_list_tag(slot, ACTIVE);
             small.classic.shrink_active(&mut small.pages, 1);
         }
-        let mut outcome = Outcome::default();
+        let mut outcome = ScanOutcome::default();
         small.classic.shrink_inactive(&mut small.pages, Reclaimer::Direct, &mut outcome, &mut small.out);
         assert_eq!((outcome.evicted, small.out[0].index), (1, 0));
         let slot = small.read(0);

@@ -1,7 +1,7 @@
 //! Programs' pages in generations: as many lists of two counts each. Cost: O(generations) for each operation.
 
 use super::{GENERATIONS, Version, at};
-use crate::replace::control::{Control, Position};
+use crate::replace::control::{Position, TierControl};
 use crate::replace::programs::{Anonymous, Population};
 
 /// Generations of programs' pages. The youngest is that of files' pages, the oldest has a number of its own.
@@ -10,7 +10,7 @@ pub(super) struct Programs {
     pub(super) anonymous: Anonymous,
     pub(super) min_seq: u64,
     lists: [Population; GENERATIONS as usize],
-    control: Control,
+    control: TierControl,
 }
 
 impl Programs {

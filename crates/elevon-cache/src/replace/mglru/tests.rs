@@ -41,7 +41,7 @@ impl Bed {
     fn seq(&self, slot: FrameId) -> u64 {
         self.mglru.seq(&self.pages, slot)
     }
-    fn evict(&mut self, want: u64) -> Outcome {
+    fn evict(&mut self, want: u64) -> ScanOutcome {
         let request = Request { want, priority: 0, by: Reclaimer::Kswapd };
         let outcome = self.mglru.evict(Instant::ZERO, &mut self.pages, request, &mut self.out);
         self.mglru.self_check(&self.pages);
@@ -254,7 +254,7 @@ fn busy_pages_pass_to_the_next_generation() {
     bed.pages.begin_writeback(slots[2]);
     bed.pages.pin(slots[3]);
     let outcome = bed.evict(1);
-    assert_eq!(outcome, Outcome { scanned: 5, evicted: 1, dirty: 1, writeback: 1, ..Outcome::default() });
+    assert_eq!(outcome, ScanOutcome { scanned: 5, evicted: 1, dirty: 1, writeback: 1, ..ScanOutcome::default() });
     assert_eq!([0, 1, 2, 3].map(|at: usize| bed.seq(slots[at])), [2, 2, 2, 3]);
     assert!([0, 1, 2].iter().all(|&at: &usize| bed.pages.has(slots[at], Flags::RECLAIM)));
     assert_eq!(bed.out[0].slot, slots[4]);
