@@ -24,7 +24,7 @@ use alloc::vec::Vec;
 
 use crate::account::{Accounting, DiskStats};
 use crate::bio::Bio;
-use crate::control::{TenantControl, ControlConfig};
+use crate::control::{ControlConfig, TenantControl};
 use crate::event::{Event, EventKind};
 use crate::flush::FlushMachine;
 use crate::ioprio::{IoPrio, PrioClass};

@@ -7,7 +7,7 @@ use alloc::vec::Vec;
 
 use super::submit::Submission;
 use super::{Io, Stack, Submitted};
-use crate::control::{BioCost, Cause, TenantControl, DISCARD_BYTES, Finished, Stage, StageVerdict};
+use crate::control::{BioCost, Cause, DISCARD_BYTES, Finished, Stage, StageVerdict, TenantControl};
 use crate::driver::Driver;
 use crate::op::{Flags, Op};
 use crate::request::Request;
