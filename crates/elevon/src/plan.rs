@@ -517,6 +517,14 @@ fn command(jobs: &[&str], args: &StackArgs) -> String {
     quoted(words) + note
 }
 
+fn kernel_named(name: &str) -> Result<Kernel, Failure> {
+    Kernel::from_name(name).ok_or_else(|| {
+        let all: Vec<&str> = Kernel::ALL.iter().map(|k| k.name()).collect();
+        let (all, instead) = (all.join(", "), Kernel::instead_of(name));
+        Failure::input(format!("--kernel {name}: not modelled; there are {all}; {instead}"))
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -548,12 +556,4 @@ mod tests {
         let line = lines[0].to_string();
         assert!(line.contains("hdd-7200") && line.contains("./hdd-7201"), "{line}");
     }
-}
-
-fn kernel_named(name: &str) -> Result<Kernel, Failure> {
-    Kernel::from_name(name).ok_or_else(|| {
-        let all: Vec<&str> = Kernel::ALL.iter().map(|k| k.name()).collect();
-        let (all, instead) = (all.join(", "), Kernel::instead_of(name));
-        Failure::input(format!("--kernel {name}: not modelled; there are {all}; {instead}"))
-    })
 }

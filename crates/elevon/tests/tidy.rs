@@ -66,6 +66,9 @@ const LONGEST_FUNCTION: usize = 70;
 const LONG_FUNCTIONS: &[(&str, &str)] = &[
     ("fio/spec.rs default_job", "one struct literal: the defaults of every option"),
     ("html/cache.rs over_time", "a table of plots in code"),
+    ("findings/depth.rs bufferbloat", "the text of a finding: its evidence, figures and advice"),
+    ("findings/inversion.rs finding", "the text of a finding: its evidence, figures and advice"),
+    ("findings/starvation.rs finding", "the text of a finding: its evidence, figures and advice"),
     ("write/perfetto.rs body", "a table: the fields of each event by its number"),
     ("io_cost/tests.rs nothing_is_lost_or_doubled", "one walk of an oracle, by kinds of step"),
     ("stack/tests.rs random_walks_end_every_call_once", "one walk of an oracle, by kinds of step"),
