@@ -1,10 +1,13 @@
-//! Cost of content activity: instructions for each page added to a bio, and for each bio, in every form.
+//! Cost of content activity: instructions for each page added to a bio, and for each bio, in every
+//! form.
 //!
-//! A turn builds one bio from a table of pages as the page cache does: for each page its flag, its length and whether it
-//! merges into the last vector, then the bio's priority. "no activity" is the same loop without a counter; what the other
-//! rows need beyond it is what their form costs. The slope from 16 to 256 pages is the cost of a page, the rest that of a
-//! bio. "proposal's walk" collects nothing while building and reads the flags of all vectors at submission, as the proposal's
-//! ITER_BIO; cold pages, of which many are read before the walk ends. Run by `cargo test` it only proves that it runs.
+//! A turn builds one bio from a table of pages as the page cache does: for each page its flag, its
+//! length and whether it merges into the last vector, then the bio's priority. "no activity" is the
+//! same loop without a counter; what the other rows need beyond it is what their form costs. The
+//! slope from 16 to 256 pages is the cost of a page, the rest that of a bio. "proposal's walk"
+//! collects nothing while building and reads the flags of all vectors at submission, as the
+//! proposal's ITER_BIO; cold pages, of which many are read before the walk ends. Run by `cargo
+//! test` it only proves that it runs.
 
 #[path = "../../elevon-core/benches/instructions/mod.rs"]
 mod instructions;
@@ -26,7 +29,8 @@ struct Page {
     merged: bool,
 }
 
-/// Two pages of five active, so that nothing is decided early; one of eight follows its predecessor in memory.
+/// Two pages of five active, so that nothing is decided early; one of eight follows its predecessor
+/// in memory.
 fn pages(count: usize) -> Vec<Page> {
     let page = |at: usize| Page { bytes: Bytes::new(4096), active: at % 5 > 2, merged: at % 8 == 7 };
     (0..count).map(page).collect()

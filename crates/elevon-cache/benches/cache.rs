@@ -1,12 +1,15 @@
-//! Cost of the page cache's policy: hits a second, pages that come and go a second, and bytes of state a page.
+//! Cost of the page cache's policy: hits a second, pages that come and go a second, and bytes of
+//! state a page.
 //!
-//! A hit is a find of a random or the next page of one file that is in memory as a whole, and the record of its use. The churn is a
-//! file of twice the memory that is read in order for ever: each page is a miss, an insertion, a use, and by and by an eviction with
-//! its shadow, by rounds of reclaim of 32 pages. Bytes are those after the churn, with all shadows; the last line says what they
-//! make of 100 GB in runs, by the same figures.
+//! A hit is a find of a random or the next page of one file that is in memory as a whole, and the
+//! record of its use. The churn is a file of twice the memory that is read in order for ever: each
+//! page is a miss, an insertion, a use, and by and by an eviction with its shadow, by rounds of
+//! reclaim of 32 pages. Bytes are those after the churn, with all shadows; the last line says what
+//! they make of 100 GB in runs, by the same figures.
 //!
-//! The goals are 10 million hits a second, and 24 bytes of state a page. Time is that on the processor, where the system tells
-//! it. Run by `cargo test` it only proves that it runs. Arguments: policies, and frames of memory.
+//! The goals are 10 million hits a second, and 24 bytes of state a page. Time is that on the
+//! processor, where the system tells it. Run by `cargo test` it only proves that it runs.
+//! Arguments: policies, and frames of memory.
 
 #[path = "../../elevon-core/benches/processor/mod.rs"]
 mod processor;
@@ -66,7 +69,8 @@ impl Load {
             None => {
                 while self.memory.free() == 0 {
                     self.out.clear();
-                    // Rounds may end with nothing where all are used; those that follow press harder.
+                    // Rounds may end with nothing where all are used; those that follow press
+                    // harder.
                     self.memory.reclaim(self.now, 32, Reclaimer::Kswapd, &mut self.out);
                     if self.memory.free() == 0 {
                         self.memory.reclaim(self.now, 32, Reclaimer::Direct, &mut self.out);

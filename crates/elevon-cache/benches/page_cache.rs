@@ -1,11 +1,13 @@
-//! Cost of calls to the page cache: 4 KiB reads that hit, touches of mapped memory, and reads that miss, bio and completion and
-//! reclaim included; and what content activity adds to a cold read as a whole, in instructions.
+//! Cost of calls to the page cache: 4 KiB reads that hit, touches of mapped memory, and reads that
+//! miss, bio and completion and reclaim included; and what content activity adds to a cold read as
+//! a whole, in instructions.
 //!
-//! That is counted, see `instructions`: a turn is a read call as long as the readahead window, of a file that is not in memory, all
-//! the way through the cache: one bio a turn, its pages allocated, indexed, added, completed and copied from. The difference of
-//! windows of 16 and of 128 pages is the cost of a page, the rest that of a bio. What activity costs when it is off is the difference to
-//! the same count with the feature `without-activity`, which takes its hooks out of the build: 563 instructions a page with them and 560
-//! without, 844 and 830 a bio.
+//! That is counted, see `instructions`: a turn is a read call as long as the readahead window, of a
+//! file that is not in memory, all the way through the cache: one bio a turn, its pages allocated,
+//! indexed, added, completed and copied from. The difference of windows of 16 and of 128 pages is
+//! the cost of a page, the rest that of a bio. What activity costs when it is off is the difference
+//! to the same count with the feature `without-activity`, which takes its hooks out of the build:
+//! 563 instructions a page with them and 560 without, 844 and 830 a bio.
 //!
 //! Time is that on the processor, where the system tells it. The goal for hits is 100 ns.
 //!
@@ -59,7 +61,8 @@ fn measure(name: &str, span: Duration, cache: &mut PageCache, mut call: impl FnM
 /// Pages of the two readahead windows.
 const WINDOWS: [u64; 2] = [16, 128];
 
-/// One window of a cold file after another, until the file is in memory as a whole: the longest counted run is shorter.
+/// One window of a cold file after another, until the file is in memory as a whole: the longest
+/// counted run is shorter.
 fn read_cold(activity: Activity, window: u64, turns: u64) {
     let memory = Bytes::new(1 << 30);
     let config = CacheConfig { activity, ra_pages: window as u32, ..CacheConfig::new(memory, TaskId(1)) };

@@ -1,12 +1,13 @@
 //! Content activity: a bio's priority from the pages it carries.
 //!
-//! Proposal 000 raises the priority of a bio when enough of its pages carry the working-set flag, meaning that they were in use,
-//! were evicted, and came back soon. Its two forms are here exactly as they were posted, corner cases included
-//! ([`iter_bio`], [`add_page`]), beside a corrected definition ([`page_exact`]). `docs/activity.md` lists the defects of the
-//! seed, each with the test that shows it and what `page-exact` does instead.
+//! Proposal 000 raises the priority of a bio when enough of its pages carry the working-set flag,
+//! meaning that they were in use, were evicted, and came back soon. Its two forms are here exactly
+//! as they were posted, corner cases included ([`iter_bio`], [`add_page`]), beside a corrected
+//! definition ([`page_exact`]). `docs/activity.md` lists the defects of the seed, each with the
+//! test that shows it and what `page-exact` does instead.
 //!
-//! The block layer knows nothing of all this: who builds a bio of cached pages counts in a [`Content`] of its own, and puts
-//! on the bio what [`Promoter::finish`] answers:
+//! The block layer knows nothing of all this: who builds a bio of cached pages counts in a
+//! [`Content`] of its own, and puts on the bio what [`Promoter::finish`] answers:
 //!
 //! ```
 //! # use elevon_cache::activity::{Activity, Origin, Promoter, Submitter};
@@ -21,10 +22,12 @@
 //! let prio = promoter.finish(&content, IoPrio::NONE, submitter, Origin::Fault);
 //! assert_eq!(prio, IoPrio::new(PrioClass::Rt, 4));
 //! ```
-//! What comes back with class NONE gets the task's priority on submission (`prio.or(submitter.task)`), and the policy of a
-//! cgroup comes after that, as in Linux. Splits and clones copy the bio, so they inherit what was decided.
+//! What comes back with class NONE gets the task's priority on submission
+//! (`prio.or(submitter.task)`), and the policy of a cgroup comes after that, as in Linux. Splits
+//! and clones copy the bio, so they inherit what was decided.
 //!
-//! Cost: O(1) a page and a bio in every form, no state in the bio, no allocation; `benches/activity.rs` counts instructions.
+//! Cost: O(1) a page and a bio in every form, no state in the bio, no allocation;
+//! `benches/activity.rs` counts instructions.
 
 pub mod add_page;
 pub mod iter_bio;
@@ -40,8 +43,8 @@ use elevon_core::units::Bytes;
 use iter_bio::Walk;
 use page_exact::{Budget, Options, Share};
 
-/// Off in builds of benches only: with the feature `without-activity` the compiler takes everything for activity out of the path of
-/// a page, so that its cost when off can be measured.
+/// Off in builds of benches only: with the feature `without-activity` the compiler takes everything
+/// for activity out of the path of a page, so that its cost when off can be measured.
 const HOOKED: bool = !cfg!(feature = "without-activity");
 
 /// How content decides priority: the setting `activity=`.
@@ -81,8 +84,9 @@ impl Activity {
 /// The task that submits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Submitter {
-    /// Its priority as the kernel's query reports it: [`IoPrio::of_task`]. Kernels from 6.8 to mid-2025 reported NONE for a
-    /// task without an I/O context; the forms of the proposal take that as it comes.
+    /// Its priority as the kernel's query reports it: [`IoPrio::of_task`]. Kernels from 6.8 to
+    /// mid-2025 reported NONE for a task without an I/O context; the forms of the proposal take
+    /// that as it comes.
     pub task: IoPrio,
     /// `task` was set (ioprio_set), not derived from nice and CPU policy.
     pub explicit: bool,
@@ -101,7 +105,8 @@ impl Submitter {
     }
 }
 
-/// Why a bio is built. The forms of the proposal do not ask; `page-exact` raises only what its [`Options`] name.
+/// Why a bio is built. The forms of the proposal do not ask; `page-exact` raises only what its
+/// [`Options`] name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Origin {
     /// A page fault waits for a page of this bio.
@@ -153,9 +158,9 @@ pub enum Content {
 }
 
 impl Content {
-    /// A piece went into the bio: a page, part of a page or a folio. `active`: the working-set flag of its page (of its head,
-    /// for a folio). `merged`: it prolonged the last vector because it follows it in memory; `merged` pieces come after at
-    /// least one that was not.
+    /// A piece went into the bio: a page, part of a page or a folio. `active`: the working-set flag
+    /// of its page (of its head, for a folio). `merged`: it prolonged the last vector because
+    /// it follows it in memory; `merged` pieces come after at least one that was not.
     #[inline]
     pub fn add(&mut self, active: bool, bytes: Bytes, merged: bool) {
         match self {
@@ -164,7 +169,8 @@ impl Content {
         }
     }
 
-    /// Out of line: `page-exact` is the form that is meant to be cheap. For none there is [`Promoter::counts_content`].
+    /// Out of line: `page-exact` is the form that is meant to be cheap. For none there is
+    /// [`Promoter::counts_content`].
     #[inline(never)]
     fn add_as_seed(&mut self, active: bool, bytes: Bytes, merged: bool) {
         let weight = match self {
@@ -183,14 +189,16 @@ impl Content {
     }
 }
 
-/// Bytes of a bio, and the active ones among them, for statistics of forms that decide by something else. A bio is shorter than 4 GiB.
+/// Bytes of a bio, and the active ones among them, for statistics of forms that decide by something
+/// else. A bio is shorter than 4 GiB.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Weight {
     bytes: u32,
     active: u32,
 }
 
-/// What became of the bios of one origin. Classes are compared after the task's default has been filled in.
+/// What became of the bios of one origin. Classes are compared after the task's default has been
+/// filled in.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Bios.
@@ -231,8 +239,9 @@ impl Promoter {
         self.activity
     }
 
-    /// Whether bios need a [`Content`] at all. Where they do not, whoever builds them may leave out [`Self::begin`] to
-    /// [`Self::finish`]: nothing would be counted, and every bio be left as it is.
+    /// Whether bios need a [`Content`] at all. Where they do not, whoever builds them may leave out
+    /// [`Self::begin`] to [`Self::finish`]: nothing would be counted, and every bio be left as it
+    /// is.
     #[inline]
     pub const fn counts_content(&self) -> bool {
         HOOKED && !matches!(self.activity, Activity::Off)
@@ -249,8 +258,9 @@ impl Promoter {
         }
     }
 
-    /// What the bio's priority is to be, just before it is submitted. `bio`: what its issuer put on it, class NONE for
-    /// nothing (file systems leave buffered I/O so). The answer is of class NONE where content had nothing to say.
+    /// What the bio's priority is to be, just before it is submitted. `bio`: what its issuer put on
+    /// it, class NONE for nothing (file systems leave buffered I/O so). The answer is of class
+    /// NONE where content had nothing to say.
     #[inline]
     pub fn finish(&mut self, content: &Content, bio: IoPrio, submitter: Submitter, origin: Origin) -> IoPrio {
         let decided = match content {
@@ -269,7 +279,8 @@ impl Promoter {
         decided
     }
 
-    /// Bytes that went to the device without a decision. They widen what may be promoted, as they take part of the device.
+    /// Bytes that went to the device without a decision. They widen what may be promoted, as they
+    /// take part of the device.
     pub fn pass(&mut self, bytes: Bytes) {
         if let Some(budget) = &mut self.budget {
             budget.earn(bytes);

@@ -1,11 +1,14 @@
-//! Bios of cached pages: built page by page as the kernel's mpage and iomap code build them, queued per task until polled.
+//! Bios of cached pages: built page by page as the kernel's mpage and iomap code build them, queued
+//! per task until polled.
 //!
-//! A bio ends where its pages stop being consecutive on the device, where the next is another tenant's, or where a page needs a
-//! 257th vector: pages in neighbouring frames share one. What a task has queued waits while the stack makes that task sleep for a tag, so nobody runs ahead of the
-//! tags it can have.
+//! A bio ends where its pages stop being consecutive on the device, where the next is another
+//! tenant's, or where a page needs a 257th vector: pages in neighbouring frames share one. What a
+//! task has queued waits while the stack makes that task sleep for a tag, so nobody runs ahead of
+//! the tags it can have.
 //!
-//! Cost: O(1) a page and a bio. Each bio keeps its list of frames, and tables are used again, so a steady run allocates nothing. With
-//! activity off a page costs one question for it, and so does a bio.
+//! Cost: O(1) a page and a bio. Each bio keeps its list of frames, and tables are used again, so a
+//! steady run allocates nothing. With activity off a page costs one question for it, and so does a
+//! bio.
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -21,7 +24,8 @@ use elevon_core::units::{Bytes, PAGE_SECTORS, PAGE_SIZE, Sector, Sectors, TaskId
 /// Pages of the longest bio: its length has 32 bits.
 const PAGES_MAX: u32 = (u32::MAX as u64 / PAGE_SIZE) as u32;
 
-/// A bio for the caller to submit, as one [`elevon_core::stack::Io`]; its frames are [`super::page_cache::PageCache::frames`].
+/// A bio for the caller to submit, as one [`elevon_core::stack::Io`]; its frames are
+/// [`super::page_cache::PageCache::frames`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CacheIo {
     /// Names it in `complete`; used again after that.
@@ -158,8 +162,9 @@ impl Bios {
         self.building.source.tenant == tenant && self.building.takes(piece, self.building.follows(piece.slot))
     }
 
-    /// Adds a page: to the bio that is being built where it fits, else that one is closed and another begun. In line whatever the
-    /// compiler thinks of its size: a call costs as much as the rest.
+    /// Adds a page: to the bio that is being built where it fits, else that one is closed and
+    /// another begun. In line whatever the compiler thinks of its size: a call costs as much as
+    /// the rest.
     #[inline(always)]
     pub(super) fn add(&mut self, source: &Source, piece: Piece) {
         let mut merged = self.building.follows(piece.slot);

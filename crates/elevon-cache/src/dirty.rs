@@ -1,11 +1,15 @@
-//! Dirty limits and throttling: how many dirty pages there may be, and how long a writer sleeps so that there are no more.
+//! Dirty limits and throttling: how many dirty pages there may be, and how long a writer sleeps so
+//! that there are no more.
 //!
-//! Writers are slowed so that the number of dirty pages settles at a *setpoint* between *freerun* (nobody is slowed) and the
-//! limit (nobody gets on). Each writer may dirty pages at `rate = base rate * position ratio`; the base rate is corrected every
-//! 200 ms until all writers together dirty as much as the device writes. Fixed point throughout, as in Linux 6.1, in jiffies of
-//! [`Hz`] because rounding to them decides short pauses. One device: its share of the limits is the whole.
+//! Writers are slowed so that the number of dirty pages settles at a *setpoint* between *freerun*
+//! (nobody is slowed) and the limit (nobody gets on). Each writer may dirty pages at `rate = base
+//! rate * position ratio`; the base rate is corrected every 200 ms until all writers together dirty
+//! as much as the device writes. Fixed point throughout, as in Linux 6.1, in jiffies of
+//! [`Hz`] because rounding to them decides short pauses. One device: its share of the limits is the
+//! whole.
 //!
-//! Cost: O(1), a few divisions, each time a writer has dirtied its allowance (8 to some hundred pages).
+//! Cost: O(1), a few divisions, each time a writer has dirtied its allowance (8 to some hundred
+//! pages).
 
 pub use elevon_core::jiffies::Hz;
 use elevon_core::units::{Instant, Nanos};
@@ -35,14 +39,16 @@ pub struct Limits {
 }
 
 impl Limits {
-    /// The limits for `dirtyable` pages: free without reserves, and file pages. Percentages are kept in 4096ths.
+    /// The limits for `dirtyable` pages: free without reserves, and file pages. Percentages are
+    /// kept in 4096ths.
     pub const fn new(dirtyable: u64, ratios: DirtyRatios) -> Self {
         let thresh = dirtyable * (ratios.dirty as u64 * 4096 / 100) / 4096;
         let background = dirtyable * (ratios.background as u64 * 4096 / 100) / 4096;
         Self { thresh, background: if background >= thresh { thresh / 2 } else { background } }
     }
 
-    /// The same for a task of a real-time CPU policy, which may go further. `limit` is the [`Domain`]'s.
+    /// The same for a task of a real-time CPU policy, which may go further. `limit` is the
+    /// [`Domain`]'s.
     pub const fn for_real_time(self, limit: u64) -> Self {
         let more = limit / 32;
         Self { thresh: self.thresh + self.thresh / 4 + more, background: self.background + self.background / 4 + more }
@@ -70,8 +76,8 @@ pub const fn setpoint(freerun: u64, limit: u64) -> u64 {
     (freerun + limit) / 2
 }
 
-/// Position ratio of all dirty pages, in 1024ths: 2 at freerun, 1 at the setpoint, 0 at the limit, on a cubic so that it is flat
-/// where it should stay.
+/// Position ratio of all dirty pages, in 1024ths: 2 at freerun, 1 at the setpoint, 0 at the limit,
+/// on a cubic so that it is flat where it should stay.
 pub const fn global_ratio(freerun: u64, limit: u64, dirty: u64) -> u64 {
     if dirty >= limit {
         return 0;
@@ -88,9 +94,10 @@ pub const fn global_ratio(freerun: u64, limit: u64, dirty: u64) -> u64 {
     }
 }
 
-/// What the device's own dirty pages make of the global ratio: a line that is 1 at the setpoint and 0 where eight seconds' worth
-/// of writes more are dirty, but never below a quarter; and more for a device that has far less than its share, which would run
-/// idle. `wb_thresh` is the device's share of the limit, `bandwidth` its writes in pages a second.
+/// What the device's own dirty pages make of the global ratio: a line that is 1 at the setpoint and
+/// 0 where eight seconds' worth of writes more are dirty, but never below a quarter; and more for a
+/// device that has far less than its share, which would run idle. `wb_thresh` is the device's share
+/// of the limit, `bandwidth` its writes in pages a second.
 pub const fn device_ratio(global: u64, set: u64, wb_thresh: u64, wb_dirty: u64, bandwidth: u64) -> u64 {
     let span = 8 * bandwidth;
     let zero = set + span;
@@ -128,8 +135,8 @@ pub struct PauseTarget {
     pub pages: u64,
 }
 
-/// The pause to aim at: 10 ms, and 10 ms more each time the number of writers doubles (which shows in the base rate), so that many
-/// writers do not wake all the time.
+/// The pause to aim at: 10 ms, and 10 ms more each time the number of writers doubles (which shows
+/// in the base rate), so that many writers do not wake all the time.
 pub fn pause_target(hz: Hz, bandwidth: u64, base_rate: u64, max_pause: u64) -> PauseTarget {
     let base_rate = base_rate.max(1);
     let doublings = u64::from(bandwidth.max(1).ilog2().saturating_sub(base_rate.ilog2()));
@@ -314,7 +321,8 @@ impl Domain {
         }
     }
 
-    /// Too little to sleep for: it counts towards the next pause. `forget`: the credit is older than a second, and lapses.
+    /// Too little to sleep for: it counts towards the next pause. `forget`: the credit is older
+    /// than a second, and lapses.
     fn owe(&self, now: Instant, writer: &mut Writer, period: u64, forget: bool) {
         if forget || writer.paused_until.is_none() {
             writer.paused_until = Some(now);
@@ -362,7 +370,8 @@ impl Domain {
         self.bandwidth = ((sum / u128::from(period)) as u64).max(1);
     }
 
-    /// Moves the base rate towards the balanced one, an eighth of the way and less the nearer it is.
+    /// Moves the base rate towards the balanced one, an eighth of the way and less the nearer it
+    /// is.
     fn correct_base_rate(&mut self, dirty_rate: u64, limits: &Limits, dirty: u64, ratio: u64) {
         let task_rate = ((self.base_rate * ratio) >> 10) + 1;
         let balanced = (task_rate * self.bandwidth / (dirty_rate | 1)).min(self.bandwidth);

@@ -1,15 +1,17 @@
 //! Write-back by tenant: how each tenant's writers are slowed.
 //!
-//! A page is its tenant's from when that makes it dirty until it is written, whoever has it written. Each tenant that writes has a
-//! [`Domain`] of its own over an equal part of dirtyable memory, with its own pages, base rate and bandwidth. So a tenant whose
-//! write-back is slow, because a limit holds its bios, fills its part and is slowed to what its limit lets through, and nobody else
-//! is. A tenant that writes alone has all of the memory. Linux divides by the limits of memory cgroups and by what each wrote lately.
+//! A page is its tenant's from when that makes it dirty until it is written, whoever has it
+//! written. Each tenant that writes has a [`Domain`] of its own over an equal part of dirtyable
+//! memory, with its own pages, base rate and bandwidth. So a tenant whose write-back is slow,
+//! because a limit holds its bios, fills its part and is slowed to what its limit lets through, and
+//! nobody else is. A tenant that writes alone has all of the memory. Linux divides by the limits of
+//! memory cgroups and by what each wrote lately.
 //!
-//! Where a tenant begins to write, the parts of the others shrink at once; what they have dirty then drains, so for that long more
-//! than the limit may be dirty in all.
+//! Where a tenant begins to write, the parts of the others shrink at once; what they have dirty
+//! then drains, so for that long more than the limit may be dirty in all.
 //!
-//! Cost: O(1) a page and a bio; O(tenants that ever wrote) when one begins to write, a tenth of a second after the last such look,
-//! and for each turn of the flusher.
+//! Cost: O(1) a page and a bio; O(tenants that ever wrote) when one begins to write, a tenth of a
+//! second after the last such look, and for each turn of the flusher.
 
 use alloc::vec::Vec;
 
@@ -17,7 +19,8 @@ use super::dirty::{DirtyCounts, Domain};
 use super::pages::Pages;
 use elevon_core::units::{Instant, Nanos, TenantId};
 
-/// A tenant counts as one that writes for so long after it made a page dirty, and while it has any dirty or being written.
+/// A tenant counts as one that writes for so long after it made a page dirty, and while it has any
+/// dirty or being written.
 pub const ACTIVE: Nanos = Nanos::from_secs(3);
 /// How often it is looked who writes.
 const LOOK: Nanos = Nanos::from_millis(100);

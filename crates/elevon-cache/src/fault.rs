@@ -1,8 +1,9 @@
 //! Page faults of file mappings: what is mapped without I/O, and what a miss reads.
 //!
-//! A read fault first maps what is cached about the page (*fault-around*): an aligned window of 64 KiB, no I/O. A page that is not
-//! cached is a major fault, and reads *around* the page rather than ahead of it, because a program that touches memory is
-//! expected to stay near; a mapping that keeps missing loses that credit and reads single pages. As in Linux 6.1. Cost: O(1).
+//! A read fault first maps what is cached about the page (*fault-around*): an aligned window of 64
+//! KiB, no I/O. A page that is not cached is a major fault, and reads *around* the page rather than
+//! ahead of it, because a program that touches memory is expected to stay near; a mapping that
+//! keeps missing loses that credit and reads single pages. As in Linux 6.1. Cost: O(1).
 
 use super::readahead::{Advice, Ask, Readahead, ReadaheadWindow};
 use elevon_core::kernel::Rules;
@@ -14,8 +15,9 @@ pub const MMAP_MISS_LIMIT: u32 = 100;
 /// Where counting of misses stops.
 const MMAP_MISS_MAX: u32 = 1000;
 
-/// Pages `[first, end)` that a fault at `index` may map, of a mapping of `pages` pages: its aligned 64 KiB, as far as mapped.
-/// Of these, such pages are mapped as are cached, up to date, not locked and without a marker.
+/// Pages `[first, end)` that a fault at `index` may map, of a mapping of `pages` pages: its aligned
+/// 64 KiB, as far as mapped. Of these, such pages are mapped as are cached, up to date, not locked
+/// and without a marker.
 pub const fn fault_around(index: u64, pages: u64) -> (u64, u64) {
     let first = index - index % FAULT_AROUND_PAGES;
     let end = first + FAULT_AROUND_PAGES;
@@ -47,8 +49,8 @@ pub fn on_miss(ra: &mut Readahead, index: u64, rules: &Rules, cached: impl Fn(u6
     if ra.mmap_miss > MMAP_MISS_LIMIT { single } else { ra.around(index) }
 }
 
-/// Whether a page inserted by a fault counts as wanted by that fault (the in-fault rule of MGLRU): not in a mapping whose advice
-/// says in which order it will be read.
+/// Whether a page inserted by a fault counts as wanted by that fault (the in-fault rule of MGLRU):
+/// not in a mapping whose advice says in which order it will be read.
 pub const fn hints_active(advice: Advice) -> bool {
     matches!(advice, Advice::Normal | Advice::WillNeed | Advice::DontNeed)
 }

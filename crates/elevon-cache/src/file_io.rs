@@ -1,18 +1,18 @@
-//! File I/O of programs: what a read, a write, a sync or a touch of a mapping is in calls of the page
-//! cache, and what of it goes to the device directly.
+//! File I/O of programs: what a read, a write, a sync or a touch of a mapping is in calls of the
+//! page cache, and what of it goes to the device directly.
 //!
-//! A buffered read or write is one call of the [`PageCache`]; the rest of a short read is one more, and
-//! a write of a file that is open with O_SYNC makes a second call that waits for the device. An I/O of
-//! a mapping is one call for each page, and if writes go through, one more that writes what was stored.
-//! A sync is one call for each file that its program has open.
+//! A buffered read or write is one call of the [`PageCache`]; the rest of a short read is one more,
+//! and a write of a file that is open with O_SYNC makes a second call that waits for the device. An
+//! I/O of a mapping is one call for each page, and if writes go through, one more that writes what
+//! was stored. A sync is one call for each file that its program has open.
 //!
-//! Direct I/O goes to the device. If pages of its range are cached, they are written back before, and
-//! before and after a direct write they are dropped. Before a program reads back what it wrote, its
-//! files can be written back and dropped, so that the device answers and not memory.
+//! Direct I/O goes to the device. If pages of its range are cached, they are written back before,
+//! and before and after a direct write they are dropped. Before a program reads back what it wrote,
+//! its files can be written back and dropped, so that the device answers and not memory.
 //!
-//! Each kind of I/O is a `step_*` function, which takes the call that is over and gives the next one:
-//! `descriptor`, `mapping`, `sync`, `direct`, `verify`. Sans-IO like the cache. The loop of a caller is
-//! that of [`PageCache`], with these in place of its `call` and `poll_done`:
+//! Each kind of I/O is a `step_*` function, which takes the call that is over and gives the next
+//! one: `descriptor`, `mapping`, `sync`, `direct`, `verify`. Sans-IO like the cache. The loop of a
+//! caller is that of [`PageCache`], with these in place of its `call` and `poll_done`:
 //!
 //! 1. [`FileIo::begin`] with what a program wants,
 //! 2. [`FileIo::on_device_done`] for direct I/O that came back from the device,
@@ -20,8 +20,8 @@
 //!
 //! An I/O has one name: its program's token is also that of the calls that it makes.
 //!
-//! Cost: O(1) for an I/O and for a page beside the cache's own, O(open files) for a sync. Nothing is
-//! allocated per I/O once tables have grown.
+//! Cost: O(1) for an I/O and for a page beside the cache's own, O(open files) for a sync. Nothing
+//! is allocated per I/O once tables have grown.
 
 mod descriptor;
 mod direct;
@@ -128,8 +128,8 @@ pub struct FileOp {
     pub position: u64,
     /// Bytes.
     pub bytes: u64,
-    /// It is the first that reads back what its program wrote: what is cached of the program's files
-    /// is dropped before, and with bytes written back before that.
+    /// It is the first that reads back what its program wrote: what is cached of the program's
+    /// files is dropped before, and with bytes written back before that.
     pub begins_verify: bool,
 }
 
@@ -187,7 +187,8 @@ pub enum CallClass {
     Sync,
 }
 
-/// Learns when the calls of an I/O are over, and the I/O: for counting, and for charging what they cost.
+/// Learns when the calls of an I/O are over, and the I/O: for counting, and for charging what they
+/// cost.
 pub trait FileIoObserver {
     /// A call of an I/O is over.
     fn call_over(&mut self, end: &CallEnd<'_>);
@@ -224,7 +225,8 @@ enum State {
     Fault,
     /// The I/O of a mapping has stored to all its pages, and as writes go through they are written.
     WriteThrough,
-    /// The first I/O that reads back what its program wrote has the file `verify_file` written back.
+    /// The first I/O that reads back what its program wrote has the file `verify_file` written
+    /// back.
     VerifyWriteBack,
     /// The first I/O that reads back what its program wrote has the file `verify_file` dropped.
     VerifyInvalidate,
@@ -346,7 +348,8 @@ enum Outcome {
 #[derive(Clone, Copy, Debug)]
 struct Opened {
     part: OpenPart,
-    /// What was written since the last sync, from first to last byte: `sync_file_range` is about that.
+    /// What was written since the last sync, from first to last byte: `sync_file_range` is about
+    /// that.
     written: Option<(u64, u64)>,
 }
 
@@ -357,7 +360,8 @@ struct Running {
     files: Vec<Opened>,
     /// By token.
     operations: Vec<Operation>,
-    /// The task sleeps in the stack for a bio of its own, and its I/Os that would leave wait in `held`.
+    /// The task sleeps in the stack for a bio of its own, and its I/Os that would leave wait in
+    /// `held`.
     is_blocked: bool,
     /// At most `depth` tokens.
     held: Vec<u32>,
@@ -396,8 +400,8 @@ impl FileIo {
         Self { cache: PageCache::new(config), programs, ready, has_bytes, writes_through }
     }
 
-    /// The next program: numbers are dense from 0, and smaller than that of the flusher's task. One without
-    /// files has nothing to do with the cache.
+    /// The next program: numbers are dense from 0, and smaller than that of the flusher's task. One
+    /// without files has nothing to do with the cache.
     pub fn add_program(&mut self, program: Program, files: &[OpenPart]) -> TaskId {
         let operations = alloc::vec![Operation::NONE; program.depth];
         self.programs.push(Running {
@@ -496,7 +500,8 @@ impl FileIo {
         }
     }
 
-    /// Direct I/O is back from the device. False if it is over with that; else [`Self::poll`] will tell.
+    /// Direct I/O is back from the device. False if it is over with that; else [`Self::poll`] will
+    /// tell.
     pub fn on_device_done(
         &mut self,
         now: Instant,
@@ -559,15 +564,15 @@ impl FileIo {
         FileIoEvent::Over { task, token, status }
     }
 
-    /// A call of a program that belongs to none of its I/Os: what it does before its first one. If it sleeps,
-    /// [`FileIoEvent::Call`] will tell.
+    /// A call of a program that belongs to none of its I/Os: what it does before its first one. If
+    /// it sleeps, [`FileIoEvent::Call`] will tell.
     pub fn call(&mut self, now: Instant, task: TaskId, file: usize, kind: CallKind, offset: u64, bytes: u64) -> Called {
         let call = self.programs[task.index()].call(task, NO_IO, file, kind, offset, bytes);
         self.cache.call(now, call)
     }
 
-    /// The stack makes a task sleep for one of the cache's bios: its bios wait, and so does what is over of
-    /// its I/O.
+    /// The stack makes a task sleep for one of the cache's bios: its bios wait, and so does what is
+    /// over of its I/O.
     pub fn task_blocked(&mut self, task: TaskId) {
         self.cache.task_blocked(task);
         if let Some(running) = self.programs.get_mut(task.index()) {
@@ -575,8 +580,8 @@ impl FileIo {
         }
     }
 
-    /// The task goes on. False if it did not sleep for one of the cache's bios but for direct I/O, whose
-    /// sleep only [`PageCache::task_blocked`] was told of.
+    /// The task goes on. False if it did not sleep for one of the cache's bios but for direct I/O,
+    /// whose sleep only [`PageCache::task_blocked`] was told of.
     pub fn task_unblocked(&mut self, task: TaskId, observer: &mut impl FileIoObserver) -> bool {
         let mut slept_for_bio = true;
         if let Some(running) = self.programs.get_mut(task.index()) {
@@ -595,8 +600,8 @@ impl FileIo {
         slept_for_bio
     }
 
-    /// Goes on with an I/O, whose call `done` is over, until a call sleeps, or it goes to the device or is
-    /// over. If its task sleeps in the stack, it is held then.
+    /// Goes on with an I/O, whose call `done` is over, until a call sleeps, or it goes to the
+    /// device or is over. If its task sleeps in the stack, it is held then.
     fn drive(
         &mut self,
         now: Instant,
@@ -655,7 +660,8 @@ impl FileIo {
         }
     }
 
-    /// Panics if an I/O or the cache is in a state that it cannot be in. Costs O(everything); for tests.
+    /// Panics if an I/O or the cache is in a state that it cannot be in. Costs O(everything); for
+    /// tests.
     pub fn self_check(&self) {
         self.cache.self_check();
         for (n, one) in self.ready.iter().enumerate() {
@@ -747,8 +753,8 @@ fn is_cached(cache: &PageCache, running: &Running, is_sync: bool, file: FileId, 
     next.is_some_and(|(index, _)| index < (offset + bytes).div_ceil(PAGE_SIZE))
 }
 
-/// Direct I/O of which nothing is cached goes to the device. A page may be read under a write that is under
-/// way, so that is looked for when the write is back.
+/// Direct I/O of which nothing is cached goes to the device. A page may be read under a write that
+/// is under way, so that is looked for when the write is back.
 const fn at_device(at: &mut Operation, is_sync: bool) {
     at.state = if at.is_write && !is_sync { State::DirectUncached } else { State::Over };
 }

@@ -1,9 +1,11 @@
 //! The flusher: which file's dirty pages are written next, when nobody waits for them.
 //!
-//! A file with dirty pages is on one of three lists: *dirty* (in the order in which files became dirty), *io* (chosen for this pass),
-//! *more io* (its chunk was used up, pages are left). A pass takes the oldest of *io*, writes a chunk, and puts the file back.
-//! Two things start a pass: every five seconds files whose first dirty page is thirty seconds old are written; and when more is
-//! dirty than the background threshold, everything is, until that is no longer so. As in Linux 6.1, for one device.
+//! A file with dirty pages is on one of three lists: *dirty* (in the order in which files became
+//! dirty), *io* (chosen for this pass), *more io* (its chunk was used up, pages are left). A pass
+//! takes the oldest of *io*, writes a chunk, and puts the file back. Two things start a pass: every
+//! five seconds files whose first dirty page is thirty seconds old are written; and when more is
+//! dirty than the background threshold, everything is, until that is no longer so. As in Linux 6.1,
+//! for one device.
 //!
 //! Cost: O(1) a chunk; a page that becomes dirty costs a look at its file's state.
 
@@ -19,8 +21,8 @@ pub const EXPIRE: Nanos = Nanos::from_secs(30);
 /// Chunks are multiples of this, in pages: 4 MiB.
 const CHUNK_UNIT: u64 = 1024;
 
-/// Pages that one file may write before the next has its turn. `bandwidth`: pages a second that the device writes; `limit`: of dirty
-/// pages; `left`: pages that the pass is still after.
+/// Pages that one file may write before the next has its turn. `bandwidth`: pages a second that the
+/// device writes; `limit`: of dirty pages; `left`: pages that the pass is still after.
 pub fn chunk_pages(bandwidth: u64, limit: u64, left: u64) -> u64 {
     let pages = (bandwidth / 2).min(limit / 8).min(left) + CHUNK_UNIT;
     pages / CHUNK_UNIT * CHUNK_UNIT
@@ -40,7 +42,8 @@ pub enum Reason {
 pub struct Chunk {
     /// The file.
     pub file: FileId,
-    /// Page where its last turn ended: this one begins there, and the next pass goes on where it ends (range-cyclic).
+    /// Page where its last turn ended: this one begins there, and the next pass goes on where it
+    /// ends (range-cyclic).
     pub from: u64,
     /// Why.
     pub reason: Reason,
@@ -49,7 +52,8 @@ pub struct Chunk {
 /// How a file's turn ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Turn {
-    /// Page where the next turn begins: behind the last written, or 0 where the end of the file was reached.
+    /// Page where the next turn begins: behind the last written, or 0 where the end of the file was
+    /// reached.
     pub next: u64,
     /// Pages submitted.
     pub written: u64,
@@ -98,7 +102,8 @@ struct Pass {
 /// When the flusher looks, and what is old.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FlusherTimes {
-    /// Time between looks for old files (`dirty_writeback_centisecs`); zero: it never looks by itself.
+    /// Time between looks for old files (`dirty_writeback_centisecs`); zero: it never looks by
+    /// itself.
     pub period: Nanos,
     /// Age at which a file is written (`dirty_expire_centisecs`).
     pub expire: Nanos,
@@ -166,7 +171,8 @@ impl Flusher {
         }
     }
 
-    /// The last dirty page of a file is gone other than by its turn (fsync, truncation). During a turn, the turn's end tells.
+    /// The last dirty page of a file is gone other than by its turn (fsync, truncation). During a
+    /// turn, the turn's end tells.
     pub fn on_clean(&mut self, file: FileId) {
         match self.inodes.get(file.0 as usize).map(|inode| inode.place) {
             None | Some(WritebackList::Clean | WritebackList::Turn) => {}
@@ -210,7 +216,8 @@ impl Flusher {
         (!self.times.period.is_zero()).then(|| now + self.times.period)
     }
 
-    /// Whose turn it is; [`Self::turn_ended`] must follow. `over_background`: more is dirty than the background threshold.
+    /// Whose turn it is; [`Self::turn_ended`] must follow. `over_background`: more is dirty than
+    /// the background threshold.
     pub fn next_turn(&mut self, now: Instant, over_background: bool) -> Option<Chunk> {
         loop {
             let Some(pass) = self.pass else {

@@ -1,22 +1,28 @@
-//! The page cache: what stands between programs that read, write, map and sync files, and [`elevon_core::stack::Stack::submit`].
+//! The page cache: what stands between programs that read, write, map and sync files, and
+//! [`elevon_core::stack::Stack::submit`].
 //!
-//! Sans-IO like the stack: calls come in, bios come out, completions come in, ended calls come out. It names page frames and never
-//! touches a byte, so it serves a simulation; a real cache has an array of frames and does what [`PageCache::poll_copy`] says. With
-//! bytes, pages are stable: what is being written is not changed, so that no sector is written half old and half new. The loop of a
-//! caller is
+//! Sans-IO like the stack: calls come in, bios come out, completions come in, ended calls come out.
+//! It names page frames and never touches a byte, so it serves a simulation; a real cache has an
+//! array of frames and does what [`PageCache::poll_copy`] says. With bytes, pages are stable: what
+//! is being written is not changed, so that no sector is written half old and half new. The loop of
+//! a caller is
 //!
 //! 1. `complete` for every bio that the stack finished, `handle_timers` once `next_timer` has come,
 //! 2. `call` what programs want,
-//! 3. with real bytes, carry out `poll_copy` until it is empty, before the next bio is submitted and before the caller learns of `poll_done`,
-//! 4. submit what `poll_io` answers; where the stack blocks the task, say so with `task_blocked`, later `task_unblocked`,
+//! 3. with real bytes, carry out `poll_copy` until it is empty, before the next bio is submitted
+//!    and before the caller learns of `poll_done`,
+//! 4. submit what `poll_io` answers; where the stack blocks the task, say so with `task_blocked`,
+//!    later `task_unblocked`,
 //! 5. drain `poll_done`.
 //!
-//! A task makes one call at a time. Files lie in one piece on the device. What a call does is cut by its kind: `read`, `fault`,
-//! `write`, `sync`; `reclaim` finds memory for it, and `flush` is the flusher's hand. As in Linux 6.1 but for what
-//! [`Rules`] says of later ones. Not modelled: metadata and journals (an fsync ends with a flush), page tables of single processes (a
+//! A task makes one call at a time. Files lie in one piece on the device. What a call does is cut
+//! by its kind: `read`, `fault`, `write`, `sync`; `reclaim` finds memory for it, and `flush` is the
+//! flusher's hand. As in Linux 6.1 but for what [`Rules`] says of later ones. Not modelled:
+//! metadata and journals (an fsync ends with a flush), page tables of single processes (a
 //! page is mapped for all or none), swap to a device, several devices behind one cache.
 //!
-//! Cost: a hit is O(1) a page; a miss O(1) a page and a bio more. Nothing is allocated per I/O once tables have grown.
+//! Cost: a hit is O(1) a page; a miss O(1) a page and a bio more. Nothing is allocated per I/O once
+//! tables have grown.
 
 mod calls;
 mod config;
@@ -66,7 +72,8 @@ struct CachedFile {
     first: Sector,
     size: u64,
     capacity: u64,
-    /// Pages that have a content, a bit each, of a file that was allocated and not written; `None`: all have.
+    /// Pages that have a content, a bit each, of a file that was allocated and not written; `None`:
+    /// all have.
     written: Option<Vec<u64>>,
     /// The last write error, and how many there were.
     error: Status,
@@ -168,9 +175,11 @@ pub struct PageCache {
     /// Direct reclaim has found nothing, and no page has come out of use since.
     reclaim_in_vain: bool,
     evicted: Vec<Evicted>,
-    /// At most the pages that the calls of one entry move, which the caller takes before it submits a bio.
+    /// At most the pages that the calls of one entry move, which the caller takes before it submits
+    /// a bio.
     copies: VecDeque<ByteCopy>,
-    /// At most one for each task, as a task makes one call at a time, and for each I/O of a task that queues them.
+    /// At most one for each task, as a task makes one call at a time, and for each I/O of a task
+    /// that queues them.
     done: VecDeque<CallDone>,
     clock: Monotonic,
     stats: CacheStats,
@@ -214,15 +223,16 @@ impl PageCache {
         }
     }
 
-    /// A file of `size` bytes from sector `first` on, which may grow to `capacity`. Numbers are dense from 0.
+    /// A file of `size` bytes from sector `first` on, which may grow to `capacity`. Numbers are
+    /// dense from 0.
     pub fn add_file(&mut self, first: Sector, size: u64, capacity: u64) -> FileId {
         assert!(size <= capacity, "a file of {size} bytes in a place of {capacity}");
         self.files.push(CachedFile { first, size, capacity, written: None, error: Status::Ok, errors: 0, mappings: 0 });
         FileId((self.files.len() - 1) as u32)
     }
 
-    /// Nothing of a file was ever written: its place is allocated, and it reads as zeroes without I/O. For a simulation; with bytes
-    /// the device says what is there.
+    /// Nothing of a file was ever written: its place is allocated, and it reads as zeroes without
+    /// I/O. For a simulation; with bytes the device says what is there.
     pub fn set_unwritten(&mut self, file: FileId) {
         assert!(!self.config.copies, "what a real file holds is on its device");
         let file = &mut self.files[file.0 as usize];
@@ -278,10 +288,12 @@ impl PageCache {
         called
     }
 
-    /// The next bio to submit, if any; [`Self::complete`] is to follow. The flusher's come when nobody else's are there.
+    /// The next bio to submit, if any; [`Self::complete`] is to follow. The flusher's come when
+    /// nobody else's are there.
     ///
     /// # Panics
-    /// If bytes of an earlier entry are still to be moved ([`Self::poll_copy`]): a bio would carry what its frames held before.
+    /// If bytes of an earlier entry are still to be moved ([`Self::poll_copy`]): a bio would carry
+    /// what its frames held before.
     pub fn poll_io(&mut self, now: Instant) -> Option<CacheIo> {
         self.clock.advance(now);
         assert!(self.copies.is_empty(), "a bio is polled before the bytes of {:?} have moved", self.copies.front());
@@ -302,7 +314,8 @@ impl PageCache {
         self.complete_as(now, token, status, device, class);
     }
 
-    /// The same where others may have changed its class after [`Self::poll_io`]: `class` is the one that it was served in.
+    /// The same where others may have changed its class after [`Self::poll_io`]: `class` is the one
+    /// that it was served in.
     pub fn complete_as(&mut self, now: Instant, token: u64, status: Status, device: Nanos, class: PrioClass) {
         self.clock.advance(now);
         self.reclaim_in_vain = false;
@@ -355,7 +368,8 @@ impl PageCache {
         self.done.pop_front()
     }
 
-    /// The next bytes to move; in order, and before anything else. Only with [`CacheConfig::copies`].
+    /// The next bytes to move; in order, and before anything else. Only with
+    /// [`CacheConfig::copies`].
     pub fn poll_copy(&mut self) -> Option<ByteCopy> {
         self.copies.pop_front()
     }
@@ -554,8 +568,8 @@ impl PageCache {
         Piece { slot, sector, bits, wanted }
     }
 
-    /// Bytes of the call's range that lie in page `index`: (first in the page, count, first in the caller's buffer). `end`: where the
-    /// range ends in the file.
+    /// Bytes of the call's range that lie in page `index`: (first in the page, count, first in the
+    /// caller's buffer). `end`: where the range ends in the file.
     const fn part(call: &Call, index: u64, end: u64) -> (u32, u32, u64) {
         let page = index * PAGE_SIZE;
         let from = if call.offset > page { call.offset } else { page };
@@ -569,7 +583,8 @@ impl PageCache {
         DirtyCounts { dirty: pages.dirty(), writeback: pages.writeback(), dirtyable }
     }
 
-    /// Panics where a page, a bio or a call is in a state it cannot be in. Costs O(everything); for tests.
+    /// Panics where a page, a bio or a call is in a state it cannot be in. Costs O(everything); for
+    /// tests.
     pub fn self_check(&self) {
         self.resident.self_check();
         self.flusher.self_check();

@@ -1,15 +1,19 @@
 //! Page frames: the state of each, and where each file's pages are.
 //!
-//! A page has two names. Its [`FrameId`] is its frame; its [`LeafEntry`] is where the index has it. What a hit wants, [`Bits`], lies by place,
-//! so that a hit finds it without a look at the frame or at the index's entry: one cache miss, and 32 neighbours in a cache line. What
-//! reclaim wants lies by frame, which knows its place.
+//! A page has two names. Its [`FrameId`] is its frame; its [`LeafEntry`] is where the index has it.
+//! What a hit wants, [`Bits`], lies by place, so that a hit finds it without a look at the frame or
+//! at the index's entry: one cache miss, and 32 neighbours in a cache line. What reclaim wants lies
+//! by frame, which knows its place.
 //!
-//! The arena is as large as memory. A [`FrameId`] is a frame number, so two pages in frames `n` and `n + 1` are contiguous in memory and
-//! may share a vector of a bio. Frames are handed out in ascending order while memory is fresh, and afterwards in the order in which
-//! they were freed: a file that was evicted in order is read again into contiguous frames. (The kernel's free lists keep some of that
-//! order and lose some; this is the most that they can keep.) All folios are single pages.
+//! The arena is as large as memory. A [`FrameId`] is a frame number, so two pages in frames `n` and
+//! `n + 1` are contiguous in memory and may share a vector of a bio. Frames are handed out in
+//! ascending order while memory is fresh, and afterwards in the order in which they were freed: a
+//! file that was evicted in order is read again into contiguous frames. (The kernel's free lists
+//! keep some of that order and lose some; this is the most that they can keep.) All folios are
+//! single pages.
 //!
-//! Bytes: [`PAGE_BYTES`] a frame (4 more once a tenant has made a page dirty), and [`Pages::index_bytes`] for the index with the bits: 7 a page where files are cached in runs.
+//! Bytes: [`PAGE_BYTES`] a frame (4 more once a tenant has made a page dirty), and
+//! [`Pages::index_bytes`] for the index with the bits: 7 a page where files are cached in runs.
 //!
 //! Cost: each operation O(1), but for those of the index; see `tree`.
 
@@ -43,7 +47,8 @@ pub const FRAMES_MAX: u64 = (1 << 31) - 1;
 pub struct Page {
     /// Leaf of the index that this page is in, and offset there.
     leaf: u32,
-    /// Neighbours in a [`List`], towards the head and the tail; `next` also in the queue of free frames.
+    /// Neighbours in a [`List`], towards the head and the tail; `next` also in the queue of free
+    /// frames.
     prev: u32,
     next: u32,
     pins: u16,
@@ -86,7 +91,8 @@ pub struct Pages {
     dirty: u64,
     writeback: u64,
     mapped: u64,
-    /// Who made each frame's page dirty; the root behind the end. Means something while the page is dirty.
+    /// Who made each frame's page dirty; the root behind the end. Means something while the page is
+    /// dirty.
     owners: Vec<TenantId>,
     /// Dirty pages by owner.
     owned: Vec<u64>,
@@ -194,8 +200,8 @@ impl Pages {
         run.min(within)
     }
 
-    /// Puts a page for `index` of a file, which holds none, into a free frame: not up to date, not on any list. Answers the shadow that
-    /// was there. `None` where no frame is free.
+    /// Puts a page for `index` of a file, which holds none, into a free frame: not up to date, not
+    /// on any list. Answers the shadow that was there. `None` where no frame is free.
     pub(super) fn insert(&mut self, file: FileId, index: u64) -> Option<(FrameId, Option<Shadow>)> {
         let slot = self.take_frame()?;
         let (place, shadow) = self.tree.insert(file, index, slot);
@@ -255,13 +261,14 @@ impl Pages {
         Evicted { slot, file, index, maps }
     }
 
-    /// Forgets the shadows in `[first, end)`: what was truncated or invalidated leaves none. Costs O(leaves of the file in the range),
-    /// and nothing where there are no shadows at all.
+    /// Forgets the shadows in `[first, end)`: what was truncated or invalidated leaves none. Costs
+    /// O(leaves of the file in the range), and nothing where there are no shadows at all.
     pub fn forget(&mut self, file: FileId, first: u64, end: u64) {
         self.tree.forget(file, first, end);
     }
 
-    /// Drops index nodes that hold shadows only, oldest first, until at most one for eight pages in use is left: the kernel's rule.
+    /// Drops index nodes that hold shadows only, oldest first, until at most one for eight pages in
+    /// use is left: the kernel's rule.
     pub(super) fn limit_shadows(&mut self) {
         self.tree.drop_shadows(self.used >> 3);
     }
@@ -317,7 +324,8 @@ impl Pages {
         self.bits(slot).has(flags)
     }
 
-    /// Sets flags. [`Flags::DIRTY`], [`Flags::WRITEBACK`] and [`Flags::MAPPED`] have their own methods, because they are counted.
+    /// Sets flags. [`Flags::DIRTY`], [`Flags::WRITEBACK`] and [`Flags::MAPPED`] have their own
+    /// methods, because they are counted.
     #[inline]
     pub fn set(&mut self, slot: FrameId, flags: Flags) {
         self.bits_mut(slot).set(flags);
@@ -366,8 +374,8 @@ impl Pages {
         self.set_dirty_by(slot, ROOT)
     }
 
-    /// Marks a page dirty; answers whether it was clean. Then it is this tenant's until it is clean again. It is no candidate of
-    /// reclaim any more.
+    /// Marks a page dirty; answers whether it was clean. Then it is this tenant's until it is clean
+    /// again. It is no candidate of reclaim any more.
     pub fn set_dirty_by(&mut self, slot: FrameId, tenant: TenantId) -> bool {
         let place = self.place_of(slot);
         let was_clean = !self.at(place).has(Flags::DIRTY);
@@ -438,7 +446,8 @@ impl Pages {
         self.tree.set_tag(place, Tag::Writeback);
     }
 
-    /// Its writing is over. Callers want [`super::resident::Resident::end_writeback`], which tells the policy too.
+    /// Its writing is over. Callers want [`super::resident::Resident::end_writeback`], which tells
+    /// the policy too.
     pub(super) fn end_writeback(&mut self, slot: FrameId) {
         assert!(self.has(slot, Flags::WRITEBACK), "{slot:?} is not under writeback");
         self.writeback -= 1;
@@ -447,7 +456,8 @@ impl Pages {
         self.tree.clear_tag(place, Tag::Writeback);
     }
 
-    /// Tags the dirty pages from `first` to `last` as those that an integrity write has to write; answers how many.
+    /// Tags the dirty pages from `first` to `last` as those that an integrity write has to write;
+    /// answers how many.
     pub fn tag_to_write(&mut self, file: FileId, first: u64, last: u64) -> u64 {
         let (mut at, mut count) = (first, 0);
         while let Some((index, slot)) = self.next_tagged(file, at, Tag::Dirty).filter(|&(index, _)| index <= last) {
@@ -534,7 +544,8 @@ impl Pages {
         was
     }
 
-    /// Clears the accessed bits of 64 frames, `word * 64` and on; answers what they were, or `None` beyond the last frame.
+    /// Clears the accessed bits of 64 frames, `word * 64` and on; answers what they were, or `None`
+    /// beyond the last frame.
     pub(super) fn take_accessed_word(&mut self, word: usize) -> Option<u64> {
         self.accessed.get_mut(word).map(core::mem::take)
     }

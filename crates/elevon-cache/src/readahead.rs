@@ -1,13 +1,15 @@
 //! Readahead: which pages a buffered read asks for beyond those it needs.
 //!
-//! A reader that goes on where it stopped gets a *window*: pages read in one go, one of which carries a *marker*. Reading the
-//! marker starts the next, larger window before the reader gets to the end of this one. State is kept per open file, and
-//! everything follows from it, the page asked for and what is cached around that page; no clock and no device is asked.
+//! A reader that goes on where it stopped gets a *window*: pages read in one go, one of which
+//! carries a *marker*. Reading the marker starts the next, larger window before the reader gets to
+//! the end of this one. State is kept per open file, and everything follows from it, the page asked
+//! for and what is cached around that page; no clock and no device is asked.
 //!
-//! As in Linux 6.1; [`Rules::readahead_async_by_marker`] selects the decisions of 6.11 and later, [`Rules::readahead_ends_on_folio`]
-//! the ends of windows that 6.18 was measured to have
-//! (`tests/data/kernel-truth/traces/buffered-seqread-ext4.ftrace`, held by `windows_of_6_18_end_where_folios_do`). Cost: O(1) for a reader whose
-//! state matches, else one look at each page of a cached run of at most a window beside the page.
+//! As in Linux 6.1; [`Rules::readahead_async_by_marker`] selects the decisions of 6.11 and later,
+//! [`Rules::readahead_ends_on_folio`] the ends of windows that 6.18 was measured to have
+//! (`tests/data/kernel-truth/traces/buffered-seqread-ext4.ftrace`, held by
+//! `windows_of_6_18_end_where_folios_do`). Cost: O(1) for a reader whose state matches, else one
+//! look at each page of a cached run of at most a window beside the page.
 
 use elevon_core::kernel::Rules;
 
@@ -74,7 +76,8 @@ pub struct Readahead {
     start: u64,
     size: u32,
     async_size: u32,
-    /// Order of the folios that the last window was made of. Only its end is modelled: pages here are single.
+    /// Order of the folios that the last window was made of. Only its end is modelled: pages here
+    /// are single.
     order: u32,
     /// Its window limit: the device's, doubled by advice.
     ra_pages: u32,
@@ -88,14 +91,15 @@ pub struct Readahead {
 }
 
 impl Readahead {
-    /// A file just opened on a device with windows of `ra_pages` and requests of at most `io_pages`.
+    /// A file just opened on a device with windows of `ra_pages` and requests of at most
+    /// `io_pages`.
     pub const fn new(ra_pages: u32, io_pages: u32) -> Self {
         let (start, size, async_size, order, prev, mmap_miss) = (0, 0, 0, 0, None, 0);
         Self { start, size, async_size, order, ra_pages, io_pages, prev, advice: Advice::Normal, mmap_miss }
     }
 
-    /// Takes advice. NORMAL, SEQUENTIAL and RANDOM are about the whole file and stay; the other two are about a range, and
-    /// change nothing here.
+    /// Takes advice. NORMAL, SEQUENTIAL and RANDOM are about the whole file and stay; the other two
+    /// are about a range, and change nothing here.
     pub const fn advise(&mut self, advice: Advice, device_ra_pages: u32) {
         match advice {
             Advice::Normal | Advice::Random => self.ra_pages = device_ra_pages,
@@ -135,7 +139,8 @@ impl Readahead {
         ReadaheadWindow { start: self.start, size: self.size, async_size: self.async_size }
     }
 
-    /// What to read, or `None` where nothing is to be read ahead. `cached` tells of pages near the one asked for.
+    /// What to read, or `None` where nothing is to be read ahead. `cached` tells of pages near the
+    /// one asked for.
     pub fn decide(&mut self, ask: Ask, rules: &Rules, cached: impl Fn(u64) -> bool) -> Option<ReadaheadWindow> {
         if self.advice == Advice::Random || self.ra_pages == 0 {
             return (!ask.marker).then(|| exact(ask));
@@ -196,8 +201,9 @@ impl Readahead {
         Some(self.window())
     }
 
-    /// Cuts the window where a folio ends. Its folios are four times those of the window before, but divide the limit, so that a
-    /// window at the limit is cut once and those that follow lie well; and none is larger than its window.
+    /// Cuts the window where a folio ends. Its folios are four times those of the window before,
+    /// but divide the limit, so that a window at the limit is cut once and those that follow
+    /// lie well; and none is larger than its window.
     fn end_on_folio(&mut self, max: u32) {
         self.order = (self.order + 2).min(max.trailing_zeros());
         let end = self.window().end() >> self.order << self.order;
@@ -212,7 +218,8 @@ impl Readahead {
         matches!(self.prev, Some(prev) if index >= prev && index - prev <= 1)
     }
 
-    /// The first window of a run. `half`: where the request fills it, half of it lies behind the marker (6.11+).
+    /// The first window of a run. `half`: where the request fills it, half of it lies behind the
+    /// marker (6.11+).
     fn initial(&mut self, ask: Ask, max: u32, half: bool) {
         self.start = ask.index;
         self.size = initial_size(ask.req, max);
@@ -229,7 +236,8 @@ impl Readahead {
         self.async_size = self.size;
     }
 
-    /// A marker that this state knows nothing of: several streams share the file. Goes on behind the cached run.
+    /// A marker that this state knows nothing of: several streams share the file. Goes on behind
+    /// the cached run.
     fn resume(&mut self, ask: Ask, max: u32, cached: impl Fn(u64) -> bool) -> Option<()> {
         let start = (ask.index + 1..=ask.index + u64::from(max)).find(|&page| !cached(page))?;
         let size = (start - ask.index + ask.req).min(max.into()) as u32;
@@ -239,7 +247,8 @@ impl Readahead {
         Some(())
     }
 
-    /// A run of cached pages just before the page tells of a sequential reader whose state is gone. False: no such run.
+    /// A run of cached pages just before the page tells of a sequential reader whose state is gone.
+    /// False: no such run.
     fn context(&mut self, ask: Ask, max: u32, cached: impl Fn(u64) -> bool) -> bool {
         let run = (1..=u64::from(max)).take_while(|&back| back <= ask.index && cached(ask.index - back)).count() as u64;
         if run <= ask.req {

@@ -1,11 +1,13 @@
 //! Which page goes next: replacement policies behind one trait.
 //!
-//! `classic` is the kernel's active and inactive list, `mglru-6.1` its generations as in 6.1 to 6.13 and `mglru-6.14` as reworked
-//! there; `s3-fifo` and `sieve` are simple ones from the literature. All follow one lruvec (no memory cgroups, one node), and only
-//! files' pages are on their lists. Programs' memory is counts, [`Anonymous`]: the kernel's policies may choose it instead where
-//! there is zram, the other two never do.
+//! `classic` is the kernel's active and inactive list, `mglru-6.1` its generations as in 6.1 to
+//! 6.13 and `mglru-6.14` as reworked there; `s3-fifo` and `sieve` are simple ones from the
+//! literature. All follow one lruvec (no memory cgroups, one node), and only files' pages are on
+//! their lists. Programs' memory is counts, [`Anonymous`]: the kernel's policies may choose it
+//! instead where there is zram, the other two never do.
 //!
-//! A policy owns lists of pages, the page's own state is in [`Pages`]. It learns of insertions and uses, and is asked to evict.
+//! A policy owns lists of pages, the page's own state is in [`Pages`]. It learns of insertions and
+//! uses, and is asked to evict.
 
 mod classic;
 mod config;
@@ -50,7 +52,8 @@ pub enum Reclaimer {
 pub struct Request {
     /// Pages that are wanted, files' or programs'; the round ends when it has as many.
     pub want: u64,
-    /// A round looks at the lists' length divided by 2 to the power of this, at most: [`DEFAULT_PRIORITY`] to 0.
+    /// A round looks at the lists' length divided by 2 to the power of this, at most:
+    /// [`DEFAULT_PRIORITY`] to 0.
     pub priority: u8,
     /// Who asks.
     pub by: Reclaimer,
@@ -94,7 +97,8 @@ pub struct Stats {
     pub restored: u64,
     /// Moved from the active to the inactive list.
     pub deactivated: u64,
-    /// Moved to the youngest generation, or from the small to the main queue, because they were used.
+    /// Moved to the youngest generation, or from the small to the main queue, because they were
+    /// used.
     pub promoted: u64,
     /// Kept by reclaim because the accessed bit was set or somebody held them.
     pub kept: u64,
@@ -112,21 +116,25 @@ pub struct Stats {
     pub protected_by_tier: [u64; 4],
 }
 
-/// A replacement policy. It has every page of a [`Pages`] on exactly one of its lists, from `insert` until `evict` or `remove`.
+/// A replacement policy. It has every page of a [`Pages`] on exactly one of its lists, from
+/// `insert` until `evict` or `remove`.
 pub trait Replacement {
     /// A page came in; `shadow` is what stood in its place, unless that is not to be judged.
     fn insert(&mut self, pages: &mut Pages, slot: FrameId, context: Context, shadow: Option<Shadow>);
-    /// The page at a place is used. This is what a hit costs: it should look at no more than [`Pages::at`].
+    /// The page at a place is used. This is what a hit costs: it should look at no more than
+    /// [`Pages::at`].
     fn access_at(&mut self, pages: &mut Pages, place: LeafEntry, context: Context);
     /// A page is used.
     fn access(&mut self, pages: &mut Pages, slot: FrameId, context: Context) {
         self.access_at(pages, pages.place_of(slot), context);
     }
-    /// One round of reclaim: what goes is removed from `pages`, leaves its shadow, and is appended to `out`.
+    /// One round of reclaim: what goes is removed from `pages`, leaves its shadow, and is appended
+    /// to `out`.
     fn evict(&mut self, now: Instant, pages: &mut Pages, request: Request, out: &mut Vec<Evicted>) -> ScanOutcome;
     /// A round of kswapd begins. Policies without a notion of age have nothing to do.
     fn age(&mut self, _now: Instant, _pages: &mut Pages) {}
-    /// The writeback of a page is over that reclaim had marked [`Flags::RECLAIM`]: make it the next to go.
+    /// The writeback of a page is over that reclaim had marked [`Flags::RECLAIM`]: make it the next
+    /// to go.
     fn rotate(&mut self, pages: &mut Pages, slot: FrameId);
     /// Takes a page off its list, because it will be removed without a shadow.
     fn remove(&mut self, pages: &mut Pages, slot: FrameId);
@@ -136,7 +144,8 @@ pub trait Replacement {
     fn anonymous(&self) -> Anonymous {
         Anonymous::default()
     }
-    /// A dirty page that kswapd's last round wants written by itself; it stays on its list. None where that is left to the flusher.
+    /// A dirty page that kswapd's last round wants written by itself; it stays on its list. None
+    /// where that is left to the flusher.
     fn take_write(&mut self) -> Option<FrameId> {
         None
     }
@@ -231,7 +240,8 @@ impl ScanOutcome {
         self.evicted + self.swapped
     }
 
-    /// Counts a page that reclaim may not take, and marks it to go soon after where it is being written or has to be.
+    /// Counts a page that reclaim may not take, and marks it to go soon after where it is being
+    /// written or has to be.
     fn pass_on(&mut self, pages: &mut Pages, slot: FrameId) {
         self.writeback += u64::from(pages.has(slot, Flags::WRITEBACK));
         self.dirty += u64::from(pages.has(slot, Flags::DIRTY) && !pages.has(slot, Flags::WRITEBACK));

@@ -1,11 +1,14 @@
 //! The pages in memory: frames, index, and policy as one.
 //!
-//! The order of calls: [`Resident::insert`] a page that [`Resident::find`] does not find, with [`Flags::LOCKED`] set until its read is
-//! over; [`Resident::access`] on each use; [`Pages::set_dirty`], [`Pages::begin_writeback`] and [`Resident::end_writeback`] around a
-//! write; [`Resident::reclaim`] when [`Resident::free`] is too little; [`Resident::drop_page`] for all other ways out.
+//! The order of calls: [`Resident::insert`] a page that [`Resident::find`] does not find, with
+//! [`Flags::LOCKED`] set until its read is over; [`Resident::access`] on each use;
+//! [`Pages::set_dirty`], [`Pages::begin_writeback`] and [`Resident::end_writeback`] around a write;
+//! [`Resident::reclaim`] when [`Resident::free`] is too little; [`Resident::drop_page`] for all
+//! other ways out.
 //!
-//! Memory that others use is a count, [`Resident::set_reserved`]: it takes no particular frames, but as many of them may not be filled.
-//! When it grows, [`Resident::deficit`] says how many pages have to go. Of what programs have, reclaim may put idle pages in zram
+//! Memory that others use is a count, [`Resident::set_reserved`]: it takes no particular frames,
+//! but as many of them may not be filled. When it grows, [`Resident::deficit`] says how many pages
+//! have to go. Of what programs have, reclaim may put idle pages in zram
 //! ([`Resident::set_programs`]): then the count falls.
 //!
 //! Cost: that of the index and of the policy.
@@ -52,7 +55,8 @@ impl Resident {
         &self.pages
     }
 
-    /// The page frames and the index, to change flags, pins, maps and tags. Pages come and go by the methods here only.
+    /// The page frames and the index, to change flags, pins, maps and tags. Pages come and go by
+    /// the methods here only.
     #[inline]
     pub const fn pages_mut(&mut self) -> &mut Pages {
         &mut self.pages
@@ -69,8 +73,9 @@ impl Resident {
         self.pages.find(file, index)
     }
 
-    /// Puts a page for `index` of a file, which has none, into a free frame; `None` where no frame is free. Whether it is active content
-    /// is known when this returns ([`Self::is_active`]), before its read is issued.
+    /// Puts a page for `index` of a file, which has none, into a free frame; `None` where no frame
+    /// is free. Whether it is active content is known when this returns ([`Self::is_active`]),
+    /// before its read is issued.
     pub fn insert(&mut self, file: FileId, index: u64, context: Context) -> Option<FrameId> {
         if self.free() == 0 {
             return None;
@@ -81,7 +86,8 @@ impl Resident {
         Some(slot)
     }
 
-    /// Where the page at `index` of a file is: for [`Self::access_at`], which is quicker than [`Self::access`].
+    /// Where the page at `index` of a file is: for [`Self::access_at`], which is quicker than
+    /// [`Self::access`].
     #[inline]
     pub fn place(&mut self, file: FileId, index: u64) -> Option<LeafEntry> {
         self.pages.place(file, index)
@@ -116,8 +122,9 @@ impl Resident {
         }
     }
 
-    /// Takes a page out that is not wanted any more, without a shadow: truncated, invalidated, `POSIX_FADV_DONTNEED`. Its changes, if
-    /// it is dirty, are lost; `None` where it is locked, under writeback or pinned, and stays.
+    /// Takes a page out that is not wanted any more, without a shadow: truncated, invalidated,
+    /// `POSIX_FADV_DONTNEED`. Its changes, if it is dirty, are lost; `None` where it is locked,
+    /// under writeback or pinned, and stays.
     pub fn drop_page(&mut self, slot: FrameId) -> Option<Evicted> {
         if self.pages.has(slot, Flags::LOCKED | Flags::WRITEBACK) || self.pages.is_pinned(slot) {
             return None;
@@ -139,8 +146,8 @@ impl Resident {
         outcome
     }
 
-    /// Reclaims up to `want` pages, in rounds of rising pressure: kswapd's end at priority 1 and each begin with ageing; direct
-    /// reclaim's end at 0.
+    /// Reclaims up to `want` pages, in rounds of rising pressure: kswapd's end at priority 1 and
+    /// each begin with ageing; direct reclaim's end at 0.
     pub fn reclaim(&mut self, now: Instant, want: u64, by: Reclaimer, out: &mut Vec<Evicted>) -> ScanOutcome {
         let last = match by {
             Reclaimer::Kswapd => 1,
@@ -164,15 +171,16 @@ impl Resident {
         self.policy.age(now, &mut self.pages);
     }
 
-    /// Others use `pages` of memory now. If that is more than what is free, [`Self::deficit`] pages have to be reclaimed.
-    /// What is neither idle nor zram counts as in use.
+    /// Others use `pages` of memory now. If that is more than what is free, [`Self::deficit`] pages
+    /// have to be reclaimed. What is neither idle nor zram counts as in use.
     pub fn set_reserved(&mut self, pages: u64) {
         self.reserved = pages;
         let Anonymous { idle, swap, .. } = self.programs;
         self.set_programs(Anonymous { touched: pages.saturating_sub(idle + swap.memory()), ..self.programs });
     }
 
-    /// What programs have of the reserved memory, and where it may go. All of it is in [`Self::reserved`].
+    /// What programs have of the reserved memory, and where it may go. All of it is in
+    /// [`Self::reserved`].
     pub fn set_programs(&mut self, programs: Anonymous) {
         self.programs = programs;
         self.policy.on_anonymous(programs);
@@ -183,7 +191,8 @@ impl Resident {
         &self.programs
     }
 
-    /// Programs that did not run are ended: up to `pages` of idle memory are free. Answers how many.
+    /// Programs that did not run are ended: up to `pages` of idle memory are free. Answers how
+    /// many.
     pub fn kill(&mut self, pages: u64) -> u64 {
         let freed = pages.min(self.programs.idle);
         self.reserved -= freed;

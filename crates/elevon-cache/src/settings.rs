@@ -187,13 +187,14 @@ impl CacheConfig {
         setting::find(SETTINGS, key).ok_or_else(unknown)?.set(self, value)
     }
 
-    /// Rows of [`SETTINGS`] that a report has, with their values in force: those that it always has or that the
-    /// configuration has a use for, then those whose values are not the default.
+    /// Rows of [`SETTINGS`] that a report has, with their values in force: those that it always has
+    /// or that the configuration has a use for, then those whose values are not the default.
     pub fn reported(&self) -> impl Iterator<Item = (&'static str, String)> {
         setting::reported(SETTINGS, self).chain(setting::changed(SETTINGS, self, &unset()))
     }
 
-    /// Takes a policy. What was set of generations stays if the new one has generations and says nothing else of them.
+    /// Takes a policy. What was set of generations stays if the new one has generations and says
+    /// nothing else of them.
     fn set_policy(&mut self, mut policy: ReplacementConfig) {
         if let (ReplacementConfig::Mglru { min_ttl, .. }, ReplacementConfig::Mglru { min_ttl: old, .. }) =
             (&mut policy, self.policy)

@@ -1,8 +1,10 @@
-//! Shadow entries: what an evicted page leaves in its place, so that a fault on it can be told from a first one.
+//! Shadow entries: what an evicted page leaves in its place, so that a fault on it can be told from
+//! a first one.
 //!
-//! A shadow holds a stamp of [`STAMP_BITS`] bits, whose meaning is the policy's, and one bit that says whether the page was in the
-//! working set. The kernel has 36 to 46 bits of stamp; 30 still count 4 TiB of evictions before they wrap, and let an index entry be
-//! four bytes. Truncated and invalidated pages leave none.
+//! A shadow holds a stamp of [`STAMP_BITS`] bits, whose meaning is the policy's, and one bit that
+//! says whether the page was in the working set. The kernel has 36 to 46 bits of stamp; 30 still
+//! count 4 TiB of evictions before they wrap, and let an index entry be four bytes. Truncated and
+//! invalidated pages leave none.
 //!
 //! Cost: O(1).
 

@@ -1,9 +1,12 @@
-//! Page cache statistics per job: calls, what those slept for and how long, in total and by windows of time.
+//! Page cache statistics per job: calls, what those slept for and how long, in total and by windows
+//! of time.
 //!
-//! A call sleeps for I/O (*iowait*: a page to be read or written, an empty flush), for memory, or because it dirtied too much. The
-//! three are kept apart: only the first is what the kernel calls iowait and what a better order of I/O can shorten.
+//! A call sleeps for I/O (*iowait*: a page to be read or written, an empty flush), for memory, or
+//! because it dirtied too much. The three are kept apart: only the first is what the kernel calls
+//! iowait and what a better order of I/O can shorten.
 //!
-//! Cost: O(1) a call. Windows are made as time passes, at most [`WINDOWS_MAX`] of them; a window's histogram with its first sleep.
+//! Cost: O(1) a call. Windows are made as time passes, at most [`WINDOWS_MAX`] of them; a window's
+//! histogram with its first sleep.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -55,7 +58,8 @@ pub struct ClassWaits {
     pub calls: u64,
     /// What they slept for I/O, in nanoseconds.
     pub iowait_ns: u64,
-    /// Of that, the time that the device had the commands that ended their sleeps; the rest is queueing.
+    /// Of that, the time that the device had the commands that ended their sleeps; the rest is
+    /// queueing.
     pub device_ns: u64,
 }
 
@@ -82,12 +86,14 @@ pub struct CallStats {
     pub major: u64,
     /// Calls that slept, for whatever.
     pub slept: u64,
-    /// How long each call that slept for I/O did so (iowait), a fault that is tried again as one; nanoseconds. Its count is the
-    /// number of such calls.
+    /// How long each call that slept for I/O did so (iowait), a fault that is tried again as one;
+    /// nanoseconds. Its count is the number of such calls.
     pub iowait: LatencyStat,
-    /// Of all that sleep, the time that the device had the commands that ended it, in nanoseconds; the rest is queueing.
+    /// Of all that sleep, the time that the device had the commands that ended it, in nanoseconds;
+    /// the rest is queueing.
     pub device_ns: u64,
-    /// The same by the class that the bio was served in which ended a call's last sleep, after the cgroup's priority policy was applied; by [`CLASSES`].
+    /// The same by the class that the bio was served in which ended a call's last sleep, after the
+    /// cgroup's priority policy was applied; by [`CLASSES`].
     pub served: [ClassWaits; CLASSES.len()],
     /// How long each call that was stopped for dirtying too much slept for that, in nanoseconds.
     pub paused: LatencyStat,
@@ -216,7 +222,8 @@ pub struct Windows {
 }
 
 impl Windows {
-    /// Length of a window: what was asked for, times a power of two where the run was too long for that. Zero where there is none.
+    /// Length of a window: what was asked for, times a power of two where the run was too long for
+    /// that. Zero where there is none.
     pub const fn length(&self) -> Nanos {
         Nanos::new(self.length)
     }
@@ -264,7 +271,8 @@ impl Windows {
         self.end = half as u64 * self.length;
     }
 
-    /// Adds those of another job of the same run: the finer are joined until both are of one length.
+    /// Adds those of another job of the same run: the finer are joined until both are of one
+    /// length.
     pub fn merge(&mut self, other: &Self) {
         if self.list.is_empty() || other.list.is_empty() {
             if self.list.is_empty() {

@@ -1,7 +1,8 @@
 //! Watermarks of free memory, and who reclaims how much when they are crossed.
 //!
-//! Below *low*, kswapd wakes and works until *high* is reached; below *min* whoever allocates reclaims a little itself; below half of
-//! *min* he also waits. One zone, order-0 pages. As in Linux 6.1. Cost: O(1).
+//! Below *low*, kswapd wakes and works until *high* is reached; below *min* whoever allocates
+//! reclaims a little itself; below half of *min* he also waits. One zone, order-0 pages. As in
+//! Linux 6.1. Cost: O(1).
 
 use super::dirty::sqrt;
 use super::replace::DEFAULT_PRIORITY;
@@ -39,8 +40,8 @@ pub enum Pressure {
 }
 
 impl Watermarks {
-    /// Of a machine with `memory` managed by one zone; `extra` pages are added to low and high (Android's
-    /// `extra_free_kbytes`), 0 elsewhere.
+    /// Of a machine with `memory` managed by one zone; `extra` pages are added to low and high
+    /// (Android's `extra_free_kbytes`), 0 elsewhere.
     pub fn of_memory(memory: Bytes, extra: u64) -> Self {
         let min_free_kib = sqrt(16 * (memory.get() >> 10)).clamp(128, 262_144);
         let managed = memory.get() / PAGE_SIZE;
@@ -69,7 +70,8 @@ impl Watermarks {
     }
 }
 
-/// kswapd's rounds: asleep, or at a priority. A round that frees too little makes the next look at more.
+/// kswapd's rounds: asleep, or at a priority. A round that frees too little makes the next look at
+/// more.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Kswapd {
     /// Priority of the round, 12 (a little) to 1 (half of everything); `None`: asleep.

@@ -1,4 +1,5 @@
-//! Figures of the page cache that every report shows: what is derived from the counts, in one place.
+//! Figures of the page cache that every report shows: what is derived from the counts, in one
+//! place.
 
 use elevon_cache::page_cache::Reading;
 use elevon_cache::stats::{CLASSES, CacheUse, CallStats, Window};
@@ -31,15 +32,18 @@ pub(crate) fn shared_kinds<'a>(
     all.kinds().into_iter().enumerate().filter(move |&(n, _)| callers(n) > 1).map(|(_, kind)| kind)
 }
 
-/// Milliseconds slept for I/O in a second of `elapsed`, summed over tasks: also the mean number of tasks that slept, in thousandths.
+/// Milliseconds slept for I/O in a second of `elapsed`, summed over tasks: also the mean number of
+/// tasks that slept, in thousandths.
 pub(crate) fn ms_per_second(ns: u128, elapsed: u64) -> f64 {
     1e3 * ratio(ns as f64, elapsed as f64)
 }
 
-/// Microseconds slept for I/O in a window, summed over tasks: the mean over the run. A run shorter than a window is one window.
+/// Microseconds slept for I/O in a window, summed over tasks: the mean over the run. A run shorter
+/// than a window is one window.
 ///
-/// The same in milliseconds is a thousandth. Neither is how long one call slept, which is [`CallStats::iowait`]'s mean: a figure that
-/// was published as "736 us" is likely milliseconds a window of six seconds.
+/// The same in milliseconds is a thousandth. Neither is how long one call slept, which is
+/// [`CallStats::iowait`]'s mean: a figure that was published as "736 us" is likely milliseconds a
+/// window of six seconds.
 pub(crate) fn iowait_us_per_window(ns: u128, elapsed: u64, window: Nanos) -> f64 {
     let windows = ratio(elapsed as f64, window.get() as f64).max(1.0);
     ns as f64 / 1e3 / windows
@@ -68,7 +72,8 @@ pub(crate) fn windows(stats: &CallStats) -> impl Iterator<Item = (Nanos, &Window
     all.map(move |(n, window)| (Nanos::new(n as u64 * length), window)).filter(|(_, window)| window.calls > 0)
 }
 
-/// What happened in each interval: (its start, its end, counters as differences and levels as at its end).
+/// What happened in each interval: (its start, its end, counters as differences and levels as at
+/// its end).
 pub(crate) fn intervals(series: &CacheSeries) -> impl Iterator<Item = (Instant, Instant, Reading)> {
     let mut last = (Instant::ZERO, Reading::default());
     series.readings.iter().map(move |&(at, reading)| {

@@ -35,7 +35,8 @@ pub(crate) struct Row {
 }
 
 impl Row {
-    /// The value of each variant as text, with its ratio to the first; no ratio for the first itself or to zero.
+    /// The value of each variant as text, with its ratio to the first; no ratio for the first
+    /// itself or to zero.
     pub(crate) fn cells(&self) -> impl Iterator<Item = (String, Option<f64>)> {
         self.values.iter().enumerate().map(|(at, &value)| {
             let ratio = (at > 0 && self.values[0] != 0.0).then(|| value / self.values[0]);
@@ -50,9 +51,9 @@ pub(crate) struct Section {
     pub(crate) rows: Vec<Row>,
 }
 
-/// The comparison as text: a block of rows for each job, one for all jobs together and one for the device; where jobs have
-/// priorities or weights, also the shares they got and were due. Columns are the variants; every value past the first column
-/// carries its ratio to the first.
+/// The comparison as text: a block of rows for each job, one for all jobs together and one for the
+/// device; where jobs have priorities or weights, also the shares they got and were due. Columns
+/// are the variants; every value past the first column carries its ratio to the first.
 pub fn table(variants: &[Variant<'_>]) -> String {
     let mut out = String::new();
     legend(&mut out, variants);
@@ -71,7 +72,8 @@ pub fn table(variants: &[Variant<'_>]) -> String {
     out
 }
 
-/// The comparison as data. Jobs are those of the first variant; a variant without such a job shows zeros.
+/// The comparison as data. Jobs are those of the first variant; a variant without such a job shows
+/// zeros.
 pub(crate) fn sections(variants: &[Variant<'_>]) -> Vec<Section> {
     let Some(first) = variants.first() else { return Vec::new() };
     let mut sections = Vec::new();
@@ -168,8 +170,8 @@ pub(crate) fn device_rows(variants: &[Variant<'_>]) -> Vec<Row> {
     rows
 }
 
-/// What all jobs had of their page caches, where any variant has one: how much was found, then for each kind of call that slept in any
-/// variant how often and how long.
+/// What all jobs had of their page caches, where any variant has one: how much was found, then for
+/// each kind of call that slept in any variant how often and how long.
 pub(crate) fn cache_rows(variants: &[Variant<'_>]) -> Vec<Row> {
     let caches: Vec<Option<CacheTotals<'_>>> = variants.iter().map(|v| CacheTotals::of(v.result)).collect();
     let row = |name, format, of: &dyn Fn(&CacheTotals<'_>) -> f64| Row {
@@ -245,7 +247,8 @@ fn mean_request(run: &RunResult) -> f64 {
     ratio(sizes.bytes() as f64, sizes.total() as f64)
 }
 
-/// Requests that a device pays full price for and gets little from: below 64 KiB and below half of their group's mean size.
+/// Requests that a device pays full price for and gets little from: below 64 KiB and below half of
+/// their group's mean size.
 fn small_requests(run: &RunResult) -> u64 {
     let of = |sizes: &SizeCounts| -> u64 {
         let limit = ratio(sizes.bytes() as f64, sizes.total() as f64) / 2.0;

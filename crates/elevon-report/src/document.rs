@@ -1,5 +1,5 @@
-//! A report that is written once and read as text or as a page: headings, paragraphs, tables, figures beside published ones,
-//! plots.
+//! A report that is written once and read as text or as a page: headings, paragraphs, tables,
+//! figures beside published ones, plots.
 //!
 //! Text is at most [`WIDTH`] columns wide where its tables are; plots are on the page only.
 
@@ -132,7 +132,8 @@ impl Document {
         out
     }
 
-    /// The report as one page that needs nothing else. `note` stands under the title, such as "simulated".
+    /// The report as one page that needs nothing else. `note` stands under the title, such as
+    /// "simulated".
     pub fn html(&self, note: &str) -> String {
         let are_plots = |a: &Block, b: &Block| matches!((a, b), (Block::Plot(_), Block::Plot(_)));
         let ids = (0..).map(|n| format!("plot{n}"));
@@ -216,8 +217,8 @@ fn wrap<'a>(out: &mut String, words: impl Iterator<Item = &'a str>, first: &str,
     wrap_at(WIDTH, out, words, first, later, carry);
 }
 
-/// Words on lines of so many columns: `first` begins the first line and `later` the others, `carry` ends each that another
-/// follows.
+/// Words on lines of so many columns: `first` begins the first line and `later` the others, `carry`
+/// ends each that another follows.
 pub(crate) fn wrap_at<'a>(
     width: usize,
     out: &mut String,

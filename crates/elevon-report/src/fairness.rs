@@ -1,9 +1,11 @@
-//! Fairness: the share that each job got against the share that its weight is due, and one figure for all of them.
+//! Fairness: the share that each job got against the share that its weight is due, and one figure
+//! for all of them.
 //!
-//! Shares are of those who compete: jobs that ran at the same time, in the same priority class. Classes are strict (real time
-//! goes first, idle last), so nobody is due a share of another class's service. Among best-effort jobs a cgroup counts as one with
-//! the cgroup's weight, and those who lie in it divide what it is due by their own weights, whatever their class. A share is of rates while running, so that a job
-//! that ended a little earlier is not found wanting.
+//! Shares are of those who compete: jobs that ran at the same time, in the same priority class.
+//! Classes are strict (real time goes first, idle last), so nobody is due a share of another
+//! class's service. Among best-effort jobs a cgroup counts as one with the cgroup's weight, and
+//! those who lie in it divide what it is due by their own weights, whatever their class. A share is
+//! of rates while running, so that a job that ended a little earlier is not found wanting.
 
 pub(crate) mod table;
 
@@ -65,8 +67,8 @@ pub fn fairness(run: &RunResult) -> Option<Fairness> {
 }
 
 impl Fairness {
-    /// Jain's index over bandwidth got against due: 1 where everybody has what they are due, 1/n where one of n has everything.
-    /// `None` where nobody has a rival.
+    /// Jain's index over bandwidth got against due: 1 where everybody has what they are due, 1/n
+    /// where one of n has everything. `None` where nobody has a rival.
     pub fn jain_bandwidth(&self) -> Option<f64> {
         self.jain_of(|share| Some(share.bandwidth))
     }
@@ -85,8 +87,9 @@ impl Fairness {
     }
 }
 
-/// Jain's index of fairness, (Σx)² / (n Σx²): from 1/n to 1, whatever the unit of the values. Everybody at 0 is fair; `None` for
-/// nobody. (R. Jain, D. Chiu, W. Hawe: A Quantitative Measure of Fairness and Discrimination, 1984.)
+/// Jain's index of fairness, (Σx)² / (n Σx²): from 1/n to 1, whatever the unit of the values.
+/// Everybody at 0 is fair; `None` for nobody. (R. Jain, D. Chiu, W. Hawe: A Quantitative Measure of
+/// Fairness and Discrimination, 1984.)
 pub fn jain(values: &[f64]) -> Option<f64> {
     let sum: f64 = values.iter().sum();
     let squares: f64 = values.iter().map(|x| x * x).sum();
@@ -118,7 +121,8 @@ fn level_of(claim: &Claim) -> PrioClass {
     }
 }
 
-/// Share of a claim among its rivals: its part of the weights at each level of cgroups, from the top down.
+/// Share of a claim among its rivals: its part of the weights at each level of cgroups, from the
+/// top down.
 fn due(claim: &Claim, rivals: &[(&JobResult, &Claim)]) -> f64 {
     let mut here: Vec<&Claim> = rivals.iter().map(|&(_, rival)| rival).collect();
     let mut due = 1.0;
@@ -135,7 +139,8 @@ fn due(claim: &Claim, rivals: &[(&JobResult, &Claim)]) -> f64 {
     unreachable!("the loop ends where the claim's cgroups do")
 }
 
-/// A number for each job, the same for jobs that ran at the same time, or at the same time as a third.
+/// A number for each job, the same for jobs that ran at the same time, or at the same time as a
+/// third.
 fn contests(jobs: &[JobResult]) -> Vec<usize> {
     let mut order: Vec<usize> = (0..jobs.len()).collect();
     order.sort_by_key(|&at| jobs[at].start);

@@ -1,6 +1,8 @@
-//! One or several runs as one page of HTML that needs nothing else: no script, no font, no picture from anywhere.
+//! One or several runs as one page of HTML that needs nothing else: no script, no font, no picture
+//! from anywhere.
 //!
-//! Readable on a phone, in light and in dark. A variant keeps its letter and colour in every part of the page.
+//! Readable on a phone, in light and in dark. A variant keeps its letter and colour in every part
+//! of the page.
 //!
 //! Pages are templates of `maud`, which escapes every value; `text` escapes a few characters more.
 
@@ -63,7 +65,8 @@ pub(crate) fn shell(title: &str, body: &Markup) -> String {
     page.into_string()
 }
 
-/// Text from outside in a page. Beside what `maud` escapes, apostrophes and control characters are replaced, as in a plot.
+/// Text from outside in a page. Beside what `maud` escapes, apostrophes and control characters are
+/// replaced, as in a plot.
 pub(crate) fn text(text: &str) -> Markup {
     PreEscaped(escape(text))
 }
@@ -179,7 +182,8 @@ fn figures(variants: &[Variant<'_>]) -> Markup {
     }
 }
 
-/// A table in a block that scrolls; the first of the heads and of each row's cells names what stands under or beside it.
+/// A table in a block that scrolls; the first of the heads and of each row's cells names what
+/// stands under or beside it.
 pub(crate) fn table(caption: Option<&str>, heads: &[String], body: &Markup) -> Markup {
     html! {
         div class="block scroll" {

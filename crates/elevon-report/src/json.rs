@@ -1,8 +1,8 @@
 //! JSON in fio's schema, key for key and in fio's order, and one more top-level object, `elevon`.
 //!
-//! Floats have six decimals, as fio prints them. Keys of later fio versions than 3.33 (`job_start`, `priohint`,
-//! `read_sectors` ...) are there too. `fio version` says `fio-3.33-elevon-VERSION`: a reader that parses
-//! it learns whose schema this is, and a person who wrote it.
+//! Floats have six decimals, as fio prints them. Keys of later fio versions than 3.33 (`job_start`,
+//! `priohint`, `read_sectors` ...) are there too. `fio version` says `fio-3.33-elevon-VERSION`: a
+//! reader that parses it learns whose schema this is, and a person who wrote it.
 
 mod cache;
 mod elevon;
@@ -241,7 +241,8 @@ fn latency_value(job: &JobResult, stat: &LatencyStat, with_percentiles: bool, op
     latency(stat, wanted, options.bins && with_percentiles)
 }
 
-/// fio's object of a latency in nanoseconds, with percentiles (in millionths) and bins where asked for.
+/// fio's object of a latency in nanoseconds, with percentiles (in millionths) and bins where asked
+/// for.
 fn latency(stat: &LatencyStat, percentiles: &[u32], bins: bool) -> Value {
     let mut out = json!({
         "min": stat.min,

@@ -1,7 +1,8 @@
 //! What a run found out, as text, JSON and HTML.
 //!
-//! Every report is a pure function of [`result::RunResult`]: no clock, no file, no global. Text follows the habits of fio and
-//! iostat, JSON is fio's schema and one more object, HTML is one page that needs nothing else.
+//! Every report is a pure function of [`result::RunResult`]: no clock, no file, no global. Text
+//! follows the habits of fio and iostat, JSON is fio's schema and one more object, HTML is one page
+//! that needs nothing else.
 #![forbid(unsafe_code)]
 
 // The value, and the numbers made from it.

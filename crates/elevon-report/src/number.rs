@@ -6,15 +6,17 @@ use elevon_core::units::Nanos;
 const BINARY: [&str; 7] = ["", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"];
 const DECIMAL: [&str; 7] = ["", "k", "M", "G", "T", "P", "E"];
 
-/// A number shortened to `width` characters at most, then its prefix: 2752k, 28.9k, 4608Mi, 10.5Gi. The prefix is the
-/// smallest that fits, and what room is left goes to decimals, as in fio's reports.
+/// A number shortened to `width` characters at most, then its prefix: 2752k, 28.9k, 4608Mi, 10.5Gi.
+/// The prefix is the smallest that fits, and what room is left goes to decimals, as in fio's
+/// reports.
 fn shorten(value: f64, width: usize, binary: bool) -> (String, &'static str) {
     let (base, prefixes) = if binary { (1024.0, BINARY) } else { (1000.0, DECIMAL) };
     let mut scaled = value;
     for (step, prefix) in prefixes.iter().enumerate() {
         let whole = format!("{scaled:.0}").len();
         if whole <= width || step == prefixes.len() - 1 {
-            // A point and one digit need two more characters; whole numbers have no decimals to show.
+            // A point and one digit need two more characters; whole numbers have no decimals to
+            // show.
             let integer_digits = format!("{:.0}", scaled.floor()).len();
             let decimals = if step == 0 { 0 } else { width.saturating_sub(integer_digits + 1) };
             return (format!("{scaled:.decimals$}"), prefix);
@@ -83,7 +85,8 @@ pub(crate) fn permille(share: u64) -> String {
     format!("{}.{} %", share / 10, share % 10)
 }
 
-/// A number with that many significant digits, never in exponent form; whole numbers above that keep all their digits.
+/// A number with that many significant digits, never in exponent form; whole numbers above that
+/// keep all their digits.
 pub fn significant(value: f64, digits: usize) -> String {
     if value == 0.0 || !value.is_finite() {
         return format!("{value:.0}");

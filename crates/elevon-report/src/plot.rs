@@ -1,10 +1,11 @@
 //! Plots as SVG inside HTML: lines, steps, bars and points, with round ticks that never overlap.
 //!
-//! A plot is a value; drawing it is a pure function. Colours are CSS variables (see [`CSS`]), so that one drawing serves light
-//! and dark. The drawing is 400 units wide: text keeps a readable size on a phone and does not grow huge on a desk.
+//! A plot is a value; drawing it is a pure function. Colours are CSS variables (see [`CSS`]), so
+//! that one drawing serves light and dark. The drawing is 400 units wide: text keeps a readable
+//! size on a phone and does not grow huge on a desk.
 //!
-//! What surrounds a drawing is a template of `maud`. The drawing is written as text, because `maud` cannot close an SVG element
-//! within its tag; every word in it goes through [`escape`].
+//! What surrounds a drawing is a template of `maud`. The drawing is written as text, because `maud`
+//! cannot close an SVG element within its tag; every word in it goes through [`escape`].
 
 mod axis;
 mod coincide;
@@ -60,8 +61,8 @@ pub struct Plot {
     pub series: Vec<Series>,
 }
 
-/// Colours and shapes of plots, for a page's style sheet. Eight colours that keep their distance for colour-blind readers;
-/// dashes tell lines apart without any colour.
+/// Colours and shapes of plots, for a page's style sheet. Eight colours that keep their distance
+/// for colour-blind readers; dashes tell lines apart without any colour.
 pub const CSS: &str = "\
 :root{--c0:#0b62c4;--c1:#c2500a;--c2:#0f7d52;--c3:#9a35a6;--c4:#b3262e;--c5:#6b6400;--c6:#007583;--c7:#5f46c9;--grid:#e3e5e8;--axis:#868d96}
 @media(prefers-color-scheme:dark){:root{--c0:#6cb2ff;--c1:#ffa15c;--c2:#4fd19a;--c3:#e08be8;--c4:#ff8087;--c5:#d8cf55;--c6:#4fd3e0;--c7:#ac9bff;--grid:#2b3138;--axis:#7d8792}}
@@ -90,7 +91,8 @@ const RIGHT: f64 = 14.0;
 const BOTTOM: f64 = 42.0;
 /// Room left of the y labels for the axis title.
 const TITLE_ROOM: f64 = 22.0;
-/// Width of a character at the larger of the two text sizes (that of narrow screens), on the generous side.
+/// Width of a character at the larger of the two text sizes (that of narrow screens), on the
+/// generous side.
 const CHARACTER: f64 = 6.9;
 /// Rows of a plot's table; longer series are thinned.
 const TABLE_ROWS: usize = 40;
@@ -114,7 +116,8 @@ pub fn escape(text: &str) -> String {
 }
 
 impl Plot {
-    /// The plot with heading, legend and its numbers as a table that unfolds. `id` must be unique on the page.
+    /// The plot with heading, legend and its numbers as a table that unfolds. `id` must be unique
+    /// on the page.
     pub(crate) fn figure(&self, id: &str) -> Markup {
         let (svg, coinciding) = self.draw(id);
         html! {
@@ -334,7 +337,8 @@ impl Frame<'_> {
         }
     }
 
-    /// Labels of dots. Dots that touch share one; each stands above or below its dot, where it covers none that was set before.
+    /// Labels of dots. Dots that touch share one; each stands above or below its dot, where it
+    /// covers none that was set before.
     fn names(&self, out: &mut String, series: &[Series]) {
         let mut names: Vec<(f64, f64, String)> = Vec::new();
         let labelled = |series: &'_ Series| Vec::from_iter(series.points.iter().copied().zip(series.labels.clone()));

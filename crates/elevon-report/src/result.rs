@@ -1,6 +1,8 @@
-//! The result of a run, as plain data: everything that any report says, and nothing that is computed from it.
+//! The result of a run, as plain data: everything that any report says, and nothing that is
+//! computed from it.
 //!
-//! Whoever runs a job fills this in once. Times are those of the clock that drove the run, counted from its start.
+//! Whoever runs a job fills this in once. Times are those of the clock that drove the run, counted
+//! from its start.
 
 use elevon_cache::page_cache::Reading;
 use elevon_cache::stats::CacheUse;
@@ -32,7 +34,8 @@ pub struct RunResult {
     pub command: String,
     /// Options of the job file's `[global]` section, as written.
     pub global_options: Vec<(String, String)>,
-    /// When the run ended, in milliseconds since 1970 (UTC). A simulated run says 0, so that the same seed gives the same bytes.
+    /// When the run ended, in milliseconds since 1970 (UTC). A simulated run says 0, so that the
+    /// same seed gives the same bytes.
     pub unix_ms: u64,
     /// How long the run took by its own clock.
     pub elapsed: Nanos,
@@ -74,7 +77,8 @@ pub struct FaultResult {
 pub struct CpuResult {
     /// How long the scheduler's lock for the whole device was held.
     pub scheduler_lock: Nanos,
-    /// I/Os a second that the device does of the run's kind, at its depth, if nothing else takes time; where that was asked.
+    /// I/Os a second that the device does of the run's kind, at its depth, if nothing else takes
+    /// time; where that was asked.
     pub device_alone: Option<u64>,
 }
 
@@ -155,9 +159,11 @@ pub struct Claim {
     pub given: bool,
     /// Its class: classes come one after another, weights divide what a class gets.
     pub class: PrioClass,
-    /// Weight of all its processes together: 10 for each, 20 for the level above, ... 80 for level 0.
+    /// Weight of all its processes together: 10 for each, 20 for the level above, ... 80 for level
+    /// 0.
     pub weight: u32,
-    /// The cgroups that it lies in, from the top: path and weight (1 to 1000). A weight is that of all who lie in the cgroup.
+    /// The cgroups that it lies in, from the top: path and weight (1 to 1000). A weight is that of
+    /// all who lie in the cgroup.
     pub cgroups: Vec<(String, u32)>,
 }
 
@@ -184,7 +190,8 @@ pub struct JobResult {
     pub end: Instant,
     /// What it is due; `None` where jobs of different classes or cgroups are one entry.
     pub claim: Option<Claim>,
-    /// Time that its requests spent in the device, summed over them; `None` where that is not known.
+    /// Time that its requests spent in the device, summed over them; `None` where that is not
+    /// known.
     pub device_time: Option<Nanos>,
     /// What it counted. The errno that ended it, if any, is in here.
     pub stats: JobStats,
@@ -200,7 +207,8 @@ pub struct JobResult {
     pub unified: UnifiedReporting,
 }
 
-/// What a tenant and everybody below it did, and what their I/O waited for. The root is alone: nothing is added to it.
+/// What a tenant and everybody below it did, and what their I/O waited for. The root is alone:
+/// nothing is added to it.
 #[derive(Clone, Debug, Default)]
 pub struct TenantResult {
     /// Its number, by which [`Self::explain`] of others names it.
@@ -247,7 +255,8 @@ pub struct OwnerResult {
     pub points: Vec<OwnerPoint>,
 }
 
-/// What a tenant or job did in one interval: since the end of the one before, the first since the start.
+/// What a tenant or job did in one interval: since the end of the one before, the first since the
+/// start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct OwnerPoint {
     /// End of the interval, from the start of the run.
@@ -283,8 +292,8 @@ impl TenantResult {
 pub struct DiskResult {
     /// The device's name, short and without a path.
     pub name: String,
-    /// The disk under it, which is named in fio's disk statistics. `None` for a real file that lies on
-    /// no disk: fio has no disk statistics then.
+    /// The disk under it, which is named in fio's disk statistics. `None` for a real file that lies
+    /// on no disk: fio has no disk statistics then.
     pub disk: Option<String>,
     /// Its major and minor number.
     pub number: (u32, u32),
@@ -349,7 +358,8 @@ pub struct CacheResult {
     pub window: Nanos,
     /// Bios by what they were for; those of which there were none left out.
     pub sources: Vec<CacheSource>,
-    /// Working set and reclaim, by the names of `/proc/vmstat`, over the run; levels (`nr_*`) as at its end.
+    /// Working set and reclaim, by the names of `/proc/vmstat`, over the run; levels (`nr_*`) as at
+    /// its end.
     pub vmstat: Vec<(String, u64)>,
     /// What else it counted, from the start of the run, in groups to print.
     pub groups: Vec<(String, Vec<(String, u64)>)>,
@@ -393,7 +403,8 @@ pub struct CacheSource {
 pub struct CacheSeries {
     /// Usual time between readings.
     pub interval: Nanos,
-    /// When an interval ended, counted from the start of the run, and what was read then; counters are since the start.
+    /// When an interval ended, counted from the start of the run, and what was read then; counters
+    /// are since the start.
     pub readings: Vec<(Instant, Reading)>,
 }
 

@@ -144,7 +144,8 @@ fn series() -> Series {
 
 /// A device, no jobs' work.
 pub(crate) fn empty_run() -> RunResult {
-    // Every limit that a report prints, so that a change of the drivers' defaults does not change the samples.
+    // Every limit that a report prints, so that a change of the drivers' defaults does not change
+    // the samples.
     let limits = QueueLimits {
         logical_block_size: 512,
         physical_block_size: 4096,
@@ -262,8 +263,8 @@ pub(crate) fn quicker_run() -> RunResult {
     run
 }
 
-/// Calls of the page cache: every tenth sleeps for I/O, around `typical` ns of which the device has half; every fifth of these behind
-/// a bio of class RT.
+/// Calls of the page cache: every tenth sleeps for I/O, around `typical` ns of which the device has
+/// half; every fifth of these behind a bio of class RT.
 fn calls(typical: u64, count: u64, major: bool) -> CallStats {
     let mut stats = CallStats::default();
     let sleeps = spread(typical, count / 10);
@@ -380,7 +381,8 @@ pub(crate) fn cached_run() -> RunResult {
     run
 }
 
-/// Readers with these weights that ran together for ten seconds at these rates of 4 KiB I/Os a second.
+/// Readers with these weights that ran together for ten seconds at these rates of 4 KiB I/Os a
+/// second.
 pub(crate) fn weighted_run(readers: &[(&str, u32, u64)]) -> RunResult {
     let jobs = readers.iter().map(|&(name, weight, iops)| {
         let stats = JobStats {

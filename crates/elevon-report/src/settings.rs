@@ -1,5 +1,5 @@
-//! The settings in force: scheduler tunables, configuration and queue limits of a run, and which of them
-//! differ between runs.
+//! The settings in force: scheduler tunables, configuration and queue limits of a run, and which of
+//! them differ between runs.
 
 use std::fmt::Write as _;
 
@@ -54,7 +54,8 @@ pub(crate) fn all(run: &RunResult) -> Vec<Row> {
     stack.chain(limits(run)).collect()
 }
 
-/// The queue limits as JSON, under the names of sysfs. Those in `flags` are true or false, the others numbers.
+/// The queue limits as JSON, under the names of sysfs. Those in `flags` are true or false, the
+/// others numbers.
 pub(crate) fn limits_value(run: &RunResult) -> Value {
     let limits = &run.device.limits;
     let of = |name: &str, unit: &str| match limits.read(name) {
@@ -64,9 +65,9 @@ pub(crate) fn limits_value(run: &RunResult) -> Value {
     Value::Object(SYSFS.iter().map(|l| (l.name.to_owned(), of(l.name, l.unit))).collect::<Map<_, _>>())
 }
 
-/// Settings whose values differ between the variants, and `max_sectors_kb` in any case: what decides how
-/// I/O is split. A variant without the setting has `-`; that another scheduler has other tunables is no
-/// difference.
+/// Settings whose values differ between the variants, and `max_sectors_kb` in any case: what
+/// decides how I/O is split. A variant without the setting has `-`; that another scheduler has
+/// other tunables is no difference.
 pub(crate) fn differing(variants: &[Variant<'_>]) -> Vec<(String, Vec<String>)> {
     let every: Vec<Vec<Row>> = variants.iter().map(|variant| all(variant.result)).collect();
     let mut rows: Vec<(String, Vec<String>)> = Vec::new();

@@ -1,4 +1,5 @@
-//! Figures derived from counts: means, deviations, rates, shares, and differences of disk statistics.
+//! Figures derived from counts: means, deviations, rates, shares, and differences of disk
+//! statistics.
 
 use elevon_core::account::DiskStats;
 use elevon_core::stats::{DirectionStats, JobStats, LatencyStat, SampleStat};
@@ -54,7 +55,8 @@ pub fn sample_deviation(stat: &SampleStat) -> f64 {
     deviation(stat.count, stat.sum, stat.sum_squares)
 }
 
-/// A runtime in whole milliseconds as reports print it: rounded, and at least 1 for anything that ran.
+/// A runtime in whole milliseconds as reports print it: rounded, and at least 1 for anything that
+/// ran.
 pub(crate) fn runtime_ms(ns: u64) -> u64 {
     if ns == 0 { 0 } else { ((ns + 500_000) / 1_000_000).max(1) }
 }
@@ -87,8 +89,8 @@ pub(crate) fn group_bandwidth(run: &RunResult, group: u32, direction: Option<usi
     run.jobs.iter().filter(|job| job.group == group).map(of).sum()
 }
 
-/// All directions of all jobs as one, over the time that any of them was measured: jobs that ran one after another do not
-/// count as if they had run at once.
+/// All directions of all jobs as one, over the time that any of them was measured: jobs that ran
+/// one after another do not count as if they had run at once.
 pub fn total(run: &RunResult) -> DirectionStats {
     let mut sum = DirectionStats::default();
     let mut measured = Vec::new();
@@ -113,7 +115,8 @@ fn covered(mut intervals: Vec<(u64, u64)>) -> u64 {
     sum
 }
 
-/// The latency to show of a direction: the whole one, or that from submission where the whole was not measured.
+/// The latency to show of a direction: the whole one, or that from submission where the whole was
+/// not measured.
 pub fn shown_latency(stats: &DirectionStats) -> &LatencyStat {
     if stats.lat.count > 0 { &stats.lat } else { &stats.clat }
 }
@@ -161,7 +164,8 @@ impl DiskDelta {
         self.fields[number - 1] as f64
     }
 
-    /// Percent of the time that the device was busy, by each form: sampled, inflight, precise, exact.
+    /// Percent of the time that the device was busy, by each form: sampled, inflight, precise,
+    /// exact.
     pub fn utilisation(&self) -> [f64; 4] {
         self.busy.map(|busy| ratio(busy.get() as f64 / 1e7, self.seconds))
     }

@@ -1,4 +1,5 @@
-//! Why a tenant got what it got: the causes that its I/O waited for, in words and in shares that sum to exactly 100 %.
+//! Why a tenant got what it got: the causes that its I/O waited for, in words and in shares that
+//! sum to exactly 100 %.
 
 use elevon_core::control::{Cause, Reason, Wait};
 use elevon_core::units::{Nanos, TenantId};
@@ -80,8 +81,8 @@ pub(crate) fn explain(run: &RunResult, tenant: &TenantResult) -> Vec<Explained> 
     explained.collect()
 }
 
-/// Parts of [`WHOLE`] in proportion to these values, rounded so that they sum to it: what rounding down leaves over goes to those that lost
-/// most.
+/// Parts of [`WHOLE`] in proportion to these values, rounded so that they sum to it: what rounding
+/// down leaves over goes to those that lost most.
 pub(crate) fn largest_remainder(values: &[u64]) -> Vec<u64> {
     let total: u128 = values.iter().map(|&value| u128::from(value)).sum();
     if total == 0 {
@@ -183,8 +184,8 @@ fn words(run: &RunResult, tenant: &TenantResult, cause: Cause) -> String {
     }
 }
 
-/// Everything that a tenant waited for, in a line; what rounds to nothing is left out, and the rest still sums to 100 %. After `most`
-/// causes the others are one.
+/// Everything that a tenant waited for, in a line; what rounds to nothing is left out, and the rest
+/// still sums to 100 %. After `most` causes the others are one.
 pub(crate) fn parts(explained: &[Explained], most: usize) -> Vec<String> {
     let shown: Vec<&Explained> = explained.iter().filter(|at| at.share > 0).collect();
     let most = if shown.len() == most + 1 { most + 1 } else { most };

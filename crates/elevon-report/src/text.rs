@@ -1,4 +1,5 @@
-//! Text for a terminal: fio's report of the jobs, iostat's line of the device, and what only Elevon knows.
+//! Text for a terminal: fio's report of the jobs, iostat's line of the device, and what only Elevon
+//! knows.
 
 mod cache;
 mod changes;

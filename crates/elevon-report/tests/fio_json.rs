@@ -1,4 +1,5 @@
-//! The JSON report against what reads fio's: the key tree of a real fio 3.33 run, and the tool `fio-plot` where it is installed.
+//! The JSON report against what reads fio's: the key tree of a real fio 3.33 run, and the tool
+//! `fio-plot` where it is installed.
 
 use std::collections::BTreeSet;
 use std::process::Command;
@@ -11,8 +12,9 @@ use serde_json::Value;
 #[allow(dead_code, unreachable_pub)]
 mod sample;
 
-/// Keys of `fio --output-format=json+` for a random mixed job with all percentiles, priorities, syncs and a description, in
-/// order of appearance. Free keys (percentiles, bins, options) show as `*`, the first element of an array as `[]`.
+/// Keys of `fio --output-format=json+` for a random mixed job with all percentiles, priorities,
+/// syncs and a description, in order of appearance. Free keys (percentiles, bins, options) show as
+/// `*`, the first element of an array as `[]`.
 const KEYS: &str = include_str!("data/fio-3.33-json-plus.keys");
 
 /// Keys that are ours or those of later versions of fio.
@@ -74,7 +76,8 @@ fn text_parses_back_to_the_value() {
     assert_eq!(keys.0, keys.1);
 }
 
-/// `fio-plot` reads fio's JSON from a directory and draws it. Runs where the tool is on the path; says so where it is not.
+/// `fio-plot` reads fio's JSON from a directory and draws it. Runs where the tool is on the path;
+/// says so where it is not.
 #[test]
 fn fio_plot_reads_the_report() {
     if Command::new("fio-plot").arg("--version").output().is_err() {

@@ -1,5 +1,5 @@
-//! The text report against fio 3.33's own: one real run was written as JSON and as text; what we print of the figures in its
-//! JSON must be what it printed.
+//! The text report against fio 3.33's own: one real run was written as JSON and as text; what we
+//! print of the figures in its JSON must be what it printed.
 
 use elevon_core::histogram::{bin_of, value_of};
 use elevon_core::stats::{DirectionStats, JobStats, LatencyStat, SampleStat};
@@ -103,7 +103,8 @@ fn run() -> result::RunResult {
     run
 }
 
-/// The lines of a report from the first job to the last group. The process, the date and its use of the CPU are not compared.
+/// The lines of a report from the first job to the last group. The process, the date and its use of
+/// the CPU are not compared.
 fn comparable(report: &str) -> Vec<String> {
     report
         .lines()
@@ -126,8 +127,9 @@ fn lines_are_fios() {
     let (ours, theirs) = (comparable(&text::report(&run())), comparable(TEXT));
     assert_eq!(ours.len(), theirs.len(), "{ours:#?}");
     for (our, their) in ours.iter().zip(&theirs) {
-        // fio prints the middle of a bin even past the largest value, counts syncs in the depths but not in what they are
-        // percent of, and counts buckets from exact values, not from bins; there, and only there, numbers may be a little off.
+        // fio prints the middle of a bin even past the largest value, counts syncs in the depths
+        // but not in what they are percent of, and counts buckets from exact values, not from bins;
+        // there, and only there, numbers may be a little off.
         if ["     |", "  IO depths", "  lat ("].iter().any(|start| their.starts_with(start)) {
             let ((our_words, our_numbers), (their_words, their_numbers)) = (parts(our), parts(their));
             assert_eq!((our_words, our.len()), (their_words, their.len()), "{our}\n{their}");

@@ -1,7 +1,8 @@
-//! Reading and writing of each trace format, in memory; and what blkparse and btt need for the same trace.
+//! Reading and writing of each trace format, in memory; and what blkparse and btt need for the same
+//! trace.
 //!
-//! `cargo bench -p elevon-trace` measures; run by `cargo test` it only proves that it runs. Goals, on one core: 200 MB/s
-//! of ftrace text, and 5 million events of blktrace a second.
+//! `cargo bench -p elevon-trace` measures; run by `cargo test` it only proves that it runs. Goals,
+//! on one core: 200 MB/s of ftrace text, and 5 million events of blktrace a second.
 
 use std::io::Cursor;
 use std::sync::Arc;
@@ -48,7 +49,8 @@ fn events(count: usize, names: &mut Names) -> Vec<TraceEvent> {
     all
 }
 
-/// Runs something for a while; the seconds of one turn, of CPU time, so that other programs on the machine do not count.
+/// Runs something for a while; the seconds of one turn, of CPU time, so that other programs on the
+/// machine do not count.
 fn measure(span: Duration, mut turn: impl FnMut()) -> f64 {
     let (start, cpu, mut turns) = (Clock::now(), cpu_seconds(), 0u32);
     while turns == 0 || start.elapsed() < span {
@@ -64,7 +66,8 @@ fn cpu_seconds() -> f64 {
     text.split(' ').next().and_then(|ns| ns.parse::<f64>().ok()).expect("nanoseconds") / 1e9
 }
 
-/// Seconds of CPU time that the programs started so far have used, of which the kernel tells hundredths.
+/// Seconds of CPU time that the programs started so far have used, of which the kernel tells
+/// hundredths.
 fn children_seconds() -> f64 {
     let text = std::fs::read_to_string("/proc/self/stat").expect("the process's statistics");
     let (_, rest) = text.rsplit_once(')').expect("a name in parentheses");

@@ -1,10 +1,13 @@
-//! What a trace says of a device: a streaming pass over its events, in memory that does not grow with the trace.
+//! What a trace says of a device: a streaming pass over its events, in memory that does not grow
+//! with the trace.
 //!
-//! [`Analysis`] takes every event of a trace and follows bios and requests of one device from queue to completion, through
-//! splits, merges, requeues and flush sequences. [`Analysis::finish`] gives an [`Inspection`]: counts, sizes, latency by
-//! stage, depth, utilisation, figures by process, and [`Finding`]s: what an engineer should look at first.
+//! [`Analysis`] takes every event of a trace and follows bios and requests of one device from queue
+//! to completion, through splits, merges, requeues and flush sequences. [`Analysis::finish`] gives
+//! an [`Inspection`]: counts, sizes, latency by stage, depth, utilisation, figures by process, and
+//! [`Finding`]s: what an engineer should look at first.
 //!
-//! No latency is computed across a gap of lost events, and what a trace lacks is absent in the result.
+//! No latency is computed across a gap of lost events, and what a trace lacks is absent in the
+//! result.
 //!
 //! ```
 //! use elevon_trace::analysis::{Analysis, Group};
@@ -69,8 +72,8 @@ use partition::Partitions;
 /// A time that the trace does not have.
 const ABSENT: u64 = u64::MAX;
 
-/// Ticks a second by which the whole-jiffy forms of utilisation count; a trace does not tell. Debian's and most
-/// distributions' kernels have 250.
+/// Ticks a second by which the whole-jiffy forms of utilisation count; a trace does not tell.
+/// Debian's and most distributions' kernels have 250.
 pub const HZ: u32 = 250;
 
 /// Five groups of operations, for which figures are kept apart.
@@ -128,8 +131,8 @@ impl Group {
     }
 }
 
-/// One completed request (or whole I/O), as it is handed to a [`RequestSink`]. Times are nanoseconds of the trace's clock;
-/// absent is what the trace does not have.
+/// One completed request (or whole I/O), as it is handed to a [`RequestSink`]. Times are
+/// nanoseconds of the trace's clock; absent is what the trace does not have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RequestRecord {
     /// When its first bio was queued.
@@ -152,7 +155,8 @@ pub struct RequestRecord {
     pub op: Option<TraceOp>,
     /// Flags at issue.
     pub flags: Flags,
-    /// Index of the process in [`Inspection::processes`] before they are ordered: in order of appearance.
+    /// Index of the process in [`Inspection::processes`] before they are ordered: in order of
+    /// appearance.
     pub process: u32,
     /// Bios in it; 0 if the trace does not show any.
     pub bios: u32,
@@ -186,7 +190,8 @@ impl RequestRecord {
 
 /// Takes every request that completes.
 pub trait RequestSink {
-    /// Requests completed, in this order. The table of processes is in order of appearance, with their names.
+    /// Requests completed, in this order. The table of processes is in order of appearance, with
+    /// their names.
     fn requests(&mut self, requests: &[RequestRecord], processes: &[ProcessStats]);
 
     /// What was taken so far is of another device: the trace is read anew.
@@ -209,7 +214,8 @@ pub struct Analysis {
 }
 
 impl Analysis {
-    /// A pass for one device. A partition is a device that others are remapped from: only its I/O is followed then.
+    /// A pass for one device. A partition is a device that others are remapped from: only its I/O
+    /// is followed then.
     pub fn new(device: Device) -> Self {
         Self {
             device,
@@ -229,7 +235,8 @@ impl Analysis {
         self.collect.records = Some(Vec::new());
     }
 
-    /// Hands the requests out that completed since the last call, with the names of the reader that the events came from.
+    /// Hands the requests out that completed since the last call, with the names of the reader that
+    /// the events came from.
     pub fn hand_out(&mut self, reader: &Reader, sink: &mut dyn RequestSink) {
         let Some(records) = self.collect.records.as_mut().filter(|records| !records.is_empty()) else { return };
         self.collect.processes.resolve(reader.names());
@@ -237,12 +244,14 @@ impl Analysis {
         records.clear();
     }
 
-    /// Ends what the end of the trace leaves open: whole I/Os whose response comes after the last event.
+    /// Ends what the end of the trace leaves open: whole I/Os whose response comes after the last
+    /// event.
     pub fn end(&mut self) {
         self.collect.finish_responses();
     }
 
-    /// Takes events, in the order in which the reader delivers them; those of other devices are left out.
+    /// Takes events, in the order in which the reader delivers them; those of other devices are
+    /// left out.
     pub fn add(&mut self, events: &[TraceEvent]) {
         for event in events {
             self.add_event(event);

@@ -7,7 +7,8 @@ use crate::read::{blkparse, blktrace, csv, event_csv, fio_log, ftrace, perfetto}
 /// A trace format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum TraceFormat {
-    /// Tracepoints as text: the kernel's `trace` file, `trace-cmd report`, `perf script`, bare lines.
+    /// Tracepoints as text: the kernel's `trace` file, `trace-cmd report`, `perf script`, bare
+    /// lines.
     Ftrace,
     /// blktrace's binary records, versions 7 and 8.
     Blktrace,

@@ -1,8 +1,8 @@
 //! The event schema: one [`TraceEvent`] for every block event of every trace format.
 //!
-//! A field that a format does not carry is `None`, never 0, because 0 is a valid sector, process and CPU. An event is a
-//! plain value of about 170 bytes without heap memory; names are interned ([`NameId`], resolved by
-//! [`Names`](crate::names::Names)).
+//! A field that a format does not carry is `None`, never 0, because 0 is a valid sector, process
+//! and CPU. An event is a plain value of about 170 bytes without heap memory; names are interned
+//! ([`NameId`], resolved by [`Names`](crate::names::Names)).
 
 use std::fmt;
 use std::str::FromStr;
@@ -18,9 +18,9 @@ pub const SECTOR_SIZE: u64 = 512;
 
 /// A block device or partition by its numbers, as `MAJ:MIN` in `lsblk`.
 ///
-/// Formats that name volumes instead of numbering them (MSR Cambridge, fio iolog, ...) get major 0 and a minor that
-/// counts volumes in order of appearance, or is the format's own volume number; [`crate::names::Names::device`] has
-/// the name.
+/// Formats that name volumes instead of numbering them (MSR Cambridge, fio iolog, ...) get major 0
+/// and a minor that counts volumes in order of appearance, or is the format's own volume number;
+/// [`crate::names::Names::device`] has the name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Device {
     /// Major number.
@@ -35,7 +35,8 @@ impl Device {
         Self { major, minor }
     }
 
-    /// The device of the kernel's internal number, which blktrace records: 12 bits of major, 20 bits of minor.
+    /// The device of the kernel's internal number, which blktrace records: 12 bits of major, 20
+    /// bits of minor.
     pub const fn from_kernel(dev: u32) -> Self {
         Self { major: dev >> 20, minor: dev & 0xf_ffff }
     }
@@ -78,13 +79,14 @@ impl FromStr for Device {
     }
 }
 
-/// What happened, with the data that only this kind of event has. In brackets: blktrace's letter and the tracepoint.
+/// What happened, with the data that only this kind of event has. In brackets: blktrace's letter
+/// and the tracepoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TraceKind {
     /// A bio entered the queue, before it is split (Q, `block_bio_queue`).
     Queue,
-    /// A whole I/O as one record, at the time of its arrival: all that MSR Cambridge, SPC, fio's iolog and their like
-    /// have.
+    /// A whole I/O as one record, at the time of its arrival: all that MSR Cambridge, SPC, fio's
+    /// iolog and their like have.
     Io {
         /// Nanoseconds from arrival to completion, if the format has it.
         response_ns: Option<u64>,
@@ -108,7 +110,8 @@ pub enum TraceKind {
     Unplug {
         /// Requests in the plug.
         requests: u32,
-        /// True if it was flushed because the task slept or the timer fired (UT); ftrace does not tell.
+        /// True if it was flushed because the task slept or the timer fired (UT); ftrace does not
+        /// tell.
         timer: Option<bool>,
     },
     /// A bio was appended to a request (M, `block_bio_backmerge`).
@@ -127,7 +130,8 @@ pub enum TraceKind {
     Complete,
     /// A request ended with an error (`block_rq_error`); a [`Self::Complete`] follows.
     RequestError,
-    /// A bio completed (C of a bio, `block_bio_complete`): what bio-based devices such as device mapper have.
+    /// A bio completed (C of a bio, `block_bio_complete`): what bio-based devices such as device
+    /// mapper have.
     BioComplete,
     /// A bio was copied to low memory (B, `block_bio_bounce`; kernels before 6.14).
     Bounce,
@@ -152,10 +156,11 @@ pub enum TraceKind {
         /// True for a driver tag, false for a scheduler tag.
         is_driver_tag: bool,
     },
-    /// Events were lost: a gap, which begins at the event's time (the last event before it) on the event's CPU.
+    /// Events were lost: a gap, which begins at the event's time (the last event before it) on the
+    /// event's CPU.
     ///
-    /// No latency may be computed whose first event lies before `until` and whose last one was read after this event;
-    /// [`Gaps`] does that test.
+    /// No latency may be computed whose first event lies before `until` and whose last one was read
+    /// after this event; [`Gaps`] does that test.
     Lost {
         /// Number of events lost, if the format tells.
         events: Option<u64>,
@@ -222,7 +227,8 @@ impl TraceKind {
         }
     }
 
-    /// A short stable name, used in JSON, CSV and Parquet: `queue`, `split`, `getrq`, `insert`, `issue`, `complete`, ...
+    /// A short stable name, used in JSON, CSV and Parquet: `queue`, `split`, `getrq`, `insert`,
+    /// `issue`, `complete`, ...
     pub const fn name(self) -> &'static str {
         Self::NAMES[self.index()]
     }
@@ -253,7 +259,8 @@ impl TraceKind {
         })
     }
 
-    /// Returns true if the event is an I/O's arrival: a bio that is queued, or a whole I/O as one record.
+    /// Returns true if the event is an I/O's arrival: a bio that is queued, or a whole I/O as one
+    /// record.
     #[inline]
     pub const fn is_arrival(self) -> bool {
         matches!(self, Self::Queue | Self::Io { .. })
@@ -265,7 +272,8 @@ impl TraceKind {
 pub struct TraceEvent {
     /// What happened.
     pub kind: TraceKind,
-    /// Nanoseconds of the trace's own clock. `None` in traces that only have an order (bare lines of tracepoints).
+    /// Nanoseconds of the trace's own clock. `None` in traces that only have an order (bare lines
+    /// of tracepoints).
     pub time: Option<u64>,
     /// Device or partition. ftrace's plug and unplug have none.
     pub device: Option<Device>,
@@ -275,7 +283,8 @@ pub struct TraceEvent {
     pub bytes: Option<u64>,
     /// Operation of the bio or request.
     pub op: Option<TraceOp>,
-    /// Flags of the bio or request. `None` in formats that have no flags; of formats that have some, those they have.
+    /// Flags of the bio or request. `None` in formats that have no flags; of formats that have
+    /// some, those they have.
     pub flags: Option<Flags>,
     /// Thread in whose context it happened; 0 is the idle task.
     pub tid: Option<u32>,
@@ -350,8 +359,8 @@ impl Gaps {
         }
     }
 
-    /// Returns true if a latency that began at `begin` and ends with the event just read crosses a gap, so that it
-    /// must not be counted.
+    /// Returns true if a latency that began at `begin` and ends with the event just read crosses a
+    /// gap, so that it must not be counted.
     #[inline]
     pub fn crossed_since(&self, begin: u64) -> bool {
         self.until.is_some_and(|until| begin < until)

@@ -1,4 +1,5 @@
-//! Bytes of a trace file: decompressed if need be, looked at before they are read, handed out in place.
+//! Bytes of a trace file: decompressed if need be, looked at before they are read, handed out in
+//! place.
 //!
 //! Memory is bounded whatever the file holds: a line or record that does not fit is cut or skipped.
 
@@ -86,7 +87,8 @@ impl Input {
         }
     }
 
-    /// Buffers at least `count` bytes, or all that is left. Callers bound the count, whatever a file claims. Returns whether there are so many.
+    /// Buffers at least `count` bytes, or all that is left. Callers bound the count, whatever a
+    /// file claims. Returns whether there are so many.
     ///
     /// # Errors
     /// Of the source; damage of compressed content is an end of it, see [`Self::report_damage`].
@@ -100,7 +102,8 @@ impl Input {
 
     fn fill_more(&mut self, count: usize) -> io::Result<bool> {
         while self.end - self.start < count && !self.is_over {
-            // What is left moves to the front only if there is no room behind it, so that it rarely moves.
+            // What is left moves to the front only if there is no room behind it, so that it rarely
+            // moves.
             if self.buffer.len() < self.start + count + CHUNK {
                 self.buffer.copy_within(self.start..self.end, 0);
                 self.end -= self.start;
@@ -124,8 +127,8 @@ impl Input {
         Ok(self.end - self.start >= count)
     }
 
-    /// Buffers a whole line and returns the length of its content and of the line with its end; `None` at the end of
-    /// the input. A line longer than [`MAX_PIECE`] comes in pieces.
+    /// Buffers a whole line and returns the length of its content and of the line with its end;
+    /// `None` at the end of the input. A line longer than [`MAX_PIECE`] comes in pieces.
     ///
     /// # Errors
     /// Of the source.

@@ -1,10 +1,12 @@
 //! Traces of block events: one schema, and streaming readers and writers of every format.
 //!
-//! [`open`] finds a trace's format by its content, takes compression off, merges per-CPU files, and delivers
-//! [`TraceEvent`]s in order of time in bounded memory. What a format lacks is absent in the event, what is damaged is
-//! skipped and counted ([`ReadReport`]), and a gap of lost events is an event of its own ([`TraceKind::Lost`]).
+//! [`open`] finds a trace's format by its content, takes compression off, merges per-CPU files, and
+//! delivers [`TraceEvent`]s in order of time in bounded memory. What a format lacks is absent in
+//! the event, what is damaged is skipped and counted ([`ReadReport`]), and a gap of lost events is
+//! an event of its own ([`TraceKind::Lost`]).
 //!
-//! [`write::create`] writes events of any trace in any format; [`run`] writes the traces of Elevon's own runs.
+//! [`write::create`] writes events of any trace in any format; [`run`] writes the traces of
+//! Elevon's own runs.
 //!
 //! ```no_run
 //! let mut trace = elevon_trace::open("sda.blktrace.0".as_ref())?;

@@ -1,7 +1,8 @@
 //! Names of threads and volumes, kept once each.
 //!
-//! Cost: one hash of the name and one comparison; a name that equals the last one costs the comparison only. Memory is
-//! bounded whatever the trace holds: [`MAX_NAMES`] names of at most [`MAX_NAME_LEN`] bytes.
+//! Cost: one hash of the name and one comparison; a name that equals the last one costs the
+//! comparison only. Memory is bounded whatever the trace holds: [`MAX_NAMES`] names of at most
+//! [`MAX_NAME_LEN`] bytes.
 
 use std::collections::BTreeMap;
 use std::hash::{BuildHasher, BuildHasherDefault};
@@ -44,8 +45,8 @@ fn hash(name: &[u8]) -> u64 {
 }
 
 impl Names {
-    /// The key of a name, which is kept if it is new. Bytes that are not UTF-8 are replaced. `None` for an empty name,
-    /// and if there are [`MAX_NAMES`] others.
+    /// The key of a name, which is kept if it is new. Bytes that are not UTF-8 are replaced. `None`
+    /// for an empty name, and if there are [`MAX_NAMES`] others.
     pub fn intern(&mut self, name: &[u8]) -> Option<NameId> {
         if let Some(last) = self.last
             && self.names[last.index()].as_bytes() == name
@@ -89,7 +90,8 @@ impl Names {
         self.index.find(hash(name.as_bytes()), |id| *self.names[id.index()] == *name).copied()
     }
 
-    /// The name that the trace gives a device, such as `srv0.1` or `/dev/vda`; `None` for devices with numbers only.
+    /// The name that the trace gives a device, such as `srv0.1` or `/dev/vda`; `None` for devices
+    /// with numbers only.
     pub fn device(&self, device: Device) -> Option<&str> {
         self.devices.get(&device).map(|&id| self.name(id))
     }

@@ -4,7 +4,8 @@ use std::fmt;
 
 use elevon_core::op::{Flags, Op};
 
-/// An operation of a bio or request: those of [`Op`], and those that the simulated stack does not have.
+/// An operation of a bio or request: those of [`Op`], and those that the simulated stack does not
+/// have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
 pub enum TraceOp {
@@ -32,9 +33,11 @@ pub enum TraceOp {
     ZoneClose,
     /// Zone finish (`ZF`).
     ZoneFinish,
-    /// A command of the device's own protocol (`N` with bytes of a command; blktrace's category PC).
+    /// A command of the device's own protocol (`N` with bytes of a command; blktrace's category
+    /// PC).
     Passthrough,
-    /// An operation that the trace shows without a letter of its own (`N`): write zeroes on older kernels, and others.
+    /// An operation that the trace shows without a letter of its own (`N`): write zeroes on older
+    /// kernels, and others.
     Other,
 }
 
@@ -142,8 +145,8 @@ impl From<Op> for TraceOp {
     }
 }
 
-/// Takes the letters of an operation apart: `[F]` operation `[F][A][S][M][U]`, where the first `F` is a preflush and the
-/// second one FUA. `None` for letters that are not of this form.
+/// Takes the letters of an operation apart: `[F]` operation `[F][A][S][M][U]`, where the first `F`
+/// is a preflush and the second one FUA. `None` for letters that are not of this form.
 #[inline]
 pub fn parse_rwbs(text: &[u8]) -> Option<(TraceOp, Flags)> {
     // Nearly every event of a trace is one of these.

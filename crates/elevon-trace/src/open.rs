@@ -52,8 +52,9 @@ fn unknown(head: &[u8]) -> String {
     format!("no trace of a known format ({}): it begins with \"{first}\"", formats.join(", "))
 }
 
-/// Opens the trace that a path names: a file, or the base name of per-CPU files as `blkparse -i` takes it
-/// (`NAME` for `NAME.blktrace.0`, `NAME.blktrace.1`, ...). Any one of those files names all of them.
+/// Opens the trace that a path names: a file, or the base name of per-CPU files as `blkparse -i`
+/// takes it (`NAME` for `NAME.blktrace.0`, `NAME.blktrace.1`, ...). Any one of those files names
+/// all of them.
 ///
 /// # Errors
 /// A file that cannot be read, or whose content is of no known format.

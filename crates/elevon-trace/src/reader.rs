@@ -19,8 +19,8 @@ pub(crate) trait Source: Send {
 
 /// Reads a trace event by event in order of time, in bounded memory.
 ///
-/// Damaged lines and records are skipped and counted in [`Self::report`]; only errors of the file system end a trace
-/// early.
+/// Damaged lines and records are skipped and counted in [`Self::report`]; only errors of the file
+/// system end a trace early.
 pub struct Reader {
     source: Box<dyn Source>,
     sink: Sink,
@@ -34,8 +34,9 @@ impl Reader {
         Self { source, sink: Sink::new(report), is_over: false, next: (0, 0) }
     }
 
-    /// Delivers only events of one device (or partition), and those that are of no device: gaps, and the plugs of
-    /// formats that do not name a device there. To be called before the first event is read.
+    /// Delivers only events of one device (or partition), and those that are of no device: gaps,
+    /// and the plugs of formats that do not name a device there. To be called before the first
+    /// event is read.
     pub fn set_device(&mut self, device: Option<Device>) {
         self.sink.set_only(device);
     }
@@ -93,7 +94,8 @@ impl Reader {
         &self.sink.names
     }
 
-    /// What was read so far: counts, devices, damaged lines, gaps. Complete at the end of the trace.
+    /// What was read so far: counts, devices, damaged lines, gaps. Complete at the end of the
+    /// trace.
     pub fn report(&self) -> &ReadReport {
         &self.sink.report
     }

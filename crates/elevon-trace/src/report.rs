@@ -73,8 +73,8 @@ pub struct ReadReport {
     pub files: Vec<String>,
     /// Events delivered, of the chosen device if one was chosen.
     pub events: u64,
-    /// Devices with the number of their events, in order of appearance; those of the whole trace, not only the chosen
-    /// one.
+    /// Devices with the number of their events, in order of appearance; those of the whole trace,
+    /// not only the chosen one.
     pub devices: Vec<(Device, u64)>,
     /// Lines or records that hold no block event: comments, other tracepoints, summaries.
     pub other: u64,
@@ -94,9 +94,11 @@ pub struct ReadReport {
     pub clock: Option<String>,
     /// A time of the trace's clock with the nanoseconds since 1970 at that moment.
     pub wall_clock: Option<(u64, u64)>,
-    /// Set when the times have no finer resolution than this, in nanoseconds (ftrace: 1000, Tencent: 1e9).
+    /// Set when the times have no finer resolution than this, in nanoseconds (ftrace: 1000,
+    /// Tencent: 1e9).
     pub resolution_ns: Option<u64>,
-    /// What a reader of the trace should know besides: assumptions that were made, figures that are missing.
+    /// What a reader of the trace should know besides: assumptions that were made, figures that are
+    /// missing.
     pub notes: Vec<&'static str>,
     last_device: usize,
     device_index: HashMap<Device, usize, FxBuildHasher>,

@@ -1,4 +1,5 @@
-//! Traces of Elevon's own runs: events of the stack, as they are drained, into a trace file (`elevon run --trace`).
+//! Traces of Elevon's own runs: events of the stack, as they are drained, into a trace file
+//! (`elevon run --trace`).
 
 use std::fs::File;
 use std::io::{self, BufWriter};
@@ -58,7 +59,8 @@ pub struct TaskName {
 }
 
 impl TaskName {
-    /// A name cut to the 15 bytes that the kernel keeps; control characters become `?`, so that a line stays a line.
+    /// A name cut to the 15 bytes that the kernel keeps; control characters become `?`, so that a
+    /// line stays a line.
     pub fn new(comm: &str, pid: u32) -> Self {
         let mut kept = String::new();
         for c in comm.chars().map(|c| if c.is_control() { '?' } else { c }) {
@@ -84,7 +86,8 @@ pub struct RunContext {
     pub tasks: Vec<TaskName>,
     /// CPUs of the machine.
     pub cpus: u16,
-    /// Whether request events carry the priority ([`elevon_core::kernel::Rules::ioprio_in_events`]).
+    /// Whether request events carry the priority
+    /// ([`elevon_core::kernel::Rules::ioprio_in_events`]).
     pub ioprio_in_events: bool,
 }
 
@@ -109,7 +112,8 @@ impl Converter {
         &self.names
     }
 
-    /// The event as a trace has it. A task that is not in the table has its index as number, and no name.
+    /// The event as a trace has it. A task that is not in the table has its index as number, and no
+    /// name.
     pub fn event(&self, event: &Event) -> TraceEvent {
         let kind = match event.kind {
             EventKind::BioQueue => TraceKind::Queue,
@@ -166,7 +170,8 @@ pub struct RunTraceWriter {
 }
 
 impl RunTraceWriter {
-    /// Makes the file (for `NAME.blktrace`, the files `NAME.blktrace.CPU`), in the format that the extension names.
+    /// Makes the file (for `NAME.blktrace`, the files `NAME.blktrace.CPU`), in the format that the
+    /// extension names.
     ///
     /// # Errors
     /// An extension that names no format, or a file that cannot be made.

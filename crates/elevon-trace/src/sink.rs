@@ -1,7 +1,8 @@
 //! Where readers put events: a window in which they are put in order of time.
 //!
-//! Cost: an event that is not older than the one before costs one comparison; otherwise the window is sorted once per
-//! batch (O(n log n) comparisons, fewer if the events come in ordered runs, as per-CPU data does).
+//! Cost: an event that is not older than the one before costs one comparison; otherwise the window
+//! is sorted once per batch (O(n log n) comparisons, fewer if the events come in ordered runs, as
+//! per-CPU data does).
 
 use crate::event::{Device, TraceEvent, TraceKind};
 use crate::names::Names;
@@ -76,7 +77,8 @@ impl Sink {
         self.events.push(event);
     }
 
-    /// Appends a gap of lost events. One that begins before what was delivered begins where that ends.
+    /// Appends a gap of lost events. One that begins before what was delivered begins where that
+    /// ends.
     pub(crate) fn push_gap(&mut self, gap: Gap) {
         self.report.gap(gap);
         let mut event = TraceEvent::new(TraceKind::Lost { events: gap.events, until: gap.until });

@@ -1,10 +1,11 @@
-//! The skeleton of a trace, for comparing a simulated run with a real one: which event, where, how much.
+//! The skeleton of a trace, for comparing a simulated run with a real one: which event, where, how
+//! much.
 
 use crate::event::{TraceEvent, TraceKind};
 use crate::read::ftrace::{Line, parse_line};
 
-/// One event without time and task. The letter is blktrace's; `P` has no place, `U` has its requests as `sectors`, and
-/// an `X` the front part's length.
+/// One event without time and task. The letter is blktrace's; `P` has no place, `U` has its
+/// requests as `sectors`, and an `X` the front part's length.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Step {
     /// blktrace's letter.

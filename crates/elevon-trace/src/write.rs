@@ -11,8 +11,8 @@
 //! | [`WriteFormat::Csv`] | `.csv` | every field of every event |
 //! | [`WriteFormat::Parquet`] | `.parquet` | the same, in columns |
 //!
-//! A format that lacks a field leaves it out. Writers take events in order of time, keep only what is in flight in
-//! memory, and write through a buffer.
+//! A format that lacks a field leaves it out. Writers take events in order of time, keep only what
+//! is in flight in memory, and write through a buffer.
 
 pub mod blktrace;
 pub mod csv;
@@ -142,7 +142,8 @@ pub struct WriteOptions {
     pub cpus: u32,
     /// Whether ftrace's request events show the priority, as kernels from 6.11 on do.
     pub ioprio_in_events: bool,
-    /// Whether ftrace has letters of its own for zone operations and write zeroes, as the newest kernels do.
+    /// Whether ftrace has letters of its own for zone operations and write zeroes, as the newest
+    /// kernels do.
     pub has_zone_letters: bool,
 }
 
@@ -152,7 +153,8 @@ impl Default for WriteOptions {
     }
 }
 
-/// Makes a trace file in the format that its extension names; for `NAME.blktrace` the files `NAME.blktrace.CPU`.
+/// Makes a trace file in the format that its extension names; for `NAME.blktrace` the files
+/// `NAME.blktrace.CPU`.
 ///
 /// # Errors
 /// An extension that names no format, or a file that cannot be made.

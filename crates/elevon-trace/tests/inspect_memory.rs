@@ -1,4 +1,5 @@
-//! Inspecting a trace allocates nothing per event, and its memory does not grow with the length of the trace.
+//! Inspecting a trace allocates nothing per event, and its memory does not grow with the length of
+//! the trace.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};

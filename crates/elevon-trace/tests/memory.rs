@@ -1,4 +1,5 @@
-//! Memory does not grow with a trace: counted by a global allocator, over traces of one length and of ten times that.
+//! Memory does not grow with a trace: counted by a global allocator, over traces of one length and
+//! of ten times that.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::io::{self, Read};

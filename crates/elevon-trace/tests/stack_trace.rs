@@ -1,4 +1,5 @@
-//! Events of the real stack, through every trace format: what the formats show is what the device was given.
+//! Events of the real stack, through every trace format: what the formats show is what the device
+//! was given.
 
 use std::fs;
 use std::path::Path;
@@ -35,8 +36,8 @@ impl Driver for Device {
     }
 }
 
-/// Reads that split, neighbours that merge, writes, FUA writes, flushes and discards of two tasks, on a device that is
-/// sometimes busy and sometimes fails. Begins at instant 0.
+/// Reads that split, neighbours that merge, writes, FUA writes, flushes and discards of two tasks,
+/// on a device that is sometimes busy and sometimes fails. Begins at instant 0.
 fn run(kernel: Kernel, scheduler: &str) -> (Vec<Event>, usize) {
     let limits = QueueLimits {
         max_hw_sectors: Sectors::new(256),
@@ -83,7 +84,8 @@ fn run(kernel: Kernel, scheduler: &str) -> (Vec<Event>, usize) {
         }
         stack.end_batch(now, task, &mut device);
         now = now + Nanos::from_micros(30);
-        // In four turns of five nothing completes, so that requests pile up; the last turn waits for all.
+        // In four turns of five nothing completes, so that requests pile up; the last turn waits
+        // for all.
         let keep = if turn % 5 == 4 { 2 } else { 8 };
         while device.commands.len() > if turn == 199 { 0 } else { keep } {
             let command = device.commands.remove(0);

@@ -1,4 +1,5 @@
-//! What a user gets wrong, and what the machine refuses: one clear line, the right exit status, nothing left half-written.
+//! What a user gets wrong, and what the machine refuses: one clear line, the right exit status,
+//! nothing left half-written.
 
 mod common;
 

@@ -1,5 +1,5 @@
-//! The tables of `docs/calibration.md` are what `elevon calibrate` says. `UPDATE_DOCS=1 cargo test -p elevon --test
-//! calibration_manual` writes them anew.
+//! The tables of `docs/calibration.md` are what `elevon calibrate` says. `UPDATE_DOCS=1 cargo test
+//! -p elevon --test calibration_manual` writes them anew.
 
 mod common;
 
@@ -20,7 +20,8 @@ struct Row {
     line: String,
     own: Coefficients,
     preset: Preset,
-    /// Nanoseconds of the device for a random 4 KiB read, by arithmetic from its parameters, with the queue as deep as calibrate's.
+    /// Nanoseconds of the device for a random 4 KiB read, by arithmetic from its parameters, with
+    /// the queue as deep as calibrate's.
     arithmetic: f64,
 }
 
@@ -37,7 +38,8 @@ fn preset_name(preset: Preset) -> &'static str {
     }
 }
 
-/// Long enough for where an arm has to move and where a limiter works in slices; virtual time that costs little there.
+/// Long enough for where an arm has to move and where a limiter works in slices; virtual time that
+/// costs little there.
 fn seconds(profile: &Profile) -> &'static str {
     if profile.flash_config("").expect("a profile").is_some() { "0.25" } else { "4" }
 }
@@ -109,7 +111,8 @@ fn the_manual_says_what_the_command_says() {
         // The arithmetic takes exponential dies: it lies 0 to 16 % low.
         let cost = random_read_cost(own);
         assert!((0.8..1.08).contains(&(cost / arithmetic)), "{name}: {cost:.0} ns, by arithmetic {arithmetic:.0}");
-        // What follows the last I/O is at least as cheap as what does not, but for the width of the window.
+        // What follows the last I/O is at least as cheap as what does not, but for the width of the
+        // window.
         for [sequential, random] in [[own.rseqiops, own.rrandiops], [own.wseqiops, own.wrandiops]] {
             assert!(sequential as f64 >= 0.98 * random as f64, "{name}: {own:?}");
         }

@@ -190,7 +190,8 @@ value = \"4000 MB/s\"
 origin = \"fio 3.33 on the phone\"
 ";
 
-/// The page of a profile says of each value where it comes from, and can be asked for with other values.
+/// The page of a profile says of each value where it comes from, and can be asked for with other
+/// values.
 #[test]
 fn a_page_marks_sources_and_estimates_and_predicts_with_other_parameters() {
     let bench = bench();

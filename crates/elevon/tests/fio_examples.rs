@@ -1,5 +1,5 @@
-//! Job files as fio's documentation and examples have them, on a simulated device and on a real file: the same jobs, the same
-//! schema, the same amounts of work.
+//! Job files as fio's documentation and examples have them, on a simulated device and on a real
+//! file: the same jobs, the same schema, the same amounts of work.
 
 mod common;
 
@@ -131,7 +131,8 @@ fn blkparse_and_btt_read_the_trace() {
     assert_eq!(btt_counts(&bench, "run", "D2C"), 256);
 }
 
-/// How many times `btt` found for a row of its table, 0 without the row. `NAME.bin` is there from blkparse.
+/// How many times `btt` found for a row of its table, 0 without the row. `NAME.bin` is there from
+/// blkparse.
 fn btt_counts(bench: &Bench, name: &str, row: &str) -> usize {
     let output = Command::new("btt").args(["-i", &format!("{name}.bin")]).current_dir(bench.path("")).output();
     let text = String::from_utf8(output.expect("btt ran").stdout).expect("UTF-8");
@@ -139,7 +140,8 @@ fn btt_counts(bench: &Bench, name: &str, row: &str) -> usize {
     found.map_or(0, |line| line.split_whitespace().last().expect("a count").parse().expect("a number"))
 }
 
-/// How many records of an action `blkparse` finds in `NAME.blktrace.*`, which it also joins into `NAME.bin`.
+/// How many records of an action `blkparse` finds in `NAME.blktrace.*`, which it also joins into
+/// `NAME.bin`.
 fn records(bench: &Bench, name: &str, action: &str) -> usize {
     let args = ["-q", "-i", name, "-d", &format!("{name}.bin")];
     let output = Command::new("blkparse").args(args).current_dir(bench.path("")).output().expect("blkparse ran");
@@ -147,8 +149,8 @@ fn records(bench: &Bench, name: &str, action: &str) -> usize {
     text.lines().filter(|line| line.split_whitespace().nth(5) == Some(action)).count()
 }
 
-/// btt finds a request by the sectors of its bio: of a bio that was split it counts no time in the device, in the trace of a
-/// real kernel neither. This is the limit that README.md tells of.
+/// btt finds a request by the sectors of its bio: of a bio that was split it counts no time in the
+/// device, in the trace of a real kernel neither. This is the limit that README.md tells of.
 #[test]
 fn btt_follows_no_split_bio_of_a_real_kernel_either() {
     if !has("blkparse") || !has("btt") {

@@ -1,6 +1,7 @@
-//! The same jobs, on the same file, run by fio 3.33 and by this command, and what both report compared: counts of I/Os and
-//! bytes by direction, depths, syncs, errors, options, and every key of the JSON with its type. `docs/fio.md` says what
-//! comes out differently; the lists here hold it to that.
+//! The same jobs, on the same file, run by fio 3.33 and by this command, and what both report
+//! compared: counts of I/Os and bytes by direction, depths, syncs, errors, options, and every key
+//! of the JSON with its type. `docs/fio.md` says what comes out differently; the lists here hold it
+//! to that.
 
 mod common;
 
@@ -15,11 +16,13 @@ use serde_json::Value;
 /// Bytes of the file that the jobs run on.
 const FILE: usize = 4 << 20;
 
-/// A section of a job file, and the figures that differ on purpose: the path below the job, fio's value and ours.
+/// A section of a job file, and the figures that differ on purpose: the path below the job, fio's
+/// value and ours.
 struct Case {
     name: &'static str,
     options: &'static str,
-    /// The share of each direction, and how large blocks are, is left to chance: only totals are compared.
+    /// The share of each direction, and how large blocks are, is left to chance: only totals are
+    /// compared.
     by_chance: bool,
     differs: &'static [(&'static str, f64, f64)],
 }
@@ -194,8 +197,9 @@ fn differences(case: &Case, fio: &Value, ours: &Value) -> Vec<String> {
             compare(&format!("{direction}/{figure}"));
         }
     }
-    // With blocking engines nothing but the job decides these. fio takes all that is left at the end of a job with a queue
-    // as one batch, so its completions are not ours; how many were in flight depends on the device.
+    // With blocking engines nothing but the job decides these. fio takes all that is left at the
+    // end of a job with a queue as one batch, so its completions are not ours; how many were in
+    // flight depends on the device.
     let mut depths = vec!["iodepth_submit"];
     if fio["latency_depth"] == 1 {
         depths.extend(["iodepth_level", "iodepth_complete"]);
@@ -217,7 +221,8 @@ fn total(job: &Value, figure: &str) -> u64 {
     of("mixed").unwrap_or_else(|| ["read", "write", "trim"].iter().filter_map(|d| of(d)).sum())
 }
 
-/// Every path of a report with the type of what is there. Keys that depend on the run (percentiles, bins, options) are one.
+/// Every path of a report with the type of what is there. Keys that depend on the run (percentiles,
+/// bins, options) are one.
 fn types(value: &Value, path: &str, out: &mut BTreeMap<String, &'static str>) {
     let kind = match value {
         Value::Null => "null",
@@ -309,7 +314,8 @@ fn the_same_jobs_on_the_same_file() {
     if !is_fio_3_33() {
         return;
     }
-    // Each job of a file starts when fio has noticed that the one before is over, which takes it half a second.
+    // Each job of a file starts when fio has noticed that the one before is over, which takes it
+    // half a second.
     let parts: Vec<&[Case]> = CASES.chunks(CASES.len().div_ceil(4)).collect();
     let lines = thread::scope(|scope| {
         let runs: Vec<_> = parts.iter().map(|part| scope.spawn(|| compared(part))).collect();
@@ -318,7 +324,8 @@ fn the_same_jobs_on_the_same_file() {
     assert_eq!(lines, [""; 0], "{}", lines.join("\n"));
 }
 
-/// The top of the report: global options, and the statistics of the disk that the file lies on, where it lies on one.
+/// The top of the report: global options, and the statistics of the disk that the file lies on,
+/// where it lies on one.
 #[test]
 fn globals_and_disks_are_where_fio_has_them() {
     if !is_fio_3_33() {

@@ -108,8 +108,8 @@ fn btt_row(text: &str, name: &str) -> [u64; 4] {
     [words[0] * 1e9, words[1] * 1e9, words[2] * 1e9, words[3]].map(|value| value.round() as u64)
 }
 
-/// Stages of a trace of our own, to the nanosecond; without splits and merges, because btt follows no bio that was split, and
-/// counts a request's time in the device once for each of its bios.
+/// Stages of a trace of our own, to the nanosecond; without splits and merges, because btt follows
+/// no bio that was split, and counts a request's time in the device once for each of its bios.
 #[test]
 fn latency_by_stage_is_btts() {
     if tool("blkparse").is_none() || tool("btt").is_none() {
@@ -152,7 +152,8 @@ fn latency_by_stage_is_btts() {
     }
 }
 
-/// fio ran four jobs on a real kernel while the trace was recorded: each I/O is there, and takes a little less than fio saw.
+/// fio ran four jobs on a real kernel while the trace was recorded: each I/O is there, and takes a
+/// little less than fio saw.
 #[test]
 fn figures_are_what_fio_reported_of_the_same_run() {
     let bench = Bench::new();
@@ -179,7 +180,8 @@ fn figures_are_what_fio_reported_of_the_same_run() {
     }
 }
 
-/// A row for each request, with the process of its bio and not that of the kernel thread that issued it.
+/// A row for each request, with the process of its bio and not that of the kernel thread that
+/// issued it.
 #[test]
 fn requests_as_csv() {
     let bench = Bench::new();
@@ -203,7 +205,8 @@ fn requests_as_csv() {
     assert!(parquet.starts_with(b"PAR1") && parquet.ends_with(b"PAR1"));
 }
 
-/// The page in a real browser: it unpacks every request, and goes to the one that its address names.
+/// The page in a real browser: it unpacks every request, and goes to the one that its address
+/// names.
 #[test]
 fn a_page_that_goes_to_a_single_request() {
     let Some(mut browser) = tool("chromium") else { return };

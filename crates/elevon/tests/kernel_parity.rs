@@ -1,6 +1,6 @@
-//! `elevon run` against what real kernels did on the same jobs and devices: rates under each scheduler, the device's statistics,
-//! and the order in which bios are queued, split, inserted and issued. `tests/data/kernel-truth/README.md` says what the
-//! records are.
+//! `elevon run` against what real kernels did on the same jobs and devices: rates under each
+//! scheduler, the device's statistics, and the order in which bios are queued, split, inserted and
+//! issued. `tests/data/kernel-truth/README.md` says what the records are.
 
 mod common;
 
@@ -11,7 +11,8 @@ use common::{Bench, kernel_truth};
 use elevon_trace::steps::{self, Step};
 use serde_json::Value;
 
-/// Holds every record of a scheduler; at least `percent` of the rates, and of the statistics, must be within their tolerance.
+/// Holds every record of a scheduler; at least `percent` of the rates, and of the statistics, must
+/// be within their tolerance.
 fn holds(scheduler: &str, percent: usize) {
     let (mut rates, mut statistics) = (Tally::default(), Tally::default());
     for runs in records("schedulers.jsonl") {
@@ -51,8 +52,9 @@ impl Tally {
     }
 }
 
-/// The kernel's `io_ticks` where they say something else than how long the device was busy: the artefact of an idle device, and
-/// a load whose phase against the ticks decides (both phases were seen: 2000 and 3012 ms).
+/// The kernel's `io_ticks` where they say something else than how long the device was busy: the
+/// artefact of an idle device, and a load whose phase against the ticks decides (both phases were
+/// seen: 2000 and 3012 ms).
 fn io_ticks_seen(record: &Value) -> Option<(f64, f64)> {
     let seen = number(&record["stat"]["io_ticks"]);
     match text(&record["name"]) {
@@ -62,8 +64,9 @@ fn io_ticks_seen(record: &Value) -> Option<(f64, f64)> {
     }
 }
 
-/// `/sys/block/X/stat` of the run: requests, sectors and time in queue as far as the rates go (10 %), busy time within 2 %. The
-/// kernel's window begins before and ends after the run, but the device is idle there, and nothing of this counts idleness.
+/// `/sys/block/X/stat` of the run: requests, sectors and time in queue as far as the rates go (10
+/// %), busy time within 2 %. The kernel's window begins before and ends after the run, but the
+/// device is idle there, and nothing of this counts idleness.
 fn compare_statistics(runs: &[Value], ours: &Value, tally: &mut Tally) {
     let (name, disk) = (text(&runs[0]["name"]), &ours["disk_util"][0]);
     let range = |values: &[f64]| {
@@ -115,8 +118,8 @@ fn bfq_as_linux_6_18() {
     holds("bfq", 90);
 }
 
-/// A run's steps of one trace: bios queued and split, requests allocated, inserted and issued. Completions are left out:
-/// when they come is the device's affair.
+/// A run's steps of one trace: bios queued and split, requests allocated, inserted and issued.
+/// Completions are left out: when they come is the device's affair.
 fn decisions(steps: Vec<Step>) -> Vec<String> {
     let kept = steps.into_iter().filter(|step| "QXGIDMF".contains(step.letter));
     kept.map(|step| format!("{} {}+{}", step.letter, step.sector, step.sectors)).collect()
@@ -146,8 +149,8 @@ fn assert_same(name: &str, kernel: &[String], ours: &[String]) {
 
 const LOOP_DEVICE: &str = "slots:slots=8,latency=200us,bandwidth=8GB/s,size=4GiB,queue_depth=128";
 
-/// Runs of pages that make bios of these sectors: 256 vectors in each but the last, where the buffer ends. A bio is full when its
-/// last vector has begun, so that vector holds one page.
+/// Runs of pages that make bios of these sectors: 256 vectors in each but the last, where the
+/// buffer ends. A bio is full when its last vector has begun, so that vector holds one page.
 fn runs_of(bios: &[u64]) -> String {
     let mut runs = Vec::new();
     for (index, sectors) in bios.iter().enumerate() {
@@ -173,7 +176,8 @@ fn eight_reads_of_1028_kib_as_linux_6_18() {
     assert_same("dd-1028k-direct", &kernel, &ours);
 }
 
-/// Two reads of 64 MiB through a file system, cut in two; the bio sizes are the trace's, the rest is ours.
+/// Two reads of 64 MiB through a file system, cut in two; the bio sizes are the trace's, the rest
+/// is ours.
 struct TwoReads {
     kernel: [Vec<String>; 2],
     job: String,
@@ -218,9 +222,10 @@ fn halves(mut steps: Vec<String>, second: &str) -> [Vec<String>; 2] {
     [steps, rest]
 }
 
-// A call makes 131 or 132 requests, and the device has 128 tags. While the kernel cut up the first call enough had completed that
-// none waited for a tag; in simulation a call takes no time, so for the first call the device gets room for all. In the second
-// call the kernel ran out of tags, as a simulated device of 128 does.
+// A call makes 131 or 132 requests, and the device has 128 tags. While the kernel cut up the first
+// call enough had completed that none waited for a tag; in simulation a call takes no time, so for
+// the first call the device gets room for all. In the second call the kernel ran out of tags, as a
+// simulated device of 128 does.
 
 #[test]
 fn two_reads_of_64_mib_with_mq_deadline_as_linux_6_18() {
@@ -246,9 +251,9 @@ fn two_reads_of_64_mib_without_a_scheduler_as_linux_6_18() {
     assert_eq!(rest(&reads.kernel[1]), rest(ours));
 }
 
-/// A buffered sequential read: sizes and order of the bios that readahead makes, and what becomes of each. Windows are read while
-/// the reader copies, so when the next is asked for is the reader's affair; that a bio is not begun before the one before was
-/// issued whole is not.
+/// A buffered sequential read: sizes and order of the bios that readahead makes, and what becomes
+/// of each. Windows are read while the reader copies, so when the next is asked for is the reader's
+/// affair; that a bio is not begun before the one before was issued whole is not.
 #[test]
 fn a_buffered_read_of_64_mib_as_linux_6_18() {
     const FIRST: u64 = 1_556_480;
@@ -282,7 +287,8 @@ fn linux_6_1(name: &str) -> Vec<String> {
 
 fn run_6_1(scheduler: &str) -> Vec<String> {
     let job = "[dd]\nrw=read\nbs=1028k\ndirect=1\nioengine=psync\nnumber_ios=4\n";
-    // 255 sectors a request, as null_blk had it: a limit in whole KiB cannot say that, a segment's size can.
+    // 255 sectors a request, as null_blk had it: a limit in whole KiB cannot say that, a segment's
+    // size can.
     let limits = ["--set", "max_segment_size=130560", "--set", "max_segments=1"];
     let device = ["--kernel", "6.1", "--device", "null:size=1GiB,latency=2ms", "--set", "queue_depth=64"];
     run_trace(job, &[&device[..], &limits, &["--buffers", "contiguous", "--scheduler", scheduler]].concat())

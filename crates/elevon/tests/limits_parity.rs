@@ -1,8 +1,10 @@
-//! `elevon run --tenants` under one limit against what Linux 6.18.44 did: when each I/O of a synchronous reader was over.
+//! `elevon run --tenants` under one limit against what Linux 6.18.44 did: when each I/O of a
+//! synchronous reader was over.
 //!
-//! The kernel's machine had HZ=250; the device takes 200 us, and FUSE, loop and wake-ups some 150 us more. The limit was written
-//! some milliseconds before the first I/O, and slices begin there; how many the records do not say. All from 3 to 12 are tried, as
-//! the job's `startdelay` (a log has whole milliseconds; to the microsecond, `elevon-core/tests/limits_parity.rs`, 2 to 13 fit).
+//! The kernel's machine had HZ=250; the device takes 200 us, and FUSE, loop and wake-ups some 150
+//! us more. The limit was written some milliseconds before the first I/O, and slices begin there;
+//! how many the records do not say. All from 3 to 12 are tried, as the job's `startdelay` (a log
+//! has whole milliseconds; to the microsecond, `elevon-core/tests/limits_parity.rs`, 2 to 13 fit).
 
 mod common;
 
@@ -110,7 +112,8 @@ fn each_io_under_a_limit_is_over_when_linux_6_18_had_it_over() {
     }
 }
 
-/// Without slices: the first goes at once, and from then on the rate is the limit; a minute or more shows it to a thousandth.
+/// Without slices: the first goes at once, and from then on the rate is the limit; a minute or more
+/// shows it to a thousandth.
 #[test]
 fn exact_limits_are_met_to_a_thousandth() {
     for record in Record::all() {

@@ -1,4 +1,5 @@
-//! What a command writes beside its report: never over what it reads, and no failure of one takes another with it.
+//! What a command writes beside its report: never over what it reads, and no failure of one takes
+//! another with it.
 #![cfg(target_os = "linux")]
 
 mod common;
@@ -99,7 +100,8 @@ fn an_output_goes_through_its_link_and_keeps_its_mode() {
     assert!(left.is_empty(), "{left:?}");
 }
 
-/// The command where no file may be larger than 4 KiB, which fails as a full disk does but needs no root.
+/// The command where no file may be larger than 4 KiB, which fails as a full disk does but needs no
+/// root.
 fn on_a_full_disk(bench: &Bench, args: &str) -> Output {
     let mut command = Command::new("sh");
     let script = format!("trap '' XFSZ; ulimit -f 8; exec {} {args}", env!("CARGO_BIN_EXE_elevon"));

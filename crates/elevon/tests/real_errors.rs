@@ -1,5 +1,5 @@
-//! Errors of a real file system reach the report as they were, and a flush that failed is never made good: `elevon run` on a
-//! file system of this test, mounted by FUSE.
+//! Errors of a real file system reach the report as they were, and a flush that failed is never
+//! made good: `elevon run` on a file system of this test, mounted by FUSE.
 
 mod common;
 
@@ -126,7 +126,8 @@ struct Mounted {
     _directory: tempfile::TempDir,
 }
 
-/// Mounts a file system that fails as `record` says; `None`, and a line, where this machine does not let us.
+/// Mounts a file system that fails as `record` says; `None`, and a line, where this machine does
+/// not let us.
 fn mount(record: Record) -> Option<Mounted> {
     let directory = tempfile::tempdir().expect("a folder to mount on");
     let record = Arc::new(Mutex::new(record));
@@ -143,7 +144,8 @@ fn mount(record: Record) -> Option<Mounted> {
     }
 }
 
-/// The three ways to a real file: past the kernel's page cache, through it, and through one of our own.
+/// The three ways to a real file: past the kernel's page cache, through it, and through one of our
+/// own.
 const MODES: [(&str, &[&str]); 3] = [("direct=1", &[]), ("direct=0", &[]), ("direct=0", &["--cache", "1MiB"])];
 
 /// Runs a job on the mounted file; the exit status and the JSON report.
@@ -180,7 +182,8 @@ fn a_flush_that_failed_once_fails_the_job_and_is_not_asked_for_again() {
         if more.is_empty() {
             assert_eq!(fsyncs, 3, "{direct}");
         } else {
-            // One more when the run ends, for what is dirty then: it succeeds, and what the third covered is lost all the same.
+            // One more when the run ends, for what is dirty then: it succeeds, and what the third
+            // covered is lost all the same.
             assert_eq!(fsyncs, 4);
             assert!(warnings(&report).contains("the flush at the end failed"), "{}", warnings(&report));
         }

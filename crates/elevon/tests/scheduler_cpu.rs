@@ -1,4 +1,5 @@
-//! What schedulers cost in CPU time, against the measurement in `tests/data/scheduler-cpu`, and what reports say of it.
+//! What schedulers cost in CPU time, against the measurement in `tests/data/scheduler-cpu`, and
+//! what reports say of it.
 
 mod common;
 
@@ -29,7 +30,8 @@ fn figures(run: &Value) -> Vec<(f64, f64)> {
     jobs.map(|job| (number(&job["read"]["iops"]), number(&job["read"]["lat_ns"]["mean"]) / 1e3)).collect()
 }
 
-/// Microseconds that an I/O took under a scheduler in the measurement, one process of depth 8: median of the rounds.
+/// Microseconds that an I/O took under a scheduler in the measurement, one process of depth 8:
+/// median of the rounds.
 fn measured(scheduler: &str) -> f64 {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/data/scheduler-cpu/results.txt");
     let text = std::fs::read_to_string(path).expect("the measurement");
@@ -55,8 +57,8 @@ fn a_depth_sweep_shows_what_schedulers_cost() {
         assert!((added - cost).abs() < 0.02 * none[0].1, "{added} us at depth 1, not {cost}");
     }
     assert!(mq_deadline[0].1 < 1.04 * none[0].1, "within 4 % of none at depth 1");
-    // From depth 64 on the CPU decides, and the ratios are those of the measurement within 7 %: on its device an
-    // I/O took 5.9 us without a scheduler, ours takes 5.4.
+    // From depth 64 on the CPU decides, and the ratios are those of the measurement within 7 %: on
+    // its device an I/O took 5.9 us without a scheduler, ours takes 5.4.
     for (at, depth) in DEPTHS.iter().enumerate().filter(|(_, depth)| **depth >= 64) {
         for (scheduler, run) in SCHEDULERS.iter().zip(&runs) {
             let (ratio, expected) = (none[at].0 / run[at].0, measured(scheduler) / measured("none"));

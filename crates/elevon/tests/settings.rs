@@ -1,5 +1,6 @@
-//! Every setting of `--set` is one row: the lists, the report and `docs/settings.md` have each of them, and its default is
-//! accepted. `UPDATE_DOCS=1 cargo test -p elevon --test settings` writes the document.
+//! Every setting of `--set` is one row: the lists, the report and `docs/settings.md` have each of
+//! them, and its default is accepted. `UPDATE_DOCS=1 cargo test -p elevon --test settings` writes
+//! the document.
 
 mod common;
 
@@ -115,8 +116,9 @@ fn a_report_has_every_setting_that_is_not_the_default() {
     }
 }
 
-/// Asserts of a table what holds of every one: each row takes its own value and the default that lists show,
-/// the ends of its range and each of its words, says it afterwards, and refuses anything else without a change.
+/// Asserts of a table what holds of every one: each row takes its own value and the default that
+/// lists show, the ends of its range and each of its words, says it afterwards, and refuses
+/// anything else without a change.
 fn rows_hold<C: Clone>(rows: &'static [SettingRow<C>], default: &C) {
     let taken = |row: &SettingRow<C>, text: &str| {
         let mut config = default.clone();

@@ -1,5 +1,5 @@
-//! Signals to a run under way: it stops, writes back, reports; or says how far it is. No test waits for a time: each waits for
-//! what the run prints.
+//! Signals to a run under way: it stops, writes back, reports; or says how far it is. No test waits
+//! for a time: each waits for what the run prints.
 #![cfg(target_os = "linux")]
 
 mod common;

@@ -5,7 +5,8 @@ mod common;
 use common::Bench;
 use serde_json::Value;
 
-/// Two jobs, one after the other: little enough to read, with splits, a group of clones, a percentile or two.
+/// Two jobs, one after the other: little enough to read, with splits, a group of clones, a
+/// percentile or two.
 const JOB: &str = "\
 [global]
 ioengine=io_uring
@@ -176,7 +177,8 @@ fn json_says_what_scripts_ask_for() {
     let json = bench().json("two.fio", &["--device", SLOTS, "--seed", "7", "--kernel", "6.12"]);
     let [reader, writer] = json["jobs"].as_array().expect("jobs").as_slice() else { panic!("two entries: {json}") };
     assert_eq!((&reader["jobname"], &reader["read"]["total_ios"]), (&"reader".into(), &400.into()));
-    // Four in flight of two processes on four slots of 1 ms and 10 us each: just below 4000 a second.
+    // Four in flight of two processes on four slots of 1 ms and 10 us each: just below 4000 a
+    // second.
     let iops = reader["read"]["iops"].as_f64().expect("a rate");
     assert!((3900.0..4000.0).contains(&iops), "{iops}");
     assert_eq!(writer["write"]["io_bytes"], 40 * 300 * 1024);

@@ -1,5 +1,5 @@
-//! What tenants get, through the command: weights, latency targets, priority classes, limits and their changes, and that the
-//! report explains all of it.
+//! What tenants get, through the command: weights, latency targets, priority classes, limits and
+//! their changes, and that the report explains all of it.
 
 mod common;
 
@@ -143,7 +143,8 @@ fn classes_of_tenants_decide_under_mq_deadline() {
     assert!(share("[tenant.a]\nclass = 'restrict-to-be'\n[tenant.b]\nclass = 'promote-to-rt'\n") < 0.02);
 }
 
-/// BFQ knows classes among the queues of one group, and groups are BE as in Linux: the tenant's own processes beside its child.
+/// BFQ knows classes among the queues of one group, and groups are BE as in Linux: the tenant's own
+/// processes beside its child.
 #[test]
 fn classes_of_tenants_decide_under_bfq_within_a_group() {
     let all = jobs(&[("own", "cgroup=x iodepth=16 prioclass=1"), ("child", "cgroup=x/y iodepth=16")]);
@@ -205,7 +206,8 @@ fn exact_limits_of_ours_take_bursts_and_both_directions_together() {
     let all = jobs(&[("a", "cgroup=a rw=randrw iodepth=8")]);
     let report = run(&all, "[tenant.a]\nlimit = { iops = 100, burst_ios = 50 }\n", &["--device", DEVICE]);
     let [reads, writes] = job(&report, "a");
-    // The bucket is full at first; one I/O more goes when it is empty, and depth 8 is in flight at the end.
+    // The bucket is full at first; one I/O more goes when it is empty, and depth 8 is in flight at
+    // the end.
     assert!((450.0..=459.0).contains(&(reads + writes)), "{reads} reads, {writes} writes");
     assert!(percent(&report, "a", |cause| cause["rule"] == "iops") > 80.0);
 }

@@ -1,4 +1,5 @@
-//! `--tenants` at the command: what the file says reaches the run, and the user learns of what does not.
+//! `--tenants` at the command: what the file says reaches the run, and the user learns of what does
+//! not.
 
 mod common;
 

@@ -1,4 +1,5 @@
-//! Rules of the tree that no compiler holds: which crate may use which, how long a file may get, where `unsafe` may stand.
+//! Rules of the tree that no compiler holds: which crate may use which, how long a file may get,
+//! where `unsafe` may stand.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -308,7 +309,8 @@ fn is_test(path: &Path) -> bool {
     path.file_name().is_some_and(|n| n == "tests.rs" || n == "testing.rs") || is_in("tests") || is_in("benches")
 }
 
-/// These differ between platforms in the last place, and with them what a random seed gives. `libm` has them in Rust.
+/// These differ between platforms in the last place, and with them what a random seed gives. `libm`
+/// has them in Rust.
 #[test]
 fn no_float_function_of_the_platform_is_used() {
     const FUNCTIONS: [&str; 20] = [
@@ -325,8 +327,9 @@ fn no_float_function_of_the_platform_is_used() {
     }
 }
 
-/// Where an expected value comes from can be looked up: in this repository, in a specification, or in the kernel under the
-/// name that is given. Numbers of scenarios and titles of documents that are not here say nothing to a reader.
+/// Where an expected value comes from can be looked up: in this repository, in a specification, or
+/// in the kernel under the name that is given. Numbers of scenarios and titles of documents that
+/// are not here say nothing to a reader.
 #[test]
 fn what_is_cited_is_in_the_repository() {
     let is_scenario = |word: &str| {

@@ -1,12 +1,15 @@
-//! Proposal 000, ADD_PAGE: every call that added a page or folio is counted, and the class is written at once.
+//! Proposal 000, ADD_PAGE: every call that added a page or folio is counted, and the class is
+//! written at once.
 //!
-//! With v the bio's vector count after the add: more than half as many active calls is RT; more than a quarter is "the larger
-//! number of the task's class and BE"; else the class stays what it was, so BE once written stays below a quarter too. A piece
-//! that merged into the last vector counts as a call and not as a vector, and the share can pass 1. Nothing asks for a
+//! With v the bio's vector count after the add: more than half as many active calls is RT; more
+//! than a quarter is "the larger number of the task's class and BE"; else the class stays what it
+//! was, so BE once written stays below a quarter too. A piece that merged into the last vector
+//! counts as a call and not as a vector, and the share can pass 1. Nothing asks for a
 //! real-time task.
 //!
-//! In the proposal the count is a field of the bio that nothing sets to zero, so that a recycled bio starts with what it had; here
-//! it starts at zero. The task must be the same for all pages of the bio. Cost: O(1) a piece.
+//! In the proposal the count is a field of the bio that nothing sets to zero, so that a recycled
+//! bio starts with what it had; here it starts at zero. The task must be the same for all pages of
+//! the bio. Cost: O(1) a piece.
 
 use super::Submitter;
 use super::iter_bio::at_least_be;

@@ -1,19 +1,22 @@
 //! Proposal 000, ITER_BIO: the bio's vectors are walked just before submission.
 //!
-//! A vector is active when its *first* page is. With v the bio's vector count, and after each vector: more than half of v
-//! active is RT; more than a quarter with no inactive one so far is RT; more than a quarter is "the larger number of the
-//! task's class and BE". Only a bio that is still of class NONE at the end is judged again, by the vectors that were walked.
-//! The level is never changed. Thresholds cut to whole vectors are the thresholds of fractions: `a > v / 2` and `2 a > v` are
-//! the same.
+//! A vector is active when its *first* page is. With v the bio's vector count, and after each
+//! vector: more than half of v active is RT; more than a quarter with no inactive one so far is RT;
+//! more than a quarter is "the larger number of the task's class and BE". Only a bio that is still
+//! of class NONE at the end is judged again, by the vectors that were walked. The level is never
+//! changed. Thresholds cut to whole vectors are the thresholds of fractions: `a > v / 2` and `2 a >
+//! v` are the same.
 //!
-//! [`walk`] is the proposal step by step. A builder needs no second pass over its pages: [`Walk`] keeps three numbers, from which
-//! the outcome of the walk follows. Cost: O(vectors) for `walk`; O(1) a piece and a bio for `Walk`.
+//! [`walk`] is the proposal step by step. A builder needs no second pass over its pages: [`Walk`]
+//! keeps three numbers, from which the outcome of the walk follows. Cost: O(vectors) for `walk`;
+//! O(1) a piece and a bio for `Walk`.
 
 use super::Submitter;
 use elevon_core::ioprio::{IoPrio, PrioClass};
 
-/// The proposal's walk. `vcnt`: the bio's vector count, which is not that of the vectors left when the bio is partly done, and 0
-/// for a clone. `active`: for each vector from the bio's position on, whether its first page is active.
+/// The proposal's walk. `vcnt`: the bio's vector count, which is not that of the vectors left when
+/// the bio is partly done, and 0 for a clone. `active`: for each vector from the bio's position on,
+/// whether its first page is active.
 pub fn walk(bio: IoPrio, submitter: Submitter, vcnt: u32, active: impl IntoIterator<Item = bool>) -> IoPrio {
     if submitter.rt_cpu {
         return bio.with_class(PrioClass::Rt);
@@ -40,7 +43,8 @@ pub fn walk(bio: IoPrio, submitter: Submitter, vcnt: u32, active: impl IntoItera
     bio.with_class(class)
 }
 
-/// What the proposal calls "at least best effort": the larger *number*, so the less urgent of the two.
+/// What the proposal calls "at least best effort": the larger *number*, so the less urgent of the
+/// two.
 pub(super) fn at_least_be(submitter: Submitter) -> PrioClass {
     submitter.task.class().max(PrioClass::Be)
 }
@@ -72,8 +76,8 @@ impl Walk {
         self.vectors
     }
 
-    /// What [`walk`] over these vectors answers. RT wins as soon as it is reached, so it is reached if ever: by more than half
-    /// of `vcnt`, or by a leading run of more than a quarter.
+    /// What [`walk`] over these vectors answers. RT wins as soon as it is reached, so it is reached
+    /// if ever: by more than half of `vcnt`, or by a leading run of more than a quarter.
     #[inline]
     pub fn decide(&self, bio: IoPrio, submitter: Submitter, vcnt: u32) -> IoPrio {
         let class = if submitter.rt_cpu || self.active > vcnt / 2 || self.leading > vcnt / 4 {

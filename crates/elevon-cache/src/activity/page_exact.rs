@@ -1,10 +1,11 @@
 //! `page-exact`: what the proposal means, without its defects.
 //!
-//! Bytes are counted on both sides, a folio by what it contributes, so neither merges nor folio sizes nor the order of pages
-//! matter. Decided once, at submission: more than half active asks for RT, more than a quarter for best effort. The answer is
-//! the more urgent of that and of what the bio would have had, at the level it would have had. Left alone: a real-time task's
-//! I/O, an IDLE class that was set on purpose, everything but buffered reads that somebody waits for (options widen that).
-//! What is promoted to RT is bounded by a share of the device's bytes.
+//! Bytes are counted on both sides, a folio by what it contributes, so neither merges nor folio
+//! sizes nor the order of pages matter. Decided once, at submission: more than half active asks for
+//! RT, more than a quarter for best effort. The answer is the more urgent of that and of what the
+//! bio would have had, at the level it would have had. Left alone: a real-time task's I/O, an IDLE
+//! class that was set on purpose, everything but buffered reads that somebody waits for (options
+//! widen that). What is promoted to RT is bounded by a share of the device's bytes.
 //!
 //! Cost: O(1) a piece, one addition; O(1) a bio.
 
@@ -51,7 +52,8 @@ impl Options {
     }
 }
 
-/// Over any stretch of bios at most `percent` of their bytes, and `burst` more, become RT by their content.
+/// Over any stretch of bios at most `percent` of their bytes, and `burst` more, become RT by their
+/// content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BudgetLimit {
     /// Share of the bytes that go to the device, 0 to 100.
@@ -61,15 +63,15 @@ pub struct BudgetLimit {
 }
 
 impl Default for BudgetLimit {
-    /// 25 % and 4 MiB: three bytes of four are left to the others, and what comes at once is a tenth of a second of a slow
-    /// flash card. Chosen, not measured.
+    /// 25 % and 4 MiB: three bytes of four are left to the others, and what comes at once is a
+    /// tenth of a second of a slow flash card. Chosen, not measured.
     fn default() -> Self {
         Self { percent: 25, burst: Bytes::new(4 << 20) }
     }
 }
 
-/// What may still be promoted: a bucket of bytes that fills by what goes to the device. Hundredths of bytes, so that no share is
-/// rounded away.
+/// What may still be promoted: a bucket of bytes that fills by what goes to the device. Hundredths
+/// of bytes, so that no share is rounded away.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Budget {
     percent: u64,

@@ -188,7 +188,8 @@ fn write_back_in_the_background_has_a_threshold_of_its_own() {
 
 #[test]
 fn the_device_line() {
-    // 1 at the setpoint, a quarter at most taken away for good, more for a device that would run idle.
+    // 1 at the setpoint, a quarter at most taken away for good, more for a device that would run
+    // idle.
     let of = |wb_dirty| device_ratio(1024, 174_926, 199_951, wb_dirty, 25_600);
     assert_eq!(of(174_926), 1023);
     assert_eq!(of(379_726 - 51_200), 256);
@@ -197,8 +198,8 @@ fn the_device_line() {
     assert!(of(100) >= 8 * 1024);
 }
 
-/// N writers that dirty as fast as they may beside a device of a fixed speed: the base rate settles near its share, and the dirty
-/// pages stay below the limit.
+/// N writers that dirty as fast as they may beside a device of a fixed speed: the base rate settles
+/// near its share, and the dirty pages stay below the limit.
 #[test]
 fn writers_settle_at_their_share() {
     for writers in [1usize, 4, 8] {

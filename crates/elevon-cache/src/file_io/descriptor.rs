@@ -3,8 +3,9 @@
 use super::{CallDone, CallKind, Operation, State, Step};
 
 impl Operation {
-    /// Reads what is left. A page that cannot be read ends a call early, and what the next call then finds
-    /// is the error; at the end of the file a call reads nothing, and the I/O is over.
+    /// Reads what is left. A page that cannot be read ends a call early, and what the next call
+    /// then finds is the error; at the end of the file a call reads nothing, and the I/O is
+    /// over.
     #[inline]
     pub(super) fn step_read(&mut self, done: Option<&CallDone>) -> Step {
         debug_assert_eq!(self.state, State::Read);
@@ -18,7 +19,8 @@ impl Operation {
         Step::Call { file: self.file, kind: CallKind::Read, offset: self.at, bytes: self.end() - self.at }
     }
 
-    /// Writes, and then has the device write what is dirty of the range if the file is open with O_SYNC.
+    /// Writes, and then has the device write what is dirty of the range if the file is open with
+    /// O_SYNC.
     #[inline]
     pub(super) fn step_write(&mut self, done: Option<&CallDone>, sync_writes: bool) -> Step {
         match (self.state, done) {

@@ -4,8 +4,8 @@ use super::{CallDone, CallKind, Operation, State, Step};
 use crate::page_cache::RangeSync;
 
 impl Operation {
-    /// What is dirty is written back, so that the device has it; a write has the pages dropped, too, as they
-    /// would be out of date, and once more when it is back.
+    /// What is dirty is written back, so that the device has it; a write has the pages dropped,
+    /// too, as they would be out of date, and once more when it is back.
     pub(super) fn step_direct(&mut self, done: Option<&CallDone>) -> Step {
         if done.is_some() {
             self.state = match self.state {

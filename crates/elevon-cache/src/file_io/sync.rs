@@ -4,8 +4,8 @@ use super::{CallDone, CallKind, Opened, Operation, State, Step};
 use crate::page_cache::RangeSync;
 
 impl Operation {
-    /// Syncs the next file: all of it, or with bytes, where the device is one file of the cache, the part
-    /// of it that the program uses.
+    /// Syncs the next file: all of it, or with bytes, where the device is one file of the cache,
+    /// the part of it that the program uses.
     pub(super) fn step_sync(&mut self, done: Option<&CallDone>, files: &mut [Opened], has_bytes: bool) -> Step {
         debug_assert_eq!(self.state, State::Sync);
         if done.is_some() {

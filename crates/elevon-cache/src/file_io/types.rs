@@ -96,8 +96,8 @@ pub struct FileOp {
     pub position: u64,
     /// Bytes.
     pub bytes: u64,
-    /// It is the first that reads back what its program wrote: what is cached of the program's files
-    /// is dropped before, and with bytes written back before that.
+    /// It is the first that reads back what its program wrote: what is cached of the program's
+    /// files is dropped before, and with bytes written back before that.
     pub begins_verify: bool,
 }
 
@@ -155,7 +155,8 @@ pub enum CallClass {
     Sync,
 }
 
-/// Learns when the calls of an I/O are over, and the I/O: for counting, and for charging what they cost.
+/// Learns when the calls of an I/O are over, and the I/O: for counting, and for charging what they
+/// cost.
 pub trait FileIoObserver {
     /// A call of an I/O is over.
     fn call_over(&mut self, end: &CallEnd<'_>);

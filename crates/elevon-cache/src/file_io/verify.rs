@@ -1,7 +1,8 @@
-//! Before a program reads back what it wrote: its files leave the cache, so that the device is asked.
+//! Before a program reads back what it wrote: its files leave the cache, so that the device is
+//! asked.
 //!
-//! With bytes what is dirty is written back first and nothing is left, as it is the device that is to be
-//! verified; without, the advice DONTNEED drops what is clean, as fio's does.
+//! With bytes what is dirty is written back first and nothing is left, as it is the device that is
+//! to be verified; without, the advice DONTNEED drops what is clean, as fio's does.
 
 use super::{CallDone, CallKind, Called, FileIo, FileOp, Instant, Opened, Operation, Running, State, Step};
 use crate::page_cache::RangeSync;
@@ -26,7 +27,8 @@ impl FileIo {
 }
 
 impl Running {
-    /// The pass of this I/O, if it is one, is over. True if other I/Os began meanwhile: they come first.
+    /// The pass of this I/O, if it is one, is over. True if other I/Os began meanwhile: they come
+    /// first.
     pub(super) fn end_verify(&mut self, token: u32) -> bool {
         debug_assert_eq!(self.verifying, Some(token), "an I/O of no pass ends one");
         self.verifying = None;

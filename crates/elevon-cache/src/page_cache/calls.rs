@@ -18,7 +18,8 @@ pub enum CallKind {
         /// The touch is a store.
         write: bool,
     },
-    /// Write what is dirty of the file (0 bytes: all of it), wait, and flush the device. A range is what an O_SYNC write asks for.
+    /// Write what is dirty of the file (0 bytes: all of it), wait, and flush the device. A range is
+    /// what an O_SYNC write asks for.
     Fsync,
     /// The same: no metadata is modelled.
     Fdatasync,
@@ -30,7 +31,8 @@ pub enum CallKind {
     Truncate,
     /// Drop every clean page of every file that nobody maps.
     DropCaches,
-    /// Before and after a direct write: no page of the range is left, whoever maps it. What is dirty is written first.
+    /// Before and after a direct write: no page of the range is left, whoever maps it. What is
+    /// dirty is written first.
     Invalidate,
 }
 
@@ -39,7 +41,8 @@ pub enum CallKind {
 pub struct RangeSync {
     /// Wait for pages that are being written.
     pub wait_before: bool,
-    /// Submit dirty pages that are not being written. Without both waits this is for nobody's integrity: the bios are not SYNC.
+    /// Submit dirty pages that are not being written. Without both waits this is for nobody's
+    /// integrity: the bios are not SYNC.
     pub write: bool,
     /// Wait for pages that are being written.
     pub wait_after: bool,
@@ -112,13 +115,15 @@ pub struct CallDone {
     pub bytes: u64,
     /// Time it slept for I/O: iowait.
     pub waited: Nanos,
-    /// Of that, how long the device worked on the bios that ended the waits, as far as `complete` was told.
+    /// Of that, how long the device worked on the bios that ended the waits, as far as `complete`
+    /// was told.
     pub device: Nanos,
     /// Time it slept because too much was dirty.
     pub paused: Nanos,
     /// Time it slept because no memory was free.
     pub starved: Nanos,
-    /// The class that the bio was served in which ended its last sleep for I/O; NONE where it had none.
+    /// The class that the bio was served in which ended its last sleep for I/O; NONE where it had
+    /// none.
     pub class: PrioClass,
     /// A fault that did not find its page, or not yet readable.
     pub is_major: bool,

@@ -37,11 +37,14 @@ pub struct CacheConfig {
     pub memory: Bytes,
     /// What others use of it: kernel and programs.
     pub reserved: Bytes,
-    /// Of that, what programs have and do not touch: reclaim may put it in zram, and an OOM kill frees an eighth of it.
+    /// Of that, what programs have and do not touch: reclaim may put it in zram, and an OOM kill
+    /// frees an eighth of it.
     pub idle: Bytes,
-    /// Idle memory that zram takes (its size before compression). Zero: there is none, and reclaim looks at files' pages only.
+    /// Idle memory that zram takes (its size before compression). Zero: there is none, and reclaim
+    /// looks at files' pages only.
     pub zram: Bytes,
-    /// How ready reclaim is to take programs' memory, 0 to 200; see [`super::replace::Anonymous::swappiness`].
+    /// How ready reclaim is to take programs' memory, 0 to 200; see
+    /// [`super::replace::Anonymous::swappiness`].
     pub swappiness: u8,
     /// Which page goes next.
     pub policy: ReplacementConfig,
@@ -67,17 +70,20 @@ pub struct CacheConfig {
     pub write_mode: WriteMode,
     /// The flusher's task: a number of its own.
     pub flusher: TaskId,
-    /// Tenants 1 to this have a flusher task each, numbered behind `flusher`, so that one that sleeps for a limit of its tenant
-    /// does not hold up the others. Those of higher numbers share the root's.
+    /// Tenants 1 to this have a flusher task each, numbered behind `flusher`, so that one that
+    /// sleeps for a limit of its tenant does not hold up the others. Those of higher numbers
+    /// share the root's.
     pub tenant_flushers: u32,
     /// Whether there are bytes to copy: [`PageCache::poll_copy`].
     pub copies: bool,
-    /// Windows of time that waits are counted in, by those who count them: [`crate::stats::Windows`].
+    /// Windows of time that waits are counted in, by those who count them:
+    /// [`crate::stats::Windows`].
     pub wait_window: Nanos,
 }
 
 impl CacheConfig {
-    /// A machine with so much memory, everything else as Linux has it; the flusher is task `flusher`.
+    /// A machine with so much memory, everything else as Linux has it; the flusher is task
+    /// `flusher`.
     pub fn new(memory: Bytes, flusher: TaskId) -> Self {
         Self {
             memory,

@@ -16,9 +16,9 @@ impl PageCache {
         self.files[file.0 as usize].mappings += 1;
     }
 
-    /// A mapping of [`Self::map`] ends. With a file's last one, no page table maps its pages any more, so an invalidation takes them;
-    /// those whose accessed bit was set count one use, unless the mapping was marked sequential or random. Costs a walk of the file's
-    /// pages.
+    /// A mapping of [`Self::map`] ends. With a file's last one, no page table maps its pages any
+    /// more, so an invalidation takes them; those whose accessed bit was set count one use,
+    /// unless the mapping was marked sequential or random. Costs a walk of the file's pages.
     ///
     /// # Panics
     /// Where there was no mapping.
@@ -77,7 +77,8 @@ impl PageCache {
         }
     }
 
-    /// The page is mapped so that the touch needs no fault: the processor sets its accessed bit, and that is all.
+    /// The page is mapped so that the touch needs no fault: the processor sets its accessed bit,
+    /// and that is all.
     #[inline]
     pub(super) fn touch(&mut self, call: &Call, write: bool) -> Option<CallDone> {
         let file = self.opens[call.open.0 as usize].file;

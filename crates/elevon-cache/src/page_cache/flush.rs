@@ -1,5 +1,6 @@
-//! Turns the flusher's choice of a file into write-back bios, one at a time, as fast as they are taken. Each tenant's are submitted by a
-//! task of its own: pages of a tenant whose task sleeps for a tag or a limit stay dirty, and the turn goes on with others' pages.
+//! Turns the flusher's choice of a file into write-back bios, one at a time, as fast as they are
+//! taken. Each tenant's are submitted by a task of its own: pages of a tenant whose task sleeps for
+//! a tag or a limit stay dirty, and the turn goes on with others' pages.
 
 use super::{Flags, Instant, Op, Origin, PageCache, PageFlags, Source, Submitter, TaskId, TenantId};
 use crate::FileId;

@@ -63,7 +63,8 @@ impl PageCache {
             if !self.resident.pages().at(place).has(PageFlags::UPTODATE) {
                 at.is_miss = true;
                 match self.wait_readable(at, self.resident.pages().slot(place)) {
-                    // What comes before the page that cannot be read is the answer; the next call will meet the error.
+                    // What comes before the page that cannot be read is the answer; the next call
+                    // will meet the error.
                     Some(CallStep::Done(_)) if at.bytes > 0 => return CallStep::Done(Status::Ok),
                     Some(step) => return step,
                     None => continue,
@@ -75,11 +76,13 @@ impl PageCache {
         CallStep::Done(Status::Ok)
     }
 
-    /// The page that the call is at, which may not be readable yet; `None` where there is no memory for it.
+    /// The page that the call is at, which may not be readable yet; `None` where there is no memory
+    /// for it.
     #[inline]
     fn page_for_read(&mut self, now: Instant, at: &mut Progress) -> Option<LeafEntry> {
         let Some(place) = self.resident.place(at.file, at.pos) else {
-            // Once: who waited for memory for its one page reads that alone, or others' pages would take it again and again.
+            // Once: who waited for memory for its one page reads that alone, or others' pages would
+            // take it again and again.
             if at.starved.is_none() {
                 self.read_ahead(now, at, false);
             }
@@ -135,7 +138,8 @@ impl PageCache {
         }
     }
 
-    /// Reads what is missing of a window. `wanted`: pages that the call itself is after. Ends early where memory does.
+    /// Reads what is missing of a window. `wanted`: pages that the call itself is after. Ends early
+    /// where memory does.
     pub(super) fn read_window(
         &mut self,
         now: Instant,
@@ -184,7 +188,8 @@ impl PageCache {
         Some(slot)
     }
 
-    /// Issues a read of one page that is in memory and not readable; one without content is readable at once.
+    /// Issues a read of one page that is in memory and not readable; one without content is
+    /// readable at once.
     pub(super) fn issue_alone(&mut self, at: &mut Progress, slot: FrameId) {
         if self.is_unwritten(at.file, at.pos) {
             return self.resident.pages_mut().set(slot, PageFlags::UPTODATE);
@@ -197,8 +202,9 @@ impl PageCache {
         at.read_alone = true;
     }
 
-    /// What to do about a page that is not readable: sleep, fail, or (`None`) look again after a read of its own was issued.
-    /// A read ahead that failed is tried again; a read of one's own that fails is the end.
+    /// What to do about a page that is not readable: sleep, fail, or (`None`) look again after a
+    /// read of its own was issued. A read ahead that failed is tried again; a read of one's own
+    /// that fails is the end.
     pub(super) fn wait_readable(&mut self, at: &mut Progress, slot: FrameId) -> Option<CallStep> {
         if self.resident.pages().has(slot, PageFlags::LOCKED) {
             return Some(CallStep::Page(slot));
@@ -214,7 +220,8 @@ impl PageCache {
         None
     }
 
-    /// The page is readable: it is used and copied, and the call moves on. A page that the last read ended in counts once.
+    /// The page is readable: it is used and copied, and the call moves on. A page that the last
+    /// read ended in counts once.
     #[inline]
     fn page_read(&mut self, at: &mut Progress, place: LeafEntry) {
         debug_assert!(self.resident.pages().at(place).has(PageFlags::UPTODATE), "a page is read before it is there");
@@ -226,7 +233,8 @@ impl PageCache {
         let size = self.files[at.file.0 as usize].size;
         let end = at.call.offset.saturating_add(at.call.bytes).min(size);
         self.copy(at, self.resident.pages().slot(place), end, Way::ToCall);
-        // A page that the call itself had read is no hit, though it was there when the call got to it.
+        // A page that the call itself had read is no hit, though it was there when the call got to
+        // it.
         let is_miss = core::mem::take(&mut at.is_miss) || at.pos < at.missed;
         *if is_miss { &mut self.stats.misses } else { &mut self.stats.hits } += 1;
         at.pos += 1;
@@ -265,7 +273,8 @@ impl PageCache {
                     start = window.end();
                 }
             }
-            // Whole pages of the range only: what else is in a page was not spoken of. The file's last page is whole.
+            // Whole pages of the range only: what else is in a page was not spoken of. The file's
+            // last page is whole.
             Advice::DontNeed => {
                 let last = if end >= size { u64::MAX } else { end / PAGE_SIZE };
                 let first = at.call.offset.div_ceil(PAGE_SIZE);
@@ -276,7 +285,8 @@ impl PageCache {
         CallStep::Done(Status::Ok)
     }
 
-    /// Drops pages `[first, end)` of a file that are clean and unused and that nobody maps, and what evicted ones left.
+    /// Drops pages `[first, end)` of a file that are clean and unused and that nobody maps, and
+    /// what evicted ones left.
     pub(super) fn invalidate(&mut self, file: FileId, first: u64, end: u64) {
         let mut at = first;
         while let Some((index, slot)) = self.resident.pages().next(file, at).filter(|&(index, _)| index < end) {

@@ -1,8 +1,10 @@
 //! Memory for pages: kswapd, direct reclaim, and calls that find none.
 //!
-//! Reclaim itself takes no time: what it costs a caller is what it sleeps. Whoever finds no memory sleeps for writeback, 100 ms at the
-//! longest, or a jiffy where nothing is being written, and looks again. After sixteen jiffies in vain, or when kswapd may evict nothing
-//! because even the oldest generation is younger than `min_ttl`, an idle program is ended for its memory, if there is one left.
+//! Reclaim itself takes no time: what it costs a caller is what it sleeps. Whoever finds no memory
+//! sleeps for writeback, 100 ms at the longest, or a jiffy where nothing is being written, and
+//! looks again. After sixteen jiffies in vain, or when kswapd may evict nothing because even the
+//! oldest generation is younger than `min_ttl`, an idle program is ended for its memory, if there
+//! is one left.
 
 use super::{CallStep, CpuPolicy, Flags, Instant, IoPrio, Op, Origin, PAGE_SIZE, PageCache, Progress, Source, Status};
 use super::{Submitter, TenantId};
@@ -10,7 +12,8 @@ use crate::replace::{Reclaimer, Request};
 use crate::watermark::{Pressure, RECLAIM_BATCH, WRITEBACK_THROTTLE};
 use elevon_core::units::Nanos;
 
-/// How long a call looks for memory before it is given up. (The kernel would end a program that runs.)
+/// How long a call looks for memory before it is given up. (The kernel would end a program that
+/// runs.)
 const STARVED_MAX: Nanos = Nanos::from_secs(20);
 /// Looks in vain, a jiffy apart, before an idle program is ended.
 const LOOKS_IN_VAIN: u64 = 16;
@@ -85,7 +88,8 @@ impl PageCache {
         }
     }
 
-    /// At the end of each entry: kswapd runs, if it is awake, until enough is free or nothing more can be had.
+    /// At the end of each entry: kswapd runs, if it is awake, until enough is free or nothing more
+    /// can be had.
     #[inline]
     pub(super) fn settle(&mut self, now: Instant) {
         if self.kswapd.priority().is_some() {
@@ -120,7 +124,8 @@ impl PageCache {
         }
     }
 
-    /// What kswapd writes itself rather than leaves to the flusher: dirty pages that it has met before, after a batch of nothing else.
+    /// What kswapd writes itself rather than leaves to the flusher: dirty pages that it has met
+    /// before, after a batch of nothing else.
     fn write_from_kswapd(&mut self) {
         let Some(mut slot) = self.resident.take_write() else { return };
         let submitter = Submitter::of_task(IoPrio::NONE, CpuPolicy::Normal, 0);

@@ -16,7 +16,8 @@ pub enum Cause {
     Fsync,
     /// Too much is dirty. Each pause is one.
     DirtyPause,
-    /// No memory is free. Each sleep is one; like a pause, it is no part of the call's own wait for I/O.
+    /// No memory is free. Each sleep is one; like a pause, it is no part of the call's own wait for
+    /// I/O.
     Memory,
 }
 
@@ -61,7 +62,8 @@ pub struct WaitStats {
     pub major: u64,
     /// Calls that slept for I/O.
     pub slept: u64,
-    /// Time slept by all. Ends when the I/O ends: a caller that models the scheduler adds what it takes to run again.
+    /// Time slept by all. Ends when the I/O ends: a caller that models the scheduler adds what it
+    /// takes to run again.
     pub iowait: Nanos,
 }
 
@@ -78,7 +80,8 @@ pub struct Waits {
     pub iowait: Nanos,
 }
 
-/// What a cache's counters and levels said at an instant. Counters are since the start, levels in pages.
+/// What a cache's counters and levels said at an instant. Counters are since the start, levels in
+/// pages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Reading {
     /// Pages that reads found.
@@ -89,7 +92,8 @@ pub struct Reading {
     pub touches: u64,
     /// Waits, by [`Cause`].
     pub waits: [Waits; Cause::ALL.len()],
-    /// Bios that went to the device. The cache itself does not count them: whoever submits them does.
+    /// Bios that went to the device. The cache itself does not count them: whoever submits them
+    /// does.
     pub bios: u64,
     /// Of these, the ones that became RT by their content, or by who stands in its place.
     pub promoted: u64,

@@ -8,7 +8,8 @@ use crate::pages::Tag;
 use elevon_core::op::{Flags, Op};
 
 impl PageCache {
-    /// Tags what is dirty now: pages that become dirty later are not this call's, so that it ends however busy writers are.
+    /// Tags what is dirty now: pages that become dirty later are not this call's, so that it ends
+    /// however busy writers are.
     pub(super) fn begin_sync(&mut self, at: &mut Progress) {
         Self::begin_range(at, Phase::Write);
         if at.first < at.end {
@@ -48,7 +49,8 @@ impl PageCache {
         }
     }
 
-    /// Sleeps for the next page of the range that is being written, each once: what is written again later is not this call's.
+    /// Sleeps for the next page of the range that is being written, each once: what is written
+    /// again later is not this call's.
     fn wait_for_writes(&self, at: &mut Progress) -> Option<CallStep> {
         let next = self.resident.pages().next_tagged(at.file, at.pos, Tag::Writeback);
         let (index, slot) = next.filter(|&(index, _)| index < at.end)?;
@@ -120,7 +122,8 @@ impl PageCache {
         self.note_clean(file);
     }
 
-    /// A dirty page goes into a bio, which whoever made it dirty pays for. What the flusher writes goes by that tenant's flusher task.
+    /// A dirty page goes into a bio, which whoever made it dirty pays for. What the flusher writes
+    /// goes by that tenant's flusher task.
     pub(super) fn write_out(&mut self, source: &Source, file: FileId, index: u64, slot: super::FrameId) {
         let pages = self.resident.pages();
         assert!(pages.has(slot, PageFlags::DIRTY), "{slot:?} of {file:?} is written and is not dirty");
@@ -152,7 +155,8 @@ impl PageCache {
         if core::mem::replace(&mut open.errors_seen, file.errors) == file.errors { Status::Ok } else { file.error }
     }
 
-    /// Pages of the range go, whoever maps them: what is dirty is written, what is being read or written is waited for.
+    /// Pages of the range go, whoever maps them: what is dirty is written, what is being read or
+    /// written is waited for.
     pub(super) fn step_invalidate(&mut self, at: &mut Progress) -> CallStep {
         if at.phase == Phase::Start {
             Self::begin_range(at, Phase::Pages);

@@ -335,8 +335,8 @@ fn a_blocked_task_submits_nothing() {
 fn a_refault_is_promoted_by_its_content() {
     let (mut cache, open) = cache(4, 4096, |config| config.activity = Activity::PageExact);
     let fault = |page: u64| call(open, CallKind::Fault { write: false }, page * PAGE, 1);
-    // More than memory holds, over and over, but other pages each time: those touched stay, those about them are evicted, and come
-    // back while their shadows count.
+    // More than memory holds, over and over, but other pages each time: those touched stay, those
+    // about them are evicted, and come back while their shadows count.
     let mut promoted = 0;
     for n in 0..400 {
         let now = ms(n);
@@ -355,7 +355,8 @@ fn a_refault_is_promoted_by_its_content() {
     assert!(promoted > 0);
 }
 
-/// Writers faster than the device: dirty pages stay below the limit, memory above the marks, and every wait is booked.
+/// Writers faster than the device: dirty pages stay below the limit, memory above the marks, and
+/// every wait is booked.
 #[test]
 fn writers_are_held_at_the_limit() {
     let (mut cache, _) = cache(256, 16, |_| {});

@@ -1,6 +1,6 @@
-//! Who sleeps for what. Pages have no room for a list of waiters, so waiters hang in a table of queues by frame number, as in the
-//! kernel; those who sleep for a time are in a heap. Cost: O(1) to sleep and wake for a page while few share a queue; O(log sleepers)
-//! for a time.
+//! Who sleeps for what. Pages have no room for a list of waiters, so waiters hang in a table of
+//! queues by frame number, as in the kernel; those who sleep for a time are in a heap. Cost: O(1)
+//! to sleep and wake for a page while few share a queue; O(log sleepers) for a time.
 
 use alloc::collections::{BinaryHeap, VecDeque};
 use alloc::vec::Vec;
@@ -132,7 +132,8 @@ impl PageCache {
             }
             CallStep::Memory => {
                 self.waiting.memory.push_back(call);
-                // Where something is being written, that will help; else there is nothing to wait for but time.
+                // Where something is being written, that will help; else there is nothing to wait
+                // for but time.
                 let is_writing = self.resident.pages().writeback() > 0;
                 let span = if is_writing { WRITEBACK_THROTTLE } else { self.config.hz.span(1) };
                 self.waiting.sleep(now, call, For::Memory, Some(now + span));
@@ -148,7 +149,8 @@ impl PageCache {
         }
     }
 
-    /// A call goes on: what it slept is booked. `device` and `class` are of the bio that ended the sleep.
+    /// A call goes on: what it slept is booked. `device` and `class` are of the bio that ended the
+    /// sleep.
     pub(super) fn wake(&mut self, now: Instant, call: u32, device: Nanos, class: Option<PrioClass>) {
         let sleeper = &mut self.waiting.sleepers[call as usize];
         let what = core::mem::replace(&mut sleeper.what, For::Nothing);

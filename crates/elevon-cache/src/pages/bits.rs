@@ -28,8 +28,8 @@ impl Flags {
     pub const WORKINGSET: Self = Self(1 << 4);
     /// On a page not under writeback, the marker of a readahead window.
     pub const READAHEAD: Self = Self(1 << 5);
-    /// On a page that was dirty or under writeback when reclaim met it: evict it soon after. The same bit as [`Self::READAHEAD`],
-    /// as in the kernel.
+    /// On a page that was dirty or under writeback when reclaim met it: evict it soon after. The
+    /// same bit as [`Self::READAHEAD`], as in the kernel.
     pub const RECLAIM: Self = Self::READAHEAD;
     /// Changed since it was last submitted for writing. Set by [`super::Pages::set_dirty`] only.
     pub const DIRTY: Self = Self(1 << 6);

@@ -3,7 +3,8 @@
 use super::{NONE, Pages};
 use crate::FrameId;
 
-/// One list; a page is on at most one. The head is where new pages go, the tail is where reclaim looks first.
+/// One list; a page is on at most one. The head is where new pages go, the tail is where reclaim
+/// looks first.
 #[derive(Clone, Copy, Debug)]
 pub struct List {
     head: u32,

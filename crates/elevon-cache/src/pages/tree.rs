@@ -1,13 +1,14 @@
 //! The index of each file: a radix tree of nodes with 64 entries, as the kernel's xarray.
 //!
-//! An entry of a leaf is empty, a page, or a shadow; above, an entry is a node. Each node has bitmaps of which entries hold pages (or
-//! nodes) and of which have each [`Tag`], so ordered and tagged walks skip what is not wanted. Each file remembers the leaf it
-//! looked at last.
+//! An entry of a leaf is empty, a page, or a shadow; above, an entry is a node. Each node has
+//! bitmaps of which entries hold pages (or nodes) and of which have each [`Tag`], so ordered and
+//! tagged walks skip what is not wanted. Each file remembers the leaf it looked at last.
 //!
-//! Leaves that hold shadows only are listed in the order in which they became so; reclaim drops the first of them.
+//! Leaves that hold shadows only are listed in the order in which they became so; reclaim drops the
+//! first of them.
 //!
-//! Cost: a find is O(1) in the leaf of the last one, else O(log64 of the file's size); next page, gap or tagged page O(log64) for each
-//! leaf that is touched.
+//! Cost: a find is O(1) in the leaf of the last one, else O(log64 of the file's size); next page,
+//! gap or tagged page O(log64) for each leaf that is touched.
 
 use alloc::vec::Vec;
 
@@ -96,12 +97,14 @@ struct TreeNode {
     /// Entries that hold a shadow; above the leaves none.
     shadows: u64,
     tags: [u64; 3],
-    /// Index of the first page below (a multiple of 64), and in its low bits the level: 0 for leaves.
+    /// Index of the first page below (a multiple of 64), and in its low bits the level: 0 for
+    /// leaves.
     base: u64,
     file: u32,
     /// The node above, or [`NONE`] in a root.
     parent: u32,
-    /// Neighbours in the list of leaves that hold shadows only; `next` also in the list of free nodes.
+    /// Neighbours in the list of leaves that hold shadows only; `next` also in the list of free
+    /// nodes.
     prev: u32,
     next: u32,
     entries: [u32; WIDTH as usize],
@@ -128,7 +131,8 @@ impl TreeNode {
 #[derive(Clone, Debug)]
 struct FileTree {
     root: u32,
-    /// The leaf of the last find or [`NONE`], and the index that it begins with. (A look into the leaf itself would cost a cache miss.)
+    /// The leaf of the last find or [`NONE`], and the index that it begins with. (A look into the
+    /// leaf itself would cost a cache miss.)
     last: u32,
     last_first: u64,
     pages: u64,

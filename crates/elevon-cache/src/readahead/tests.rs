@@ -1,5 +1,6 @@
-//! Worked examples of `mm/readahead.c`: `ondemand_readahead`, `try_context_readahead`, `get_init_ra_size`,
-//! `get_next_ra_size`; and a record of Linux 6.18 in `tests/data/kernel-truth/traces`.
+//! Worked examples of `mm/readahead.c`: `ondemand_readahead`, `try_context_readahead`,
+//! `get_init_ra_size`, `get_next_ra_size`; and a record of Linux 6.18 in
+//! `tests/data/kernel-truth/traces`.
 
 use super::*;
 use alloc::{vec, vec::Vec};
@@ -9,7 +10,8 @@ const OLD: Rules = Kernel::V6_1.rules();
 const NEW: Rules = Kernel::V6_12.rules();
 const FOLIO: Rules = Kernel::V6_18.rules();
 
-/// A reader over a cache that forgets nothing: as the facade drives it, with pages and markers only.
+/// A reader over a cache that forgets nothing: as the facade drives it, with pages and markers
+/// only.
 struct Reader {
     ra: Readahead,
     cached: Vec<bool>,
@@ -93,7 +95,8 @@ fn later_kernels_ramp_from_the_marker_only() {
     let m = Some;
     // Small reads: the same windows.
     assert_eq!(sequential(32, 128, 1, 92, &NEW), sequential(32, 128, 1, 92, &OLD));
-    // A request that fills its window has half of it behind the marker, and no window swallows the next.
+    // A request that fills its window has half of it behind the marker, and no window swallows the
+    // next.
     assert_eq!(sequential(32, 128, 32, 2, &NEW)[..3], [(0, 32, m(16)), (32, 32, m(32)), (64, 32, m(64))]);
     // The end of a window is no longer a ramp: the reader is sequential, and starts anew.
     for (rules, window) in [(&OLD, (4, 24, m(12))), (&NEW, (4, 4, m(5)))] {
@@ -107,8 +110,8 @@ fn later_kernels_ramp_from_the_marker_only() {
     }
 }
 
-/// The windows of the measured `buffered-seqread-ext4.ftrace` (reads of 128 KiB, windows of at most 2560 KiB), in pages; the bios
-/// themselves are compared in `crates/elevon/tests/kernel_parity.rs`.
+/// The windows of the measured `buffered-seqread-ext4.ftrace` (reads of 128 KiB, windows of at most
+/// 2560 KiB), in pages; the bios themselves are compared in `crates/elevon/tests/kernel_parity.rs`.
 #[test]
 fn windows_of_6_18_end_where_folios_do() {
     let m = Some;
@@ -195,7 +198,8 @@ fn advice_changes_the_window() {
 
 #[test]
 fn a_reader_in_order_never_waits_for_a_page_behind_a_window() {
-    // Any request size, any rule: windows follow one another without a hole, and never pass the limit.
+    // Any request size, any rule: windows follow one another without a hole, and never pass the
+    // limit.
     for rules in [&OLD, &NEW, &FOLIO] {
         for pages in 1..=40 {
             let windows = sequential(32, 32, pages, 3000 / pages, rules);

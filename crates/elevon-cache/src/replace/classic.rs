@@ -1,16 +1,21 @@
-//! `classic`: an active and an inactive list, and refaults judged by distance, as in Linux without MGLRU.
+//! `classic`: an active and an inactive list, and refaults judged by distance, as in Linux without
+//! MGLRU.
 //!
-//! New pages go to the head of the inactive list; the second use moves them to the active one. Reclaim takes the tail of the inactive
-//! list and refills it from the tail of the active one while it is the shorter by the kernel's ratio. `nonresident` counts evictions
-//! and activations; the shadow of a page is its value at eviction, and a page that returns before the count has grown by more than the
-//! active pages is active at once: with that much more inactive memory it would not have been evicted.
+//! New pages go to the head of the inactive list; the second use moves them to the active one.
+//! Reclaim takes the tail of the inactive list and refills it from the tail of the active one while
+//! it is the shorter by the kernel's ratio. `nonresident` counts evictions and activations; the
+//! shadow of a page is its value at eviction, and a page that returns before the count has grown by
+//! more than the active pages is active at once: with that much more inactive memory it would not
+//! have been evicted.
 //!
-//! Pages that are dirty or under writeback when reclaim meets them are marked and put on the active list; when their writeback is
-//! over, they are first in the queue. kswapd, once it has met a round of nothing but such pages, has those written that it meets again.
+//! Pages that are dirty or under writeback when reclaim meets them are marked and put on the active
+//! list; when their writeback is over, they are first in the queue. kswapd, once it has met a round
+//! of nothing but such pages, has those written that it meets again.
 //!
-//! Programs' pages are looked at where there is zram and swappiness is not 0: then in proportion to swappiness and to what reclaim of
-//! either type has cost, unless inactive file pages are plenty and easy (only files'), next to nothing is files' (only programs') or
-//! this is the last round (both in full); see `balance`.
+//! Programs' pages are looked at where there is zram and swappiness is not 0: then in proportion to
+//! swappiness and to what reclaim of either type has cost, unless inactive file pages are plenty
+//! and easy (only files'), next to nothing is files' (only programs') or this is the last round
+//! (both in full); see `balance`.
 //!
 //! Cost: each operation O(1); reclaim O(1) for each page that it looks at.
 
@@ -50,7 +55,8 @@ pub struct Classic {
     stats: Stats,
 }
 
-/// The active list may be so many times as long as the inactive one: the root of ten times the GiB that both are, 1 below one GiB.
+/// The active list may be so many times as long as the inactive one: the root of ten times the GiB
+/// that both are, 1 below one GiB.
 pub(super) fn inactive_ratio(pages: u64) -> u64 {
     match (pages * PAGE_SIZE) >> 30 {
         0 => 1,

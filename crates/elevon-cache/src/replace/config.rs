@@ -19,7 +19,8 @@ pub enum ReplacementConfig {
     Mglru {
         /// Which kernel's.
         version: Version,
-        /// The oldest generation is not evicted before it is so old; `min_ttl_ms` of the kernel. Zero: no such rule.
+        /// The oldest generation is not evicted before it is so old; `min_ttl_ms` of the kernel.
+        /// Zero: no such rule.
         min_ttl: Nanos,
     },
     /// Small and main queue with ghosts.

@@ -1,7 +1,8 @@
 //! MGLRU's controller: which tiers of the oldest generation are worth keeping.
 //!
-//! Pages of the oldest generation are in tiers by how often descriptors used them. Of each tier the share is known that came back after
-//! eviction; tiers that come back clearly more often than tier 0 are protected. Cost: O(tiers) for each answer.
+//! Pages of the oldest generation are in tiers by how often descriptors used them. Of each tier the
+//! share is known that came back after eviction; tiers that come back clearly more often than tier
+//! 0 are protected. Cost: O(tiers) for each answer.
 
 /// Number of tiers.
 pub(super) const TIERS: usize = 4;

@@ -1,11 +1,13 @@
 //! `mglru-6.1` and `mglru-6.14`: the multi-generational LRU.
 //!
-//! Pages are in two to four generations, numbered `min_seq` to `max_seq`. New pages go near the oldest, faulted ones into the
-//! youngest. Uses through descriptors are counted in the page and make its *tier*; uses through page tables are found by the ageing
-//! walk, and by a look around when eviction meets one, and move a page to the youngest generation. Eviction takes the oldest
-//! generation from its tail, but for the tiers that the [`TierControl`] protects: those go to the next generation and count afresh.
-//! A shadow holds `min_seq` at eviction and the uses counted; a refault is *recent* while `min_seq` is still that
-//! (`mglru-6.14`: while `max_seq` is less than four beyond).
+//! Pages are in two to four generations, numbered `min_seq` to `max_seq`. New pages go near the
+//! oldest, faulted ones into the youngest. Uses through descriptors are counted in the page and
+//! make its *tier*; uses through page tables are found by the ageing walk, and by a look around
+//! when eviction meets one, and move a page to the youngest generation. Eviction takes the oldest
+//! generation from its tail, but for the tiers that the [`TierControl`] protects: those go to the
+//! next generation and count afresh. A shadow holds `min_seq` at eviction and the uses counted; a
+//! refault is *recent* while `min_seq` is still that (`mglru-6.14`: while `max_seq` is less than
+//! four beyond).
 //!
 //! | | `mglru-6.1` | `mglru-6.14` |
 //! |---|---|---|
@@ -15,16 +17,20 @@
 //! | moved to another generation | Workingset cleared | Workingset kept |
 //! | ageing is due | by the sizes of the generations | when there are fewer than four |
 //!
-//! Simpler than the kernel: a promoted page changes lists at once, not when eviction meets it; the look around is at the 64 aligned
-//! indexes of the file; the walk reads one accessed bit a frame (no Bloom filters).
+//! Simpler than the kernel: a promoted page changes lists at once, not when eviction meets it; the
+//! look around is at the 64 aligned indexes of the file; the walk reads one accessed bit a frame
+//! (no Bloom filters).
 //!
-//! Programs' memory has generations of its own, as counts ([`Anonymous`]), which matter while there is zram and swappiness is not 0.
-//! Which type a batch is taken from: programs', if their oldest generation is older (`mglru-6.1`), or swappiness is 200; files', if it
-//! is 1; else files', unless they come back more often than programs' pages do, each weighed by swappiness. A batch that finds nothing
-//! of its type takes the other. In `mglru-6.1` the oldest generations of both types end together, in `mglru-6.14` each by itself.
+//! Programs' memory has generations of its own, as counts ([`Anonymous`]), which matter while there
+//! is zram and swappiness is not 0. Which type a batch is taken from: programs', if their oldest
+//! generation is older (`mglru-6.1`), or swappiness is 200; files', if it is 1; else files', unless
+//! they come back more often than programs' pages do, each weighed by swappiness. A batch that
+//! finds nothing of its type takes the other. In `mglru-6.1` the oldest generations of both types
+//! end together, in `mglru-6.14` each by itself.
 //!
-//! Cost: insert and access O(1); eviction O(1) for each page it looks at (64 for one whose accessed bit is set); ageing O(frames / 64 +
-//! accessed pages), and O(size of the oldest generation) where a fifth would be made.
+//! Cost: insert and access O(1); eviction O(1) for each page it looks at (64 for one whose accessed
+//! bit is set); ageing O(frames / 64 + accessed pages), and O(size of the oldest generation) where
+//! a fifth would be made.
 
 mod programs;
 #[cfg(test)]
@@ -167,7 +173,8 @@ impl Mglru {
         self.add(pages, slot, self.min_seq + 1);
     }
 
-    /// A page whose accessed bit was set is promoted, if that was not the first time; answers whether.
+    /// A page whose accessed bit was set is promoted, if that was not the first time; answers
+    /// whether.
     fn promote(&mut self, pages: &mut Pages, slot: FrameId) -> bool {
         let is_first = !pages.has(slot, Flags::REFERENCED | Flags::WORKINGSET);
         if self.version == Version::V6_14 {
@@ -282,7 +289,8 @@ impl Mglru {
         }
     }
 
-    /// Promotes what page tables have used, and opens a generation; a fifth one takes the oldest into the next.
+    /// Promotes what page tables have used, and opens a generation; a fifth one takes the oldest
+    /// into the next.
     fn new_generation(&mut self, now: Instant, pages: &mut Pages) {
         for word in 0.. {
             let Some(mut bits) = pages.take_accessed_word(word) else { break };
@@ -361,7 +369,8 @@ impl Mglru {
         out.push(pages.remove(slot, Some(Shadow::new(stamp, is_workingset))));
     }
 
-    /// A batch of the oldest generation of files' pages, up to `budget` looked at and `wanted` evicted in all.
+    /// A batch of the oldest generation of files' pages, up to `budget` looked at and `wanted`
+    /// evicted in all.
     fn scan_files(
         &mut self,
         pages: &mut Pages,
@@ -466,7 +475,8 @@ impl Replacement for Mglru {
         if now.since(self.births[at(self.min_seq)]) < self.min_ttl {
             return ScanOutcome { is_too_young: true, ..outcome };
         }
-        // The background thread has had its generation when its round began; others do not wait for one at once.
+        // The background thread has had its generation when its round began; others do not wait for
+        // one at once.
         if self.needs_ageing() && request.by == Reclaimer::Direct && request.priority < DEFAULT_PRIORITY {
             self.new_generation(now, pages);
         }

@@ -1,9 +1,12 @@
-//! Programs' own memory, as far as reclaim has to know it: how many pages are in use, and how many are not.
+//! Programs' own memory, as far as reclaim has to know it: how many pages are in use, and how many
+//! are not.
 //!
-//! Pages *in use* have been touched whenever reclaim looks; *idle* ones never are again. Of one kind all pages are alike, so a list of
-//! them is two counts ([`Population`]), and what is taken from it has both kinds in the list's proportion. Where there is room in
-//! compressed memory (zram), a policy may choose idle pages instead of files'; without, programs' memory stays where it is and only
-//! files' pages are looked at. Nothing is read back, and no time passes for compression: the model knows no CPU time of the kernel's.
+//! Pages *in use* have been touched whenever reclaim looks; *idle* ones never are again. Of one
+//! kind all pages are alike, so a list of them is two counts ([`Population`]), and what is taken
+//! from it has both kinds in the list's proportion. Where there is room in compressed memory
+//! (zram), a policy may choose idle pages instead of files'; without, programs' memory stays where
+//! it is and only files' pages are looked at. Nothing is read back, and no time passes for
+//! compression: the model knows no CPU time of the kernel's.
 //!
 //! Cost: everything O(1), however many pages.
 
@@ -19,7 +22,8 @@ pub struct Anonymous {
     pub idle: u64,
     /// What may still be put in zram, and what is there.
     pub swap: Swap,
-    /// How ready reclaim is to take it: 0 (only files' pages) to 200 (only this); 100: as files'. As the kernel's sysctl.
+    /// How ready reclaim is to take it: 0 (only files' pages) to 200 (only this); 100: as files'.
+    /// As the kernel's sysctl.
     pub swappiness: u8,
     /// The high mark of free memory: files are left alone if they and what is free come to no more.
     pub high: u64,
@@ -55,7 +59,8 @@ impl Anonymous {
         self.swap.free > 0 && self.swappiness > 0
     }
 
-    /// Whether nearly all memory is programs': what files have and what is free, of `capacity` pages, is no more than the high mark.
+    /// Whether nearly all memory is programs': what files have and what is free, of `capacity`
+    /// pages, is no more than the high mark.
     pub(super) const fn leaves_little(&self, capacity: u64) -> bool {
         capacity.saturating_sub(self.touched + self.idle + self.swap.memory()) <= self.high
     }
@@ -73,7 +78,8 @@ impl Population {
         self.touched + self.idle
     }
 
-    /// Takes up to `count` pages off the list, both kinds by their shares, rounded so that idle ones are found rather late than early.
+    /// Takes up to `count` pages off the list, both kinds by their shares, rounded so that idle
+    /// ones are found rather late than early.
     pub(super) fn take(&mut self, count: u64) -> Self {
         let count = count.min(self.len());
         if count == 0 {

@@ -1,10 +1,14 @@
-//! `s3-fifo`: a small queue in which pages prove themselves, a main queue, and ghosts (Yang et al., SOSP 2023).
+//! `s3-fifo`: a small queue in which pages prove themselves, a main queue, and ghosts (Yang et al.,
+//! SOSP 2023).
 //!
-//! The small queue is a tenth of the pages. A page that leaves it and was used more than once goes to the main queue, others leave
-//! memory; their shadows are the ghosts: a page that comes back before as many have left the small queue as the main one holds goes to
-//! the main queue, and counts as active content. The main queue gives a page as many more turns as it was used, up to three.
+//! The small queue is a tenth of the pages. A page that leaves it and was used more than once goes
+//! to the main queue, others leave memory; their shadows are the ghosts: a page that comes back
+//! before as many have left the small queue as the main one holds goes to the main queue, and
+//! counts as active content. The main queue gives a page as many more turns as it was used, up to
+//! three.
 //!
-//! Ours: a set accessed bit counts as one use when reclaim comes by; pages in use are passed on to the head of their queue.
+//! Ours: a set accessed bit counts as one use when reclaim comes by; pages in use are passed on to
+//! the head of their queue.
 //!
 //! Cost: each operation O(1); eviction amortised O(1), as each further turn was paid for by a use.
 

@@ -1,11 +1,13 @@
 //! `sieve`: one queue, a visited bit, and a hand that moves (Zhang et al., NSDI 2024).
 //!
-//! New pages go to the head. The hand moves from the tail towards the head, clears the bit of pages that were visited, and evicts
-//! the first that was not; what stays keeps its place. It leaves no shadows, so no page is active content.
+//! New pages go to the head. The hand moves from the tail towards the head, clears the bit of pages
+//! that were visited, and evicts the first that was not; what stays keeps its place. It leaves no
+//! shadows, so no page is active content.
 //!
 //! Ours: a set accessed bit is a visit; pages in use are passed by.
 //!
-//! Cost: each operation O(1); eviction amortised O(1), as each page that is passed was visited since the hand last came by.
+//! Cost: each operation O(1); eviction amortised O(1), as each page that is passed was visited
+//! since the hand last came by.
 
 use alloc::vec::Vec;
 

@@ -1,4 +1,5 @@
-//! Each policy against a naive model: plain vectors of pages, searched from end to end, that follow the tables of rules one by one.
+//! Each policy against a naive model: plain vectors of pages, searched from end to end, that follow
+//! the tables of rules one by one.
 
 mod programs;
 mod textbook;
@@ -232,7 +233,8 @@ impl Naive {
 
     fn evict_classic(&mut self, request: Request) {
         let start = self.evicted.len();
-        // Lists here are shorter than a batch of 32 at each priority above 0; at 0 they may be longer.
+        // Lists here are shorter than a batch of 32 at each priority above 0; at 0 they may be
+        // longer.
         let (mut inactive, mut active) = (self.len(QUEUE) >> request.priority, self.len(ACTIVE) >> request.priority);
         while inactive + active > 0 && !self.done(start, request) {
             for _ in 0..inactive.min(32) {
@@ -713,7 +715,8 @@ impl Pair {
     }
 }
 
-/// Long runs, in which the controller has enough refaults to judge by, and few pages that are not clean.
+/// Long runs, in which the controller has enough refaults to judge by, and few pages that are not
+/// clean.
 #[test]
 fn each_policy_does_as_its_naive_model_for_long() {
     for (name, scale) in POLICIES.into_iter().flat_map(|name| [(name, 1), (name, 16)]) {

@@ -1,5 +1,5 @@
-//! Which insertions judge a refault: `filemap_add_folio` of `mm/filemap.c`; which removals leave a shadow:
-//! `page_cache_delete` and `__remove_mapping`.
+//! Which insertions judge a refault: `filemap_add_folio` of `mm/filemap.c`; which removals leave a
+//! shadow: `page_cache_delete` and `__remove_mapping`.
 
 use super::*;
 use crate::pages::Entry;
@@ -24,7 +24,8 @@ fn an_insertion_for_a_write_judges_no_refault() {
     for (context, refaults) in [(Context::Fault, 1), (Context::Write, 0)] {
         let mut memory = memory("mglru-6.14", 8);
         memory.insert(FILE, 0, Context::Read).expect("a frame");
-        // One that stays: shadows without a page beside them are dropped where so few pages are in memory.
+        // One that stays: shadows without a page beside them are dropped where so few pages are in
+        // memory.
         let stays = memory.insert(FILE, 1, Context::Read).expect("a frame");
         memory.pages_mut().pin(stays);
         let outcome = memory.reclaim(Instant::ZERO, 1, Reclaimer::Direct, &mut Vec::new());
@@ -100,8 +101,8 @@ fn what_is_held_outlives_every_pressure() {
 
 #[test]
 fn a_scan_does_not_flush_what_is_used() {
-    // 600 pages read again and again, beside a file read once. (`sieve` is weak at this; `mglru-6.14` protects tiers only while
-    // it sees that they come back, and gives up a quarter.)
+    // 600 pages read again and again, beside a file read once. (`sieve` is weak at this;
+    // `mglru-6.14` protects tiers only while it sees that they come back, and gives up a quarter.)
     for policy in ["classic", "mglru-6.1", "s3-fifo"] {
         let mut memory = memory(policy, 1000);
         let mut out = Vec::new();

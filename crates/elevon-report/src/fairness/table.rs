@@ -12,12 +12,13 @@ pub(crate) struct FairnessTable {
     pub(crate) title: &'static str,
     /// Heads of the columns.
     pub(crate) header: Vec<String>,
-    /// Cells: job, weight, share due, then for each run the share got and got over due. Last the index.
+    /// Cells: job, weight, share due, then for each run the share got and got over due. Last the
+    /// index.
     pub(crate) rows: Vec<Vec<String>>,
 }
 
-/// Tables of bandwidth and, where it is known in every run, of the device's time; none where the jobs have no weights. `letters`
-/// head the columns of the runs; jobs are those of the first.
+/// Tables of bandwidth and, where it is known in every run, of the device's time; none where the
+/// jobs have no weights. `letters` head the columns of the runs; jobs are those of the first.
 pub(crate) fn tables(variants: &[Variant<'_>], letters: &[String]) -> Vec<FairnessTable> {
     let all: Vec<Option<Fairness>> = variants.iter().map(|v| fairness(v.result)).collect();
     let Some(Some(first)) = all.first() else { return Vec::new() };

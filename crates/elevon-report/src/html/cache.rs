@@ -1,4 +1,5 @@
-//! A run's page cache: it over time, who waited for it and for what, and what the device was asked for.
+//! A run's page cache: it over time, who waited for it and for what, and what the device was asked
+//! for.
 
 use elevon_cache::page_cache::{Cause, Reading};
 use elevon_cache::stats::{CallStats, ClassWaits, Window};
@@ -98,7 +99,8 @@ fn found(now: &Reading) -> Option<f64> {
     hit_ratio(there, now.misses + fault.major).map(|share| 100.0 * share)
 }
 
-/// Values at the ends of intervals, which are joined where there are more than a line shows: counters add up, levels are the last.
+/// Values at the ends of intervals, which are joined where there are more than a line shows:
+/// counters add up, levels are the last.
 fn thinned(series: &CacheSeries, value: &dyn Fn(&Reading, f64) -> Option<f64>) -> Vec<(f64, f64)> {
     let step = series.readings.len().div_ceil(LINE_POINTS).max(1);
     let readings = series.readings.chunks(step).filter_map(<[_]>::last).copied().collect();

@@ -56,9 +56,10 @@ pub(super) fn series<'a>(variants: &[Variant<'a>], points: impl Fn(&Variant<'a>)
         .collect()
 }
 
-/// Intervals that make one window of a line over time: so many that there are at most [`LINE_POINTS`] windows and that each
-/// holds [`WINDOW_IOS`] I/Os on average, since with a few it would show how they fall into windows and not how many there are.
-/// A short run has [`FEWEST_WINDOWS`] all the same.
+/// Intervals that make one window of a line over time: so many that there are at most
+/// [`LINE_POINTS`] windows and that each holds [`WINDOW_IOS`] I/Os on average, since with a few it
+/// would show how they fall into windows and not how many there are. A short run has
+/// [`FEWEST_WINDOWS`] all the same.
 fn window(points: &[Point]) -> usize {
     let ios: u64 = points.iter().flat_map(|point| point.ios).sum();
     let windows = (ios / WINDOW_IOS).clamp(FEWEST_WINDOWS, LINE_POINTS as u64);
@@ -74,7 +75,8 @@ fn windows_in_words(variants: &[Variant<'_>]) -> String {
     if least >= most { words(most) } else { format!("{} to {}", words(least), words(most)) }
 }
 
-/// Values over time, one for each window. What is left at the end and shorter than half of a window belongs to the last one.
+/// Values over time, one for each window. What is left at the end and shorter than half of a window
+/// belongs to the last one.
 fn over_time(variant: &Variant<'_>, value: impl Fn(&[Point], f64) -> f64) -> Vec<(f64, f64)> {
     let points = variant.result.series.as_ref().map_or(&[][..], |series| &series.points);
     let window = window(points);
@@ -157,7 +159,8 @@ pub(super) fn latency(variants: &[Variant<'_>]) -> Plot {
         let first = all.first().map(|&(value, _)| (value, 0.0));
         let mut kept: Vec<(f64, f64)> = first.into_iter().collect();
         for (value, share) in all {
-            // A quarter of a percent is less than a unit of height. The tail past the 99.9th percentile is the next plot's.
+            // A quarter of a percent is less than a unit of height. The tail past the 99.9th
+            // percentile is the next plot's.
             let end = share >= 0.999;
             if end || kept.last().is_none_or(|&(_, y)| share * 100.0 - y >= 0.25) {
                 kept.push((value, share * 100.0));
@@ -270,7 +273,8 @@ mod tests {
     use crate::sample;
     use elevon_core::units::{Instant, Nanos};
 
-    /// A run of `ms` milliseconds in which an I/O of 1 MiB completes every `every` microseconds, exactly.
+    /// A run of `ms` milliseconds in which an I/O of 1 MiB completes every `every` microseconds,
+    /// exactly.
     fn steady(ms: u64, every: u64) -> crate::result::RunResult {
         let mut points: Vec<Point> = (1..=ms)
             .map(|at| Point { at: Instant::new(at * 1_000_000), bytes: [0; 3], ios: [0; 3], in_flight: 1.0 })

@@ -1,5 +1,5 @@
-//! The inspection for programs. Times are nanoseconds of the trace's clock, sizes bytes; what the trace lacks is `null` or
-//! not there.
+//! The inspection for programs. Times are nanoseconds of the trace's clock, sizes bytes; what the
+//! trace lacks is `null` or not there.
 
 use elevon_core::histogram::SparseHistogram;
 use elevon_core::stats::LatencyStat;

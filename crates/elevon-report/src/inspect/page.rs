@@ -1,7 +1,9 @@
-//! The inspection as one self-contained page: findings, a timeline that zooms to a single request, heat maps.
+//! The inspection as one self-contained page: findings, a timeline that zooms to a single request,
+//! heat maps.
 //!
-//! Requests are packed into columns of variable-length integers, compressed, and drawn by the page's own script from
-//! typed arrays: some ten bytes for a request, and no element of the page for any.
+//! Requests are packed into columns of variable-length integers, compressed, and drawn by the
+//! page's own script from typed arrays: some ten bytes for a request, and no element of the page
+//! for any.
 
 use std::io::Write as _;
 

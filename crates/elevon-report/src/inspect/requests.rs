@@ -5,7 +5,8 @@ use std::io::{self, Write};
 use elevon_trace::TraceRwbs;
 use elevon_trace::analysis::{ProcessStats, RequestRecord, RequestSink};
 
-/// The first line: times are nanoseconds of the trace's clock; a cell is empty if the trace does not have what it is for.
+/// The first line: times are nanoseconds of the trace's clock; a cell is empty if the trace does
+/// not have what it is for.
 pub const CSV_HEADER: &str = "queued_ns,allocated_ns,inserted_ns,issued_ns,completed_ns,operation,rwbs,sector,bytes,bios,\
                               process_id,process,class,level,error\n";
 

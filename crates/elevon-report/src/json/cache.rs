@@ -1,5 +1,5 @@
-//! `elevon.cache`: waits for the page cache by job and kind of call, its counters, and it over time. `docs/page-cache-report.md` says
-//! what each key is.
+//! `elevon.cache`: waits for the page cache by job and kind of call, its counters, and it over
+//! time. `docs/page-cache-report.md` says what each key is.
 
 use elevon_cache::page_cache::Cause;
 use elevon_cache::stats::{CLASSES, CacheUse, CallStats, ClassWaits, Window};

@@ -137,7 +137,8 @@ fn utilisation(run: &RunResult, delta: &DiskDelta) -> Value {
     Value::Object(out)
 }
 
-/// Only for runs whose jobs give priorities or weights. Shares are from 0 to 1, among jobs of the same time and class.
+/// Only for runs whose jobs give priorities or weights. Shares are from 0 to 1, among jobs of the
+/// same time and class.
 fn fairness_value(run: &RunResult, found: &Fairness) -> Value {
     let jobs: Vec<Value> = found
         .shares

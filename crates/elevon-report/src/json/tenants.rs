@@ -1,4 +1,5 @@
-//! `elevon.tenants`: every tenant, with whole numbers (one that did no I/O by its path and settings alone); shares are left to the reader but for the rounded percentages.
+//! `elevon.tenants`: every tenant, with whole numbers (one that did no I/O by its path and settings
+//! alone); shares are left to the reader but for the rounded percentages.
 
 use elevon_core::control::pressure::Stall;
 use elevon_core::control::{Cause, Reason};

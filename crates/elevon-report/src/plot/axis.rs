@@ -7,7 +7,8 @@ use crate::number::significant;
 pub enum Scale {
     /// In proportion. A y axis starts at zero.
     Linear,
-    /// Each factor of ten takes the same room. Values must be above zero; others are drawn at the edge.
+    /// Each factor of ten takes the same room. Values must be above zero; others are drawn at the
+    /// edge.
     Log,
 }
 
@@ -26,7 +27,8 @@ pub enum Unit {
     KiB,
     /// Bytes, in the binary unit that fits.
     Bytes,
-    /// A percentile as its odds: 1/(1 − p), so that 10 is the 90th and 100 the 99th. Use it with [`Scale::Log`].
+    /// A percentile as its odds: 1/(1 − p), so that 10 is the 90th and 100 the 99th. Use it with
+    /// [`Scale::Log`].
     Odds,
 }
 
@@ -104,8 +106,9 @@ pub(super) struct Ticks {
 }
 
 impl Ticks {
-    /// Ticks for values on an axis that is `length` long. `character` is the room a label takes along the axis: for each of
-    /// its characters on a horizontal axis, as a whole on a vertical one.
+    /// Ticks for values on an axis that is `length` long. `character` is the room a label takes
+    /// along the axis: for each of its characters on a horizontal axis, as a whole on a
+    /// vertical one.
     pub(super) fn new(
         axis: &Axis,
         values: impl Iterator<Item = f64>,
@@ -133,7 +136,8 @@ impl Ticks {
         let mut step = round_up((high - low) / size / wanted);
         loop {
             let first = (low / size / step).floor() as i64;
-            // A vertical axis ends at a tick, so that the highest value lies below one; time ends where it ends.
+            // A vertical axis ends at a tick, so that the highest value lies below one; time ends
+            // where it ends.
             let end = (high / size / step - 1e-9).ceil().max(first as f64 + 1.0);
             let top = if vertical { end * step * size } else { high };
             let start = first as f64 * step * size;
@@ -157,11 +161,13 @@ impl Ticks {
         }
     }
 
-    /// Powers of ten first, then 2 and 5 between them where there is room. Equal steps where that leaves fewer than two.
+    /// Powers of ten first, then 2 and 5 between them where there is room. Equal steps where that
+    /// leaves fewer than two.
     fn log(axis: &Axis, low: f64, high: f64, length: f64, room: impl Fn(&str) -> f64) -> Self {
         let (low, high) = match high / low {
             ratio if ratio <= 1.0 => (low, low * 10.0),
-            // Labels have four digits: what lies closer together is drawn near the middle of a wider range.
+            // Labels have four digits: what lies closer together is drawn near the middle of a
+            // wider range.
             ratio if ratio < NARROWEST => (low * (ratio / NARROWEST).sqrt(), high * (NARROWEST / ratio).sqrt()),
             _ => (low, high),
         };
@@ -172,7 +178,8 @@ impl Ticks {
         let candidates = |multiple: f64| -> Vec<f64> {
             let values = (first..=last).map(|power| multiple * libm::pow(10.0, f64::from(power))).filter(in_range);
             match axis.unit {
-                // Nobody asks for the 80th or 98th percentile, or for the one that all values are above.
+                // Nobody asks for the 80th or 98th percentile, or for the one that all values are
+                // above.
                 Unit::Odds => values.filter(|&v| v > 1.5 && (multiple == 1.0 || v < 5.0)).collect(),
                 _ => values.collect(),
             }
@@ -239,7 +246,8 @@ impl Ticks {
     }
 }
 
-/// Equal steps of 1, 2 or 5 times a power of ten within a range: as many as have room. At least two, if two have room.
+/// Equal steps of 1, 2 or 5 times a power of ten within a range: as many as have room. At least
+/// two, if two have room.
 fn even(
     low: f64,
     high: f64,

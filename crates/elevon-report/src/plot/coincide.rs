@@ -7,8 +7,9 @@ const APART: f64 = 1.0;
 /// Length of a dash of curves that coincide, in units of the drawing.
 const DASH: usize = 9;
 
-/// Groups of curves that coincide, by their places among the series; a curve that stands alone is in none. Empty for bars and dots,
-/// which stand beside one another or share a label. `at` gives a point's place in the drawing. Cost: O(curves² · points²) at most.
+/// Groups of curves that coincide, by their places among the series; a curve that stands alone is
+/// in none. Empty for bars and dots, which stand beside one another or share a label. `at` gives a
+/// point's place in the drawing. Cost: O(curves² · points²) at most.
 pub(super) fn groups(plot: &Plot, at: impl Fn(f64, f64) -> (f64, f64)) -> Vec<Vec<usize>> {
     if !matches!(plot.mark, Mark::Line | Mark::Step) {
         return Vec::new();
@@ -56,7 +57,8 @@ fn distance((px, py): (f64, f64), (ax, ay): (f64, f64), (bx, by): (f64, f64)) ->
     (x * x + y * y).sqrt()
 }
 
-/// The style of a curve in its group, so that the dashes of all take turns; nothing if it stands alone.
+/// The style of a curve in its group, so that the dashes of all take turns; nothing if it stands
+/// alone.
 pub(super) fn style(groups: &[Vec<usize>], index: usize) -> String {
     let place = |group: &&Vec<usize>| group.contains(&index);
     let Some(group) = groups.iter().find(place) else { return String::new() };
@@ -65,7 +67,8 @@ pub(super) fn style(groups: &[Vec<usize>], index: usize) -> String {
     format!(" style=\"stroke-linecap:butt;stroke-dasharray:{DASH} {gap};stroke-dashoffset:-{shift}\"")
 }
 
-/// What a reader is told, such as `A to C and E coincide: their dashes take turns.`; nothing without a group.
+/// What a reader is told, such as `A to C and E coincide: their dashes take turns.`; nothing
+/// without a group.
 pub(super) fn note(groups: &[Vec<usize>], series: &[Series]) -> String {
     let name = |index: usize| {
         let name = series[index].name.as_str();

@@ -15,7 +15,8 @@ use crate::number::{bytes_binary, grouped, length, percent, significant, span};
 use crate::result::{CacheResult, RunResult};
 use crate::summary::{latency_mean, percentile, ratio};
 
-/// A line for each kind of call of each job, who ended the sleeps, what the device was asked for, then what the cache counted.
+/// A line for each kind of call of each job, who ended the sleeps, what the device was asked for,
+/// then what the cache counted.
 pub(super) fn section(out: &mut String, run: &RunResult) {
     let Some(cache) = &run.cache else { return };
     let CacheResult { memory, others, policy, activity, .. } = cache;
@@ -132,7 +133,8 @@ fn without_memory(name: &str, stats: &CallStats, elapsed: u64) -> [String; 12] {
     ]
 }
 
-/// The class in which the bios were served that ended the sleeps, and whether they had waited in a queue or in the device.
+/// The class in which the bios were served that ended the sleeps, and whether they had waited in a
+/// queue or in the device.
 fn served(out: &mut String, all: &CacheUse) {
     let mut table = plain_table();
     table.set_header(["Sleeps ended by", "calls", "sum", "a sleep", "queued", "in device", "queued %"]);
@@ -160,7 +162,8 @@ fn served(out: &mut String, all: &CacheUse) {
     }
 }
 
-/// The sum over tasks within a window, in both units that it has been published in, beside what one sleep is.
+/// The sum over tasks within a window, in both units that it has been published in, beside what one
+/// sleep is.
 fn windows(out: &mut String, run: &RunResult, cache: &CacheResult, all: &CacheUse) {
     let slept = all.kinds().into_iter().filter(|(_, stats)| stats.iowait.count > 0);
     for (kind, stats) in slept {

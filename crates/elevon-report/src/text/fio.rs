@@ -184,7 +184,8 @@ fn percentiles(out: &mut String, label: &str, stat: &LatencyStat, wanted: &[u32]
     let (name, divisor) = unit(values.iter().copied().min().unwrap_or(0), largest, f64::INFINITY);
     let width = largest.div_ceil(divisor).to_string().len().max(5);
     let decimals = decimals(wanted);
-    // Two digits before the point, and a point where decimals follow; whole percentiles keep three for the 100th.
+    // Two digits before the point, and a point where decimals follow; whole percentiles keep three
+    // for the 100th.
     let label_width = 3 + decimals;
     let per_line = (PERCENTILE_WIDTH / (decimals + 10 + width)).max(1);
     let _ = writeln!(out, "    {label} ({name}):");
@@ -232,15 +233,16 @@ fn samples(out: &mut String, figures: &DirectionStats, group_bytes_per_second: f
     }
 }
 
-/// Upper bounds of fio's latency buckets, in nanoseconds, with the name of each: nsec, usec and msec apart.
+/// Upper bounds of fio's latency buckets, in nanoseconds, with the name of each: nsec, usec and
+/// msec apart.
 pub(crate) const BUCKETS: [(&str, u64, &[u64]); 3] = [
     ("nsec", 1, &[2, 4, 10, 20, 50, 100, 250, 500, 750, 1000]),
     ("usec", 1_000, &[2, 4, 10, 20, 50, 100, 250, 500, 750, 1000]),
     ("msec", 1_000_000, &[2, 4, 10, 20, 50, 100, 250, 500, 750, 1000, 2000]),
 ];
 
-/// Counts of a latency in fio's buckets; the last msec bucket is everything from 2 s on. A histogram bin counts where its
-/// middle lies, so a bucket's edge is true to 1/64.
+/// Counts of a latency in fio's buckets; the last msec bucket is everything from 2 s on. A
+/// histogram bin counts where its middle lies, so a bucket's edge is true to 1/64.
 pub(crate) fn bucket_counts(stat: &LatencyStat) -> [Vec<u64>; 3] {
     let mut counts = BUCKETS.map(|(_, _, bounds)| vec![0; bounds.len()]);
     counts[2].push(0);

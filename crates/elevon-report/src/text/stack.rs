@@ -1,4 +1,5 @@
-//! What only Elevon knows: the stack of the run, true utilisation, latency by stage; and tables of figures.
+//! What only Elevon knows: the stack of the run, true utilisation, latency by stage; and tables of
+//! figures.
 
 use std::fmt::Write as _;
 
@@ -198,8 +199,8 @@ pub(crate) fn difference(row: &Figure) -> String {
     }
 }
 
-/// A table of figures with the difference of ours in percent. `expected` heads the column of what they are compared with
-/// (`published`, `predicted`).
+/// A table of figures with the difference of ours in percent. `expected` heads the column of what
+/// they are compared with (`published`, `predicted`).
 pub fn figures(title: &str, expected: &str, rows: &[Figure]) -> String {
     let mut table = plain_table();
     table.set_header([title, "unit", expected, "ours", "difference", ""]);

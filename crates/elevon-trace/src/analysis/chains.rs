@@ -1,7 +1,8 @@
 //! A map from places on a device to the bios or requests there, oldest first.
 //!
-//! Several I/Os may be under way at one place: they form a chain in the order in which they came. Cost: O(1) per call,
-//! however many share a place; nothing is allocated once the tables have grown to the number of I/Os under way.
+//! Several I/Os may be under way at one place: they form a chain in the order in which they came.
+//! Cost: O(1) per call, however many share a place; nothing is allocated once the tables have grown
+//! to the number of I/Os under way.
 
 use hashbrown::HashTable;
 use hashbrown::hash_table::Entry;

@@ -34,8 +34,8 @@ pub(super) struct Note {
 /// Times between the stages of bios and requests of one [`Group`], in nanoseconds.
 #[derive(Clone, Debug, Default)]
 pub struct Stages {
-    /// From queue to the allocation of a request, or to the merge into one: for each piece of a bio that began a
-    /// request.
+    /// From queue to the allocation of a request, or to the merge into one: for each piece of a bio
+    /// that began a request.
     pub queue_to_allocated: LatencyStat,
     /// From allocation to insertion into the scheduler.
     pub allocated_to_inserted: LatencyStat,
@@ -80,14 +80,16 @@ pub struct Counts {
     pub partial: u64,
     /// Requests that completed with an error.
     pub errors: u64,
-    /// Completions of requests of which nothing before was seen: they began before the trace or in a gap.
+    /// Completions of requests of which nothing before was seen: they began before the trace or in
+    /// a gap.
     pub unmatched: u64,
     /// Latencies that were not counted because events were lost in between.
     pub across_gaps: u64,
-    /// Requests that were issued and whose completion seems to be missing in the trace: they do not count as in the
-    /// device any more.
+    /// Requests that were issued and whose completion seems to be missing in the trace: they do not
+    /// count as in the device any more.
     pub overdue: u64,
-    /// Bios and requests that were under way when events were lost, or when too many were under way to follow.
+    /// Bios and requests that were under way when events were lost, or when too many were under way
+    /// to follow.
     pub forgotten: u64,
 }
 

@@ -3,8 +3,8 @@
 use crate::event::Device;
 use crate::report::ReadReport;
 
-/// Percent of all events that one device has if it is the one that the trace is about: what is left is a stray flush or
-/// a log file of the machine that recorded it.
+/// Percent of all events that one device has if it is the one that the trace is about: what is left
+/// is a stray flush or a log file of the machine that recorded it.
 pub const MOSTLY_PERCENT: u64 = 95;
 
 /// The device that a trace is about.

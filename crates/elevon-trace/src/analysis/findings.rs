@@ -1,7 +1,9 @@
-//! What an engineer should look at first: problems that a trace shows, in plain language, with evidence and what to try.
+//! What an engineer should look at first: problems that a trace shows, in plain language, with
+//! evidence and what to try.
 //!
-//! Each kind of finding is a file: what it counts as the trace goes by (O(1) per event, bounded memory), the thresholds
-//! from which it speaks, with their reasons, and the sentences. A trace without a problem has no finding.
+//! Each kind of finding is a file: what it counts as the trace goes by (O(1) per event, bounded
+//! memory), the thresholds from which it speaks, with their reasons, and the sentences. A trace
+//! without a problem has no finding.
 
 mod depth;
 mod flush;
@@ -84,13 +86,15 @@ pub struct Finding {
     pub when: Option<(u64, u64)>,
     /// Processes that it concerns, the most important first, as [`ProcessStats::label`] names them.
     pub who: Vec<String>,
-    /// How much: figures by stable names, in the unit that the name ends with (`_ns`, `_bytes`, `_permille`) or counts.
+    /// How much: figures by stable names, in the unit that the name ends with (`_ns`, `_bytes`,
+    /// `_permille`) or counts.
     pub figures: Vec<(&'static str, u64)>,
     /// The evidence in sentences.
     pub evidence: Vec<String>,
     /// What to try.
     pub advice: Vec<String>,
-    /// How much of the trace it concerns, in thousandths: of its time, or of its I/Os. Findings are ordered by it.
+    /// How much of the trace it concerns, in thousandths: of its time, or of its I/Os. Findings are
+    /// ordered by it.
     pub weight: u32,
 }
 

@@ -1,13 +1,15 @@
-//! Follows bios and requests through their lives: which bio is in which request, and when each step was.
+//! Follows bios and requests through their lives: which bio is in which request, and when each step
+//! was.
 //!
-//! A trace has no identities: events are joined by place and operation. A bio waits at the first sector of it that is
-//! in no request yet; a split, a merge or a request takes the next piece from there. A request is found by its first
-//! sector, and by its end if a bio is appended. A request of several bios, or a bio of several requests, is a list of
-//! pieces. What a trace lacks is made up for where that is certain: without `getrq` events, a request takes its pieces
-//! when it is inserted or issued.
+//! A trace has no identities: events are joined by place and operation. A bio waits at the first
+//! sector of it that is in no request yet; a split, a merge or a request takes the next piece from
+//! there. A request is found by its first sector, and by its end if a bio is appended. A request of
+//! several bios, or a bio of several requests, is a list of pieces. What a trace lacks is made up
+//! for where that is certain: without `getrq` events, a request takes its pieces when it is
+//! inserted or issued.
 //!
-//! Cost: O(1) per event and piece. Memory: what is under way, at most [`MOST`] bios and as many requests; nothing is
-//! allocated per event in a steady trace.
+//! Cost: O(1) per event and piece. Memory: what is under way, at most [`MOST`] bios and as many
+//! requests; nothing is allocated per event in a steady trace.
 
 use std::collections::VecDeque;
 
@@ -20,17 +22,20 @@ use super::{ABSENT, Group};
 use crate::event::{TraceEvent, TraceKind};
 use crate::op::TraceOp;
 
-/// Most bios, and most requests, that are followed at a time. Real queues hold far fewer (the tags of all hardware
-/// queues: at most some ten thousand); a trace without completions is forgotten from time to time instead of kept.
+/// Most bios, and most requests, that are followed at a time. Real queues hold far fewer (the tags
+/// of all hardware queues: at most some ten thousand); a trace without completions is forgotten
+/// from time to time instead of kept.
 pub(super) const MOST: usize = 1 << 17;
 
-/// A request is overdue if so many that were issued after it have completed, and it has been in the device for so many
-/// times as long as any that completed: recorders lose events without a word, and a request whose completion is lost must
-/// not count as in the device for ever. If its completion comes after all, its latency counts as any other.
+/// A request is overdue if so many that were issued after it have completed, and it has been in the
+/// device for so many times as long as any that completed: recorders lose events without a word,
+/// and a request whose completion is lost must not count as in the device for ever. If its
+/// completion comes after all, its latency counts as any other.
 const OVERDUE_COMPLETIONS: u64 = 256;
 const OVERDUE_TIMES: u64 = 4;
 
-/// A class of [`Key`]s: the operation, and whether it is the end of a flush sequence, which has no sectors.
+/// A class of [`Key`]s: the operation, and whether it is the end of a flush sequence, which has no
+/// sectors.
 const EMPTY: u8 = 0x80;
 
 #[inline]
@@ -90,7 +95,8 @@ pub(super) struct Request {
     pub(super) is_started: bool,
     /// Set if the rest of a split bio is in it.
     pub(super) has_tail: bool,
-    /// Its completion seems to be missing in the trace: it does not count as in the device any more.
+    /// Its completion seems to be missing in the trace: it does not count as in the device any
+    /// more.
     pub(super) is_overdue: bool,
     /// Its data completed, and the end of its flush sequence is waited for.
     is_data_done: bool,
@@ -140,8 +146,8 @@ pub(super) struct Life {
     by_end: Chains,
     pieces: Vec<Piece>,
     free_piece: Option<u32>,
-    /// Requests in the order in which they were issued, with the time and the number of completions then. What has
-    /// completed since is taken out when it comes to the front.
+    /// Requests in the order in which they were issued, with the time and the number of completions
+    /// then. What has completed since is taken out when it comes to the front.
     in_device: VecDeque<(u32, u64, u64)>,
     /// Requests that completed, and the longest time that one took in the device.
     completions: u64,
@@ -185,7 +191,8 @@ impl Life {
         (self.bios.len() - self.free_bios.len(), self.requests.len() - self.free_requests.len())
     }
 
-    /// Forgets everything: events were lost, and what is under way cannot be told from what has ended.
+    /// Forgets everything: events were lost, and what is under way cannot be told from what has
+    /// ended.
     pub(super) fn forget(&mut self) {
         self.bios.clear();
         self.free_bios.clear();
@@ -269,7 +276,8 @@ impl Life {
         collect.on_bio_queued(&bio, now);
     }
 
-    /// The waiting bio at a place; of several, the one of the process if there is one among the first.
+    /// The waiting bio at a place; of several, the one of the process if there is one among the
+    /// first.
     #[inline]
     fn waiting_at(&self, key: Key, process: u32) -> Option<u32> {
         let first = self.waiting.first(key)?;
@@ -296,8 +304,8 @@ impl Life {
         collect.on_split(&bio, new_sector.saturating_sub(place.start), now);
     }
 
-    /// Takes up to so many sectors from the bio that waits at a place, and puts them at the end or front of a
-    /// request. Returns how many.
+    /// Takes up to so many sectors from the bio that waits at a place, and puts them at the end or
+    /// front of a request. Returns how many.
     #[inline]
     fn take(&mut self, want: Place, process: u32, request: u32, is_front: bool) -> u64 {
         let Some(id) = self.waiting_at(want.key(), process) else { return 0 };
@@ -560,7 +568,8 @@ impl Life {
                 let is_overdue = self.completions - completions >= OVERDUE_COMPLETIONS
                     && now - issued > self.longest.saturating_mul(OVERDUE_TIMES);
                 if !is_overdue {
-                    // What has completed behind it waits for it to go; there is little, unless it is hostile.
+                    // What has completed behind it waits for it to go; there is little, unless it
+                    // is hostile.
                     if self.in_device.len() > 4 * MOST {
                         let requests = &self.requests;
                         self.in_device.retain(|&(id, issued, _)| requests[id as usize].issued == issued);
@@ -627,9 +636,9 @@ impl Life {
     fn end_request(&mut self, id: u32, now: u64, collect: &mut Collector) {
         let request = self.requests[id as usize];
         self.end_pieces(id, request.sectors, now, collect);
-        // The data of a flush sequence is written, but the sequence goes on: it ends with a completion without
-        // sectors. A write with FUA has one if the device does not know FUA, which the request shows by lacking the
-        // flag.
+        // The data of a flush sequence is written, but the sequence goes on: it ends with a
+        // completion without sectors. A write with FUA has one if the device does not know FUA,
+        // which the request shows by lacking the flag.
         let waits = self.requests[id as usize].first_piece != NIL && request.class & EMPTY == 0;
         if waits {
             self.by_start.remove(id);
@@ -647,8 +656,8 @@ impl Life {
         self.drop_request(id, now, collect);
     }
 
-    /// Completes sectors from the front of a request's bios. The bios of a flush sequence stay, with pieces of no
-    /// sectors.
+    /// Completes sectors from the front of a request's bios. The bios of a flush sequence stay,
+    /// with pieces of no sectors.
     fn end_pieces(&mut self, id: u32, mut sectors: u64, now: u64, collect: &mut Collector) {
         let request = self.requests[id as usize];
         let is_last = request.class & EMPTY != 0;
@@ -692,7 +701,8 @@ impl Life {
         }
     }
 
-    /// One piece of a bio is no longer under way. A bio without any has completed, if all its sectors did.
+    /// One piece of a bio is no longer under way. A bio without any has completed, if all its
+    /// sectors did.
     fn release(&mut self, id: u32, now: u64, collect: &mut Collector) {
         let bio = &mut self.bios[id as usize];
         bio.live -= 1;

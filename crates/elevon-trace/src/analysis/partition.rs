@@ -1,7 +1,8 @@
 //! I/O of a partition among that of its disk.
 //!
-//! The kernel names the whole disk in every event of a bio but one: the remap from the partition, which comes before the
-//! bio is queued and shows where the partition begins. A partition thus is a device that has no other event.
+//! The kernel names the whole disk in every event of a bio but one: the remap from the partition,
+//! which comes before the bio is queued and shows where the partition begins. A partition thus is a
+//! device that has no other event.
 
 use crate::event::{Device, TraceEvent, TraceKind};
 
@@ -12,7 +13,8 @@ const MOST: usize = 256;
 #[derive(Default)]
 pub(super) struct Partitions {
     disk: Option<Device>,
-    /// The chosen device has events of its own: it is no partition, even if bios are mapped from it to others.
+    /// The chosen device has events of its own: it is no partition, even if bios are mapped from it
+    /// to others.
     has_own: bool,
     /// First sectors with their partitions, in order.
     starts: Vec<(u64, Device)>,

@@ -35,7 +35,8 @@ impl ProcessLatency {
 /// What one process did.
 #[derive(Clone, Debug, Default)]
 pub struct ProcessStats {
-    /// Its id: of the process where the trace has it, else of the thread; `None` if the trace has neither.
+    /// Its id: of the process where the trace has it, else of the thread; `None` if the trace has
+    /// neither.
     pub id: Option<u32>,
     /// Name, if the trace has it.
     pub(crate) comm: Option<NameId>,
@@ -53,7 +54,8 @@ pub struct ProcessStats {
     pub merges: u64,
     /// Bios that began where its bio before ended.
     pub sequential: u64,
-    /// Time from queue to completion of its bios, or of its requests where the trace has no bios; by [`Group`].
+    /// Time from queue to completion of its bios, or of its requests where the trace has no bios;
+    /// by [`Group`].
     pub latency: [ProcessLatency; Group::COUNT],
     /// Nanoseconds that its requests were in the device, added up.
     pub device_time: u64,
@@ -117,7 +119,8 @@ fn hash(id: Option<u32>, comm: Option<NameId>) -> u64 {
 }
 
 impl Processes {
-    /// The row of whoever caused an event. Cost: two comparisons if it is that of the event before, else one hash.
+    /// The row of whoever caused an event. Cost: two comparisons if it is that of the event before,
+    /// else one hash.
     #[inline]
     pub(super) fn of(&mut self, event: &TraceEvent) -> u32 {
         let (id, comm) = (event.process.or(event.tid), event.comm);

@@ -22,7 +22,8 @@ const GROUP: usize = 1 << 16;
 /// Version of what the columns mean, in the file's metadata as `elevon.requests`.
 const SCHEMA: &str = "1";
 
-/// Columns of numbers, then of texts. Times are nanoseconds of the trace's clock; what the trace does not have is null.
+/// Columns of numbers, then of texts. Times are nanoseconds of the trace's clock; what the trace
+/// does not have is null.
 const NUMBERS: [&str; 11] = [
     "queued_ns",
     "allocated_ns",
@@ -202,7 +203,8 @@ mod tests {
     use parquet::file::reader::{FileReader, SerializedFileReader};
     use parquet::record::RowAccessor;
 
-    /// What was written, read back: a row for each request, and nulls for what the trace does not have.
+    /// What was written, read back: a row for each request, and nulls for what the trace does not
+    /// have.
     #[test]
     fn rows_are_read_back() {
         let path = data("kernel-truth/traces/dd-1028k-direct.ftrace");

@@ -42,11 +42,13 @@ fn there_are(devices: &[(Device, u64)]) -> String {
 
 /// Inspects a device of a trace; without one, the device that has nearly all events.
 ///
-/// `open` opens the trace. It is called a second time if the trace turns out to be about another device than its
-/// beginning. `sink` takes the requests. `progress` is told how many events were read so far.
+/// `open` opens the trace. It is called a second time if the trace turns out to be about another
+/// device than its beginning. `sink` takes the requests. `progress` is told how many events were
+/// read so far.
 ///
 /// # Errors
-/// A trace that cannot be opened or read; a device without events; several devices, and none chosen.
+/// A trace that cannot be opened or read; a device without events; several devices, and none
+/// chosen.
 pub fn inspect(
     open: &mut dyn FnMut() -> Result<Reader, OpenError>,
     device: Option<Device>,

@@ -1,7 +1,8 @@
-//! What happened over time, in at most [`SLOTS`] slots of equal width, whatever the length of the trace.
+//! What happened over time, in at most [`SLOTS`] slots of equal width, whatever the length of the
+//! trace.
 //!
-//! The width starts at a microsecond and doubles, two slots becoming one, when time passes the last slot. Cost: O(1)
-//! amortised.
+//! The width starts at a microsecond and doubles, two slots becoming one, when time passes the last
+//! slot. Cost: O(1) amortised.
 
 use super::Group;
 
@@ -148,7 +149,8 @@ impl Timeline {
 mod tests {
     use super::*;
 
-    /// One request in the device from 0 to 10 s: whatever the width has become, all its time is counted once.
+    /// One request in the device from 0 to 10 s: whatever the width has become, all its time is
+    /// counted once.
     #[test]
     fn time_is_counted_once_at_every_width() {
         let mut line = Timeline::default();

@@ -1,7 +1,7 @@
 //! Reads what `blkparse` prints in its default form, with or without the times that `-t` adds.
 //!
-//! The text does not tell a bio's completion from a request's, nor a merged bio from a merged request: they read as a
-//! request's completion and a bio's merge. Cost: O(length of the line).
+//! The text does not tell a bio's completion from a request's, nor a merged bio from a merged
+//! request: they read as a request's completion and a bio's merge. Cost: O(length of the line).
 
 #[cfg(test)]
 mod tests;

@@ -1,8 +1,8 @@
-//! Reads blktrace's binary records, versions 7 and 8, in either byte order: per-CPU files, merged by time, CPU and
-//! sequence number, or one merged file.
+//! Reads blktrace's binary records, versions 7 and 8, in either byte order: per-CPU files, merged
+//! by time, CPU and sequence number, or one merged file.
 //!
-//! A damaged record is counted, and reading goes on at the next record's magic number. A jump of a CPU's sequence
-//! numbers is a gap of lost events. Cost: O(log CPUs) per record; a buffer per CPU.
+//! A damaged record is counted, and reading goes on at the next record's magic number. A jump of a
+//! CPU's sequence numbers is a gap of lost events. Cost: O(log CPUs) per record; a buffer per CPU.
 
 mod record;
 #[cfg(test)]
@@ -200,8 +200,8 @@ struct Missing {
     from: u64,
 }
 
-/// The last sequence number of each CPU, and of each CPU and device: a merged file may hold several traces, each with
-/// its own numbers.
+/// The last sequence number of each CPU, and of each CPU and device: a merged file may hold several
+/// traces, each with its own numbers.
 #[derive(Default)]
 struct Sequences {
     by_cpu: HashMap<(u32, u32), u32, FxBuildHasher>,

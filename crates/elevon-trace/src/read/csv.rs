@@ -1,4 +1,5 @@
-//! Reads traces of whole I/Os as comma-separated values: MSR Cambridge, Alibaba, Tencent CBS, Systor '17, SPC.
+//! Reads traces of whole I/Os as comma-separated values: MSR Cambridge, Alibaba, Tencent CBS,
+//! Systor '17, SPC.
 //!
 //! | format | line | units |
 //! |---|---|---|
@@ -8,7 +9,8 @@
 //! | Systor '17 | time, response, type, LUN, offset, bytes | s since 1970 with fraction, s, bytes |
 //! | SPC | ASU, sector, bytes, R or W, time | s with fraction |
 //!
-//! Each line is one [`TraceKind::Io`], with its response time if the format has it. Cost: O(length of the line).
+//! Each line is one [`TraceKind::Io`], with its response time if the format has it. Cost: O(length
+//! of the line).
 
 #[cfg(test)]
 mod tests;
@@ -67,7 +69,8 @@ impl<'a> Fields<'a> {
 /// Reads one trace.
 pub(crate) struct Csv {
     kind: CsvKind,
-    /// The I/Os of the second that is being read, of a format that has whole seconds only, with their lines.
+    /// The I/Os of the second that is being read, of a format that has whole seconds only, with
+    /// their lines.
     second: Vec<(TraceEvent, u64)>,
 }
 

@@ -1,8 +1,9 @@
 //! Reads fio's iologs (`write_iolog=`), versions 2 and 3.
 //!
-//! Every read, write, trim and sync is one [`TraceKind::Io`] at its time; version 3 has the time in microseconds on
-//! each line, version 2 has it as `wait` lines, in microseconds after the I/O before, as fio documents. A file that the
-//! log names is a device of its own. Cost: O(length of the line).
+//! Every read, write, trim and sync is one [`TraceKind::Io`] at its time; version 3 has the time in
+//! microseconds on each line, version 2 has it as `wait` lines, in microseconds after the I/O
+//! before, as fio documents. A file that the log names is a device of its own. Cost: O(length of
+//! the line).
 
 use super::cursor::{Cursor, Expected};
 use super::lines::{LineFormat, TextLine};

@@ -1,8 +1,10 @@
-//! Reads tracepoints as text: ftrace's `trace` file, `trace-cmd report`, `perf script`, and bare lines without prefix.
+//! Reads tracepoints as text: ftrace's `trace` file, `trace-cmd report`, `perf script`, and bare
+//! lines without prefix.
 //!
-//! An event is found by its name, not by column: the columns before it vary in width and number, and a task's name may
-//! hold spaces, dashes, colons and brackets. Lines quoted in a mail (`> `) are read, also where the mail wrapped them
-//! after the `+`. Nothing is allocated per line. Cost: O(length of the line).
+//! An event is found by its name, not by column: the columns before it vary in width and number,
+//! and a task's name may hold spaces, dashes, colons and brackets. Lines quoted in a mail (`> `)
+//! are read, also where the mail wrapped them after the `+`. Nothing is allocated per line. Cost:
+//! O(length of the line).
 
 mod line;
 #[cfg(test)]
@@ -18,7 +20,8 @@ pub use line::{Line, Record, parse_line};
 /// CPUs whose gaps are tracked; the kernel's own limit is 8192.
 const MAX_CPUS: usize = 8192;
 
-/// Returns true if a line could be of such a text: a block event, or another event with ftrace's or perf's prefix.
+/// Returns true if a line could be of such a text: a block event, or another event with ftrace's or
+/// perf's prefix.
 pub(crate) fn is_line(line: &[u8]) -> bool {
     match parse_line(line) {
         Line::Event(_) | Line::Lost { .. } => true,

@@ -1,7 +1,8 @@
 //! Reads Perfetto's traces: the ftrace events of the block layer in them.
 //!
-//! A trace is a run of packets, some of which hold further packets, deflated or packed by zstd. Events come in bundles,
-//! each of one CPU; a window puts the bundles' events in order. Cost: O(bytes) for the walk, and the window's sort.
+//! A trace is a run of packets, some of which hold further packets, deflated or packed by zstd.
+//! Events come in bundles, each of one CPU; a window puts the bundles' events in order. Cost:
+//! O(bytes) for the walk, and the window's sort.
 
 mod event;
 #[cfg(test)]
@@ -48,8 +49,8 @@ const MAX_CPUS: usize = 8192;
 const CLOCK_REALTIME: u64 = 1;
 const CLOCK_BOOT: u64 = 6;
 
-/// Returns true if content begins with a packet. The first byte of a packet is also the end of a line, so that more is
-/// looked at: the packet's fields, and that it is no text.
+/// Returns true if content begins with a packet. The first byte of a packet is also the end of a
+/// line, so that more is looked at: the packet's fields, and that it is no text.
 pub(crate) fn is_perfetto(head: &[u8]) -> bool {
     let Some(Frame { start, whole }) = packet(head) else { return false };
     let Some(content) = head.get(start..whole.min(head.len())) else { return false };

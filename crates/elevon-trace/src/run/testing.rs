@@ -39,8 +39,8 @@ pub(crate) fn event(time: u64, kind: EventKind, sector: u64, sectors: u32) -> Ev
     }
 }
 
-/// A run of `count` requests of random sizes, up to eight waiting and `depth` in service, in whole lives: Q G P U I D
-/// C.
+/// A run of `count` requests of random sizes, up to eight waiting and `depth` in service, in whole
+/// lives: Q G P U I D C.
 pub(crate) fn run(seed: u64, count: usize, depth: u32) -> Vec<Event> {
     let (mut random, mut events) = (Random(seed), Vec::new());
     let (mut now, mut made) = (0, 0);

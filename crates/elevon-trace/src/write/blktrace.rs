@@ -1,8 +1,10 @@
-//! blktrace's binary records, version 7: one file a CPU, which `blkparse -i NAME` and then `btt` read.
+//! blktrace's binary records, version 7: one file a CPU, which `blkparse -i NAME` and then `btt`
+//! read.
 //!
-//! A record is 48 bytes in the byte order of the machine that made it, and a payload. Records of one file are in order
-//! of time and numbered from 1; records that only inform (a task's name) have number 0. Events that blktrace does not
-//! have (`block_io_start`, `block_io_done`) are left out. Cost: one record per event; a set of the tasks named so far.
+//! A record is 48 bytes in the byte order of the machine that made it, and a payload. Records of
+//! one file are in order of time and numbered from 1; records that only inform (a task's name) have
+//! number 0. Events that blktrace does not have (`block_io_start`, `block_io_done`) are left out.
+//! Cost: one record per event; a set of the tasks named so far.
 
 #[cfg(test)]
 mod tests;
@@ -76,8 +78,8 @@ pub struct Writer<W: Write, O: Outputs<W>> {
 }
 
 impl Writer<BufWriter<File>, FilesOf> {
-    /// Writes `NAME.blktrace.0` and on, for a path `NAME.blktrace`. Files of an earlier trace of that name are emptied,
-    /// or `blkparse` would mix them in.
+    /// Writes `NAME.blktrace.0` and on, for a path `NAME.blktrace`. Files of an earlier trace of
+    /// that name are emptied, or `blkparse` would mix them in.
     ///
     /// # Errors
     /// Of the file system.

@@ -1,7 +1,8 @@
-//! Every field of every event as comma-separated values, with a line of titles; [`crate::open`] reads it back.
+//! Every field of every event as comma-separated values, with a line of titles; [`crate::open`]
+//! reads it back.
 //!
-//! A field that is absent is empty; a text with a comma, a quote or the end of a line stands in quotes. Cost: one line
-//! per event, no state.
+//! A field that is absent is empty; a text with a comma, a quote or the end of a line stands in
+//! quotes. Cost: one line per event, no state.
 
 use std::io::{self, Write};
 

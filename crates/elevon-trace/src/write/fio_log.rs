@@ -1,9 +1,10 @@
 //! fio's iolog, version 3: what `fio --read_iolog` replays.
 //!
-//! Only arrivals are written: bios that are queued, and whole I/Os. A flush is a `sync`, and a write that flushes first
-//! is a `sync` and a `write`; what fio cannot do (zones, passthrough) is left out, as are processes and priorities,
-//! which the format does not have. A device is the file that the trace names, or `/dev/block/MAJ:MIN`. Times are
-//! microseconds since the first event. Cost: one line per I/O.
+//! Only arrivals are written: bios that are queued, and whole I/Os. A flush is a `sync`, and a
+//! write that flushes first is a `sync` and a `write`; what fio cannot do (zones, passthrough) is
+//! left out, as are processes and priorities, which the format does not have. A device is the file
+//! that the trace names, or `/dev/block/MAJ:MIN`. Times are microseconds since the first event.
+//! Cost: one line per I/O.
 
 use std::collections::BTreeSet;
 use std::io::{self, Write};

@@ -1,4 +1,5 @@
-//! Events as the kernel's trace file shows them (`/sys/kernel/tracing/trace`, tracer `nop`), measured on 6.1 and 6.18.
+//! Events as the kernel's trace file shows them (`/sys/kernel/tracing/trace`, tracer `nop`),
+//! measured on 6.1 and 6.18.
 //!
 //! Cost: one formatted line per event, no state.
 
@@ -27,8 +28,8 @@ const COLUMNS: &str = "\
 #           TASK-PID     CPU#  |||||  TIMESTAMP  FUNCTION
 #              | |         |   |||||     |         |
 ";
-/// Width of the line that counts the entries: room for two numbers of 20 digits, so that it can be filled in at the
-/// end.
+/// Width of the line that counts the entries: room for two numbers of 20 digits, so that it can be
+/// filled in at the end.
 const COUNTS_WIDTH: usize = 90;
 
 /// Writes the text.
@@ -41,7 +42,8 @@ pub struct Writer<W: Write + Seek> {
 }
 
 impl<W: Write + Seek> Writer<W> {
-    /// Writes the header; its count of entries is filled in by [`Self::finish`] where the output can seek.
+    /// Writes the header; its count of entries is filled in by [`Self::finish`] where the output
+    /// can seek.
     ///
     /// # Errors
     /// Of the output.

@@ -1,8 +1,9 @@
-//! Trace-event JSON: the same slices and counters as [`super::perfetto_timeline`], for viewers that read JSON.
+//! Trace-event JSON: the same slices and counters as [`super::perfetto_timeline`], for viewers that
+//! read JSON.
 //!
-//! The file is valid JSON after every chunk of 64 KiB, not only at the end: each chunk is followed by the closing
-//! brackets, which the next one overwrites. An output that cannot seek gets them at the end only. Cost: one object per
-//! slice and per count.
+//! The file is valid JSON after every chunk of 64 KiB, not only at the end: each chunk is followed
+//! by the closing brackets, which the next one overwrites. An output that cannot seek gets them at
+//! the end only. Cost: one object per slice and per count.
 
 use std::collections::BTreeSet;
 use std::io::{self, Seek, SeekFrom, Write};
@@ -20,7 +21,8 @@ const CHUNK: usize = 64 * 1024;
 /// Process number of the tracks of waiting requests; hardware queue n is n + 1.
 const WAIT_PROCESS: u64 = 0;
 
-/// Writes the objects. Dropping it without [`Self::finish`] still closes the file as well as it can.
+/// Writes the objects. Dropping it without [`Self::finish`] still closes the file as well as it
+/// can.
 pub struct Writer<W: Write + Seek> {
     timeline: Timeline,
     objects: Objects<W>,
@@ -103,7 +105,8 @@ impl<W: Write + Seek> Objects<W> {
         self.name_process(WAIT_PROCESS, &format!("device {device}"))
     }
 
-    /// Begins an object with what every kind has; the caller writes the rest and ends with [`Self::end_object`].
+    /// Begins an object with what every kind has; the caller writes the rest and ends with
+    /// [`Self::end_object`].
     fn object(&mut self) {
         self.chunk.extend_from_slice(if self.first { b"\n" } else { b",\n" });
         self.first = false;

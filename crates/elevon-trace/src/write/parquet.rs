@@ -1,9 +1,9 @@
 //! Every field of every event in Parquet's columns, a row an event.
 //!
-//! Numbers are INT64, of which `sector` and the like may use all 64 bits; texts (kind, operation, names) come from
-//! dictionaries; an absent field is null. Columns are packed by zstd, and times are stored as differences. The file's
-//! metadata holds `elevon.schema`, the version of the columns' meaning. Cost: one value a column and event; memory for
-//! a row group.
+//! Numbers are INT64, of which `sector` and the like may use all 64 bits; texts (kind, operation,
+//! names) come from dictionaries; an absent field is null. Columns are packed by zstd, and times
+//! are stored as differences. The file's metadata holds `elevon.schema`, the version of the
+//! columns' meaning. Cost: one value a column and event; memory for a row group.
 
 use std::io::{self, Write};
 use std::sync::Arc;
@@ -24,7 +24,8 @@ use crate::names::Names;
 /// Rows of a row group.
 const GROUP: usize = 1 << 16;
 
-/// The values of a column of the row group in the making: for each row whether it has one, and those there are.
+/// The values of a column of the row group in the making: for each row whether it has one, and
+/// those there are.
 enum Column {
     Numbers(Vec<i16>, Vec<i64>),
     Texts(Vec<i16>, Vec<ByteArray>),

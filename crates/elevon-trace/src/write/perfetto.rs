@@ -1,8 +1,10 @@
-//! Perfetto's protobuf with ftrace events, as Perfetto itself records them: bundles of one CPU each.
+//! Perfetto's protobuf with ftrace events, as Perfetto itself records them: bundles of one CPU
+//! each.
 //!
-//! Events without a message of their own in Perfetto (merged requests, errors of requests, waits for tags) are left out,
-//! as are tag, hardware queue and cgroup; only `block_io_start` and `block_io_done` have a priority. Cost: one message
-//! per event; memory for a bundle a CPU, and the threads met.
+//! Events without a message of their own in Perfetto (merged requests, errors of requests, waits
+//! for tags) are left out, as are tag, hardware queue and cgroup; only `block_io_start` and
+//! `block_io_done` have a priority. Cost: one message per event; memory for a bundle a CPU, and the
+//! threads met.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -165,7 +167,8 @@ fn packet(out: &mut impl Write, member: u32, content: &[u8]) -> io::Result<()> {
     proto::write_field(out, field::TRACE_PACKET, packet.as_bytes())
 }
 
-/// Writes the event's own message, and tells the field of `FtraceEvent` that holds it; `None` if there is none.
+/// Writes the event's own message, and tells the field of `FtraceEvent` that holds it; `None` if
+/// there is none.
 fn body(out: &mut Message, event: &TraceEvent, comm: &str) -> Option<u32> {
     let number = match event.kind {
         TraceKind::Issue => 45,

@@ -1,9 +1,10 @@
-//! Perfetto's protobuf trace: one track per (hardware queue, tag) with a slice from issue to completion, tracks of
-//! waiting requests with a slice from allocation to issue, and counters.
+//! Perfetto's protobuf trace: one track per (hardware queue, tag) with a slice from issue to
+//! completion, tracks of waiting requests with a slice from allocation to issue, and counters.
 //!
-//! Field numbers are those of `perfetto/trace/*.proto`. Packets stand alone, so a file cut short anywhere but inside
-//! its last packet reads well. Slices are written when they end, out of order of time, which readers sort. Cost: two
-//! packets per slice and one per count; memory for the requests alive and the tracks seen.
+//! Field numbers are those of `perfetto/trace/*.proto`. Packets stand alone, so a file cut short
+//! anywhere but inside its last packet reads well. Slices are written when they end, out of order
+//! of time, which readers sort. Cost: two packets per slice and one per count; memory for the
+//! requests alive and the tracks seen.
 
 use std::collections::BTreeSet;
 use std::io::{self, Write};
@@ -70,7 +71,8 @@ struct Packets<W: Write> {
 }
 
 impl<W: Write> Writer<W> {
-    /// Describes the device's own tracks; a device that is not known yet is that of the first event.
+    /// Describes the device's own tracks; a device that is not known yet is that of the first
+    /// event.
     ///
     /// # Errors
     /// Of the output.

@@ -1,4 +1,5 @@
-//! Protobuf's wire format, as much as is written here: numbers as varints, and fields with a length.
+//! Protobuf's wire format, as much as is written here: numbers as varints, and fields with a
+//! length.
 
 use std::io::{self, Write};
 

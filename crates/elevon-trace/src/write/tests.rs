@@ -160,7 +160,8 @@ fn perfetto_keeps_what_it_has() {
         let (read, expected) = (order(&named(&read, again.names())), order(&named(&expected, reader.names())));
         for (read, expected) in read.iter().zip(&expected) {
             assert_eq!((&read.0, &read.1, &read.2), (&expected.0, &expected.1, &expected.2), "{name}");
-            // Threads are described before their events, so that more of them have a name; the idle task has one a CPU.
+            // Threads are described before their events, so that more of them have a name; the idle
+            // task has one a CPU.
             let is_idle = read.2.contains("tid: Some(0)");
             assert!(expected.3.is_none() || is_idle || read.3 == expected.3, "{name}: {read:?}");
         }
@@ -303,7 +304,8 @@ fn events() -> impl Strategy<Value = TraceEvent> {
 }
 
 proptest! {
-    /// Any event is a row, and the row is the event: nothing absent becomes 0, and no 0 becomes absent.
+    /// Any event is a row, and the row is the event: nothing absent becomes 0, and no 0 becomes
+    /// absent.
     #[test]
     fn an_event_is_its_row(event in events()) {
         let row = columns::row(&event, Some("a,\"b\""), None);

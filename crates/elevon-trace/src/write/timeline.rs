@@ -1,8 +1,9 @@
 //! Events to spans of time: what timeline formats show.
 //!
-//! A request waits from its allocation to its issue, then is in service until it completes. Spans of one track never
-//! overlap: a request in service has its (queue, tag) to itself, and one that waits gets the lowest free lane. Spans
-//! are handed on when they end, so that memory is bounded by the requests alive. Cost: O(log n) in the requests alive.
+//! A request waits from its allocation to its issue, then is in service until it completes. Spans
+//! of one track never overlap: a request in service has its (queue, tag) to itself, and one that
+//! waits gets the lowest free lane. Spans are handed on when they end, so that memory is bounded by
+//! the requests alive. Cost: O(log n) in the requests alive.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;

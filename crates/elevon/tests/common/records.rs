@@ -77,8 +77,9 @@ fn simulate_under(record: &Value, scheduler: &str, tenants: Option<&str>) -> Val
     bench.json(job, &args)
 }
 
-/// How far `ours` lies outside what the kernel showed, relative to that. A starved job (under 1 % of
-/// the total) is right when it is starved here too, and is measured against a tenth of the total.
+/// How far `ours` lies outside what the kernel showed, relative to that. A starved job (under 1 %
+/// of the total) is right when it is starved here too, and is measured against a tenth of the
+/// total.
 fn error(seen: &[f64], ours: f64, total: f64) -> f64 {
     let low = seen.iter().copied().fold(f64::INFINITY, f64::min);
     let high = seen.iter().copied().fold(0.0, f64::max);

@@ -1,4 +1,5 @@
-//! The list of defects in `docs/activity.md`: how the proposal behaves, and what `page-exact` answers.
+//! The list of defects in `docs/activity.md`: how the proposal behaves, and what `page-exact`
+//! answers.
 
 use super::*;
 use crate::activity::page_exact::BudgetLimit;
@@ -111,7 +112,8 @@ fn d06_a_recycled_bio_starts_with_a_stale_count() {
 
 #[test]
 fn d07_a_bio_does_not_grow() {
-    // The count lives with the builder, one for the bio that is being built; a bio carries its ioprio as without activity.
+    // The count lives with the builder, one for the bio that is being built; a bio carries its
+    // ioprio as without activity.
     assert!(size_of::<Content>() <= 24);
 }
 
@@ -143,7 +145,8 @@ fn d09_d10_pages_that_are_not_the_caches() {
 
 #[test]
 fn d11_the_builder_says_what_is_active() {
-    // An encrypted file: the bio holds bounce pages whose flags say nothing, the folios they stand for are hot.
+    // An encrypted file: the bio holds bounce pages whose flags say nothing, the folios they stand
+    // for are hot.
     let (bounce, folios) = (singles("16i"), singles("16A"));
     assert_eq!(decide(Activity::IterBio, &bounce).class(), None);
     assert_eq!(decide(Activity::PageExact, &folios).class(), Rt);
@@ -165,7 +168,8 @@ fn d13_readahead_that_nobody_waits_for() {
 
 #[test]
 fn d14_first_reads_are_never_promoted() {
-    // In every form: a page that was never in the cache carries no flag. This is a property of the signal.
+    // In every form: a page that was never in the cache carries no flag. This is a property of the
+    // signal.
     for origin in Origin::ALL {
         assert_eq!(classes("16i", IoPrio::NONE, plain(), origin), [Be; 3]);
     }
@@ -173,7 +177,8 @@ fn d14_first_reads_are_never_promoted() {
 
 #[test]
 fn d15_mixed_promotion_cuts_streams() {
-    // A stream of 256 bios, a page in eight is active, well under a quarter: nothing here is "hot content".
+    // A stream of 256 bios, a page in eight is active, well under a quarter: nothing here is "hot
+    // content".
     let mut random = Rng(15);
     let mut bios: Vec<Vec<Piece>> = Vec::new();
     while bios.len() < 256 {
@@ -208,7 +213,8 @@ fn d15_bios_of_two_priorities_are_two_requests() {
 
 #[test]
 fn d16_starvation() {
-    // 1000 hot bios of a page each among as many cold ones: the proposal promotes all the hot ones, exact a quarter of the bytes.
+    // 1000 hot bios of a page each among as many cold ones: the proposal promotes all the hot ones,
+    // exact a quarter of the bytes.
     let promoted = |form| {
         let limit = BudgetLimit { percent: 25, burst: Bytes::new(16 * PAGE) };
         let mut form = promoter(form, Options { budget: Some(limit), ..Options::default() });
@@ -241,7 +247,8 @@ fn d17_the_groups_policy_comes_after() {
         let both = [hot, cold].map(|prio| group(PrioPolicy::PromoteToRt, prio, plain()).class());
         assert_eq!(both, [Rt; 2], "the signal is lost");
     }
-    // Exact keeps the level, so under promote-to-rt hot and cold are truly the same and still merge.
+    // Exact keeps the level, so under promote-to-rt hot and cold are truly the same and still
+    // merge.
     let both =
         ["16A", "16i"].map(|text| group(PrioPolicy::PromoteToRt, decide(Activity::PageExact, &singles(text)), plain()));
     assert_eq!(both, [IoPrio::new(Rt, 4); 2]);
@@ -249,7 +256,8 @@ fn d17_the_groups_policy_comes_after() {
 
 #[test]
 fn d18_metadata_that_promoted_data_waits_for() {
-    // Content cannot tell. The builder can: it submits the metadata with the priority of the data, and that is kept.
+    // Content cannot tell. The builder can: it submits the metadata with the priority of the data,
+    // and that is kept.
     let data = decide(Activity::PageExact, &singles("16A"));
     for form in [Activity::Off, Activity::PageExact] {
         assert_eq!(with(form, Options::default(), "i", data, plain(), Origin::Metadata), data);

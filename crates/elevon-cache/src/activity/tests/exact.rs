@@ -94,7 +94,8 @@ fn a_level_of_ones_own() {
     assert_eq!(exact_as(unbounded(), "16A", IoPrio::NONE, unknown, Origin::Read), IoPrio::new(Rt, 4));
 }
 
-/// The budget as one would check it afterwards: no stretch of bios may have promoted more than its share and a burst.
+/// The budget as one would check it afterwards: no stretch of bios may have promoted more than its
+/// share and a burst.
 #[test]
 fn a_budget_bounds_every_stretch() {
     for seed in 0..8 {

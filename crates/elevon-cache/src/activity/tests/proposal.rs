@@ -1,4 +1,5 @@
-//! The two forms of proposal 000: closed forms against step-by-step oracles, tables over all patterns, worked examples.
+//! The two forms of proposal 000: closed forms against step-by-step oracles, tables over all
+//! patterns, worked examples.
 
 use super::*;
 use elevon_testkit::Rng;

@@ -1,7 +1,9 @@
-//! The cache with bytes against files as a program sees them: random calls, random order of completions, invariants at each step.
+//! The cache with bytes against files as a program sees them: random calls, random order of
+//! completions, invariants at each step.
 //!
-//! A page's content is two numbers, one for each half. The model keeps what a program must read, and for each page what it has
-//! held; a read must find the latest, an fsync must leave on the device nothing older than when it began.
+//! A page's content is two numbers, one for each half. The model keeps what a program must read,
+//! and for each page what it has held; a read must find the latest, an fsync must leave on the
+//! device nothing older than when it began.
 
 use super::*;
 use crate::replace::POLICIES;
@@ -18,7 +20,8 @@ struct World {
     opens: Vec<OpenId>,
     random: Rng,
     now: Instant,
-    /// What each frame holds, what the device holds by sector, what programs have to see by (file, half page).
+    /// What each frame holds, what the device holds by sector, what programs have to see by (file,
+    /// half page).
     frames: Vec<[u64; 2]>,
     device: BTreeMap<u64, [u64; 2]>,
     seen: BTreeMap<(u64, u64), u64>,

@@ -1,4 +1,5 @@
-//! What reads, faults, writes and syncs send to the device: sizes, flags, order and who pays. Numbers G.. are golden scenarios.
+//! What reads, faults, writes and syncs send to the device: sizes, flags, order and who pays.
+//! Numbers G.. are golden scenarios.
 
 use super::*;
 
@@ -44,7 +45,8 @@ fn a_gap_in_a_window_ends_a_bio() {
     assert_eq!(cache.call(T0, call(open, CallKind::Read, 0, 16 * PAGE)), Called::Wait);
     let window = bios(&mut cache, T0);
     assert_eq!(window.iter().map(|&(_, first, pages)| (first, pages)).collect::<Vec<_>>(), [(0, 5), (6, 26)]);
-    // All of a window carries RAHEAD, what the call waits for too; the task's plug ends with the last.
+    // All of a window carries RAHEAD, what the call waits for too; the task's plug ends with the
+    // last.
     assert!(window.iter().all(|(io, ..)| io.flags == Flags::RAHEAD && io.task == TaskId(0)));
     assert_eq!(
         window.iter().map(|(io, ..)| (io.origin, io.ends_plug)).collect::<Vec<_>>(),

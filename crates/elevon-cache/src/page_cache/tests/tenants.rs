@@ -1,4 +1,5 @@
-//! Write-back by tenant: who pays, who is slowed, and that one tenant's flusher does not hold up another's.
+//! Write-back by tenant: who pays, who is slowed, and that one tenant's flusher does not hold up
+//! another's.
 
 use super::*;
 

@@ -1,4 +1,5 @@
-//! Files' pages or programs': how much of each a round looks at, and programs' own two lists, as counts. Cost: O(1).
+//! Files' pages or programs': how much of each a round looks at, and programs' own two lists, as
+//! counts. Cost: O(1).
 
 use super::{Classic, inactive_ratio};
 use crate::replace::programs::{Anonymous, Population};
@@ -10,8 +11,9 @@ pub(super) struct Programs {
     pub(super) anonymous: Anonymous,
     inactive: Population,
     active: Population,
-    /// What reclaim has cost each type, in pages: of files those that came back to the working set, of programs those that were
-    /// swapped. Halved together when they come to a quarter of the lists.
+    /// What reclaim has cost each type, in pages: of files those that came back to the working set,
+    /// of programs those that were swapped. Halved together when they come to a quarter of the
+    /// lists.
     cost: u64,
     file_cost: u64,
 }
@@ -36,8 +38,8 @@ impl Shares {
     }
 }
 
-/// By what reclaim of either has cost, and swappiness. Each cost counts on top of the sum of both, so that neither type gets more than
-/// about two thirds by costs alone.
+/// By what reclaim of either has cost, and swappiness. Each cost counts on top of the sum of both,
+/// so that neither type gets more than about two thirds by costs alone.
 pub(super) fn weigh(swappiness: u8, cost: u64, file_cost: u64) -> Shares {
     let sum = cost + file_cost;
     let (cost, file_cost) = (sum + cost, sum + file_cost);
@@ -79,7 +81,8 @@ impl Programs {
         self.inactive.len() * inactive_ratio(self.len()) < self.active.len()
     }
 
-    /// Looks at the tail of the inactive list: pages in use become active, idle ones go to zram while it has room.
+    /// Looks at the tail of the inactive list: pages in use become active, idle ones go to zram
+    /// while it has room.
     fn shrink_inactive(&mut self, count: u64, outcome: &mut ScanOutcome) {
         let part = self.inactive.take(count);
         let swapped = self.anonymous.swap.take(part.idle);

@@ -8,7 +8,8 @@ use crate::FileId;
 use crate::replace::{Reclaimer, Swap};
 use elevon_core::units::Nanos;
 
-/// A policy with so many active pages, that has counted `nonresident`, and one more page to be judged by a shadow.
+/// A policy with so many active pages, that has counted `nonresident`, and one more page to be
+/// judged by a shadow.
 fn refault(active: u64, anonymous: Anonymous, shadow: Shadow, nonresident: u64) -> (Classic, Pages, FrameId) {
     let (mut classic, mut pages) = (Classic::default(), Pages::new(1000));
     for index in 0..active {
@@ -186,7 +187,8 @@ fn which_type_a_round_is_about() {
     assert_eq!(parts(shares(&with_programs(8, 8, 60, 32), 6)), (true, true), "32 >> 6 is nothing");
     assert_eq!(parts(shares(&with_programs(8, 8, 60, 32), 0)), (true, true), "the last round");
     assert_eq!(parts(shares(&with_programs(30, 30, 60, 4), 4)), (true, false), "files have next to nothing");
-    // A page that came back to the active list says that files' pages are of use: no longer easy, until reclaim has looked.
+    // A page that came back to the active list says that files' pages are of use: no longer easy,
+    // until reclaim has looked.
     let mut small = with_programs(8, 8, 60, 32);
     small.classic.refaults = 1;
     assert_eq!(parts(shares(&small, 5)), (true, true));
@@ -215,7 +217,8 @@ fn weights_by_swappiness_and_cost() {
 fn idle_memory_of_programs_goes_to_zram_and_what_is_used_stays() {
     let mut small = with_programs(10, 20, 60, 32);
     small.classic.programs.anonymous.swap.free = 15;
-    // The last round takes of both types: a batch of programs' idle pages, and of files' what is wanted.
+    // The last round takes of both types: a batch of programs' idle pages, and of files' what is
+    // wanted.
     let outcome = small.evict(4);
     assert_eq!((outcome.evicted, outcome.swapped, small.classic.stats.swapped), (4, 15, 15));
     let left = small.classic.anonymous();

@@ -1,10 +1,12 @@
-//! Programs' pages in generations: as many lists of two counts each. Cost: O(generations) for each operation.
+//! Programs' pages in generations: as many lists of two counts each. Cost: O(generations) for each
+//! operation.
 
 use super::{GENERATIONS, Version, at};
 use crate::replace::control::{Position, TierControl};
 use crate::replace::programs::{Anonymous, Population};
 
-/// Generations of programs' pages. The youngest is that of files' pages, the oldest has a number of its own.
+/// Generations of programs' pages. The youngest is that of files' pages, the oldest has a number of
+/// its own.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Programs {
     pub(super) anonymous: Anonymous,
@@ -29,7 +31,8 @@ impl Programs {
         self.lists.iter().map(|list| list.len()).sum()
     }
 
-    /// Evictions and refaults, with the gain that swappiness gives them. Nothing is touched again that was idle: no refaults.
+    /// Evictions and refaults, with the gain that swappiness gives them. Nothing is touched again
+    /// that was idle: no refaults.
     pub(super) fn position(&self) -> Position {
         self.control.position(0, u64::from(self.anonymous.swappiness))
     }
@@ -48,8 +51,8 @@ impl Programs {
         self.control.advance();
     }
 
-    /// Looks at up to `count` of the oldest: those in use go to the youngest generation, idle ones to zram, or on if it is full.
-    /// Answers how many it looked at, and how many went.
+    /// Looks at up to `count` of the oldest: those in use go to the youngest generation, idle ones
+    /// to zram, or on if it is full. Answers how many it looked at, and how many went.
     pub(super) fn scan(&mut self, count: u64, max_seq: u64) -> (u64, u64) {
         let part = self.lists[at(self.min_seq)].take(count);
         let swapped = self.anonymous.swap.take(part.idle);
@@ -60,7 +63,8 @@ impl Programs {
         (part.len(), swapped)
     }
 
-    /// Whether they are looked at before files' pages, whose oldest generation is `min_seq` and which stand at `files`.
+    /// Whether they are looked at before files' pages, whose oldest generation is `min_seq` and
+    /// which stand at `files`.
     pub(super) fn go_first(&self, version: Version, min_seq: u64, files: Position) -> bool {
         let swappiness = self.anonymous.swappiness;
         match version {

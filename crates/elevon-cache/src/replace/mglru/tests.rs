@@ -1,5 +1,6 @@
-//! Worked examples of the multi-generational LRU: `lru_gen_refault` of `mm/workingset.c`; `should_run_aging` and
-//! `get_type_to_scan` of `mm/vmscan.c`; `lru_gen_add_folio` and `folio_lru_refs` of `include/linux/mm_inline.h`.
+//! Worked examples of the multi-generational LRU: `lru_gen_refault` of `mm/workingset.c`;
+//! `should_run_aging` and `get_type_to_scan` of `mm/vmscan.c`; `lru_gen_add_folio` and
+//! `folio_lru_refs` of `include/linux/mm_inline.h`.
 
 use alloc::vec::Vec;
 
@@ -295,7 +296,8 @@ fn direct_reclaim_ages_under_pressure_only() {
     }
 }
 
-/// So many programs' pages in use and idle, with zram for the idle ones, beside a hundred of a file in the oldest generation.
+/// So many programs' pages in use and idle, with zram for the idle ones, beside a hundred of a file
+/// in the oldest generation.
 fn with_programs(version: Version, touched: u64, idle: u64, swappiness: u8) -> Bed {
     let mut bed = Bed::new(version, 1, 3);
     bed.fill(1, 100);
@@ -329,7 +331,8 @@ fn swappiness_at_its_ends() {
             assert_eq!((outcome.evicted, outcome.swapped), (evicted, swapped), "{version:?} {swappiness}");
         }
     }
-    // Programs that are older go first, but for swappiness 0; the reworked one looks at the counts alone.
+    // Programs that are older go first, but for swappiness 0; the reworked one looks at the counts
+    // alone.
     for (version, swappiness, is_first) in
         [(Version::V6_1, 1, true), (Version::V6_1, 0, false), (Version::V6_14, 1, false)]
     {
@@ -349,7 +352,8 @@ fn both_types_end_their_oldest_generation_together_or_not() {
         bed.mglru.drop_empty();
         assert_eq!((bed.mglru.min_seq, bed.mglru.programs.min_seq), (min_seq, 0), "{version:?}");
         bed.mglru.self_check(&bed.pages);
-        // Nothing of files is in the oldest generation: in 6.1 programs' pages go though swappiness is 1.
+        // Nothing of files is in the oldest generation: in 6.1 programs' pages go though swappiness
+        // is 1.
         let outcome = bed.evict(4);
         let expected = if version == Version::V6_1 { (0, 4) } else { (4, 0) };
         assert_eq!((outcome.evicted, outcome.swapped), expected, "{version:?}");

@@ -1,6 +1,8 @@
-//! `s3-fifo` and `sieve` against what their papers say, written down once more: the same hits on random traces.
+//! `s3-fifo` and `sieve` against what their papers say, written down once more: the same hits on
+//! random traces.
 //!
-//! A fixed number of pages, one access at a time, one eviction for each miss; no locks, no dirty pages.
+//! A fixed number of pages, one access at a time, one eviction for each miss; no locks, no dirty
+//! pages.
 
 use alloc::collections::VecDeque;
 
@@ -12,8 +14,8 @@ struct S3 {
     small: VecDeque<u64>,
     main: VecDeque<u64>,
     uses: BTreeMap<u64, u32>,
-    /// Every key that left the small queue, the last at the end, none in its place once it came back; the last so many
-    /// as the main queue is long are ghosts.
+    /// Every key that left the small queue, the last at the end, none in its place once it came
+    /// back; the last so many as the main queue is long are ghosts.
     left: Vec<Option<u64>>,
 }
 

@@ -1,29 +1,33 @@
 //! A queue that is too shallow for the device, or so deep that further depth adds latency only.
 //!
-//! Both are read off one table: at each depth (in powers of two) the time spent, what completed meanwhile, and the
-//! latency of what was issued into it.
+//! Both are read off one table: at each depth (in powers of two) the time spent, what completed
+//! meanwhile, and the latency of what was issued into it.
 
 use super::super::depth::{DepthRow, ROWS, row_name};
 use super::super::words;
 use super::{Context, Finding, FindingKind};
 
-/// Fewest requests in a row for its figures to count: the mean of 64 scatters by an eighth of their deviation.
+/// Fewest requests in a row for its figures to count: the mean of 64 scatters by an eighth of their
+/// deviation.
 const FEWEST: u64 = 64;
 /// Of two rows the deeper one has four times the depth, at least.
 const ROWS_APART: usize = 2;
-/// The device serves more at a time without effort if the latency at four times the depth, or more, is at most by a
-/// third longer. (With depth beyond what a device can use, latency grows as depth does.)
+/// The device serves more at a time without effort if the latency at four times the depth, or more,
+/// is at most by a third longer. (With depth beyond what a device can use, latency grows as depth
+/// does.)
 const FLAT_PERCENT: u128 = 133;
-/// The device is in use for half of the time, at least: else it is not its depth that limits throughput.
+/// The device is in use for half of the time, at least: else it is not its depth that limits
+/// throughput.
 const BUSY_PERMILLE: u32 = 500;
-/// Throughput at the deeper row that counts as no gain, in percent of the shallower one's: the geometric mean of requests
-/// and bytes a second, because a mix that shifts between small and large I/O moves the two against each other.
+/// Throughput at the deeper row that counts as no gain, in percent of the shallower one's: the
+/// geometric mean of requests and bytes a second, because a mix that shifts between small and large
+/// I/O moves the two against each other.
 const NO_GAIN_PERCENT: u128 = 110;
 /// Part of the busy time that is spent at depths without a gain, in thousandths.
 const BLOATED_PERMILLE: u32 = 200;
 
-/// Requests whose completion is missing, in thousandths of all, from which the depth is not known: each deepens the queue
-/// by one until it is noticed.
+/// Requests whose completion is missing, in thousandths of all, from which the depth is not known:
+/// each deepens the queue by one until it is noticed.
 const LOST_PERMILLE: u32 = 5;
 
 /// Rows with enough requests.

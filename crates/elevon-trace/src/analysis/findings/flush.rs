@@ -9,8 +9,8 @@ use crate::analysis::Group;
 const FEWEST: u64 = 50;
 /// Data writes per flush from which flushes are no storm: one flush makes several writes durable.
 const WRITES_PER_FLUSH: u64 = 4;
-/// Part of the trace's time, in thousandths, with a flush in the device or waited for: a tenth is what a cure can
-/// hope to save at least.
+/// Part of the trace's time, in thousandths, with a flush in the device or waited for: a tenth is
+/// what a cure can hope to save at least.
 const FEWEST_PERMILLE: u32 = 100;
 
 /// What is counted.
@@ -26,7 +26,8 @@ pub(in crate::analysis) struct Flushes {
     asked: u64,
     waited: u64,
     worst: u64,
-    /// End of the last wait that is counted in `union`, and nanoseconds in which some bio waited for a flush.
+    /// End of the last wait that is counted in `union`, and nanoseconds in which some bio waited
+    /// for a flush.
     union_end: u64,
     union: u64,
     by_process: ByProcess,

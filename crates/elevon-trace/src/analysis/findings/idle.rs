@@ -4,8 +4,8 @@ use super::super::life::Request;
 use super::super::{ABSENT, words};
 use super::{ByProcess, Context, Finding, FindingKind, When};
 
-/// Shortest idle spell that counts. Submission takes some ten microseconds of CPU and waking a kernel thread some tens:
-/// what is longer was held back.
+/// Shortest idle spell that counts. Submission takes some ten microseconds of CPU and waking a
+/// kernel thread some tens: what is longer was held back.
 const SHORTEST: u64 = 200_000;
 /// Idle spells that are remembered until those who waited in them are issued.
 const REMEMBERED: usize = 64;
@@ -71,7 +71,8 @@ impl IdleWaits {
         self.settle(gone);
     }
 
-    /// A request that was just issued has waited since then: through the latest spells, or a part of them.
+    /// A request that was just issued has waited since then: through the latest spells, or a part
+    /// of them.
     fn charge(&mut self, since: u64, process: u32) {
         let count = self.ring.len();
         for back in 1..=count {

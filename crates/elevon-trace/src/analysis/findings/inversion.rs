@@ -1,12 +1,12 @@
-//! Priority inversion: requests of a better class wait while requests of a worse class that came later are issued, or
-//! they are served late because the device is full of those.
+//! Priority inversion: requests of a better class wait while requests of a worse class that came
+//! later are issued, or they are served late because the device is full of those.
 
 use super::super::life::Request;
 use super::super::{ABSENT, words};
 use super::{ByProcess, Context, Finding, FindingKind, When};
 
-/// Shortest wait that counts. Software queues and plugs reorder by tens of microseconds; a millisecond is a wait in a
-/// scheduler.
+/// Shortest wait that counts. Software queues and plugs reorder by tens of microseconds; a
+/// millisecond is a wait in a scheduler.
 const SHORTEST: u64 = 1_000_000;
 /// Fewest such requests.
 const FEWEST: u64 = 10;
@@ -14,8 +14,8 @@ const FEWEST: u64 = 10;
 const FEWEST_PERMILLE: u32 = 10;
 /// Requests of worse classes in the device from which it counts as full of them.
 const MANY: u32 = 8;
-/// How many times as long the device may take with many of them in it; as for reads among writes, a fair share
-/// explains two.
+/// How many times as long the device may take with many of them in it; as for reads among writes, a
+/// fair share explains two.
 const TIMES: u64 = 3;
 /// Fewest requests on either side of that comparison.
 const FEWEST_SERVED: u64 = 32;
@@ -58,7 +58,8 @@ pub(in crate::analysis) struct Inversions {
     overtakers: ByProcess,
     /// By class, the process whose request arrived latest.
     latest_process: [u32; RANKS],
-    /// Requests by class, and by whether the device held few (at most one) or many of a worse class.
+    /// Requests by class, and by whether the device held few (at most one) or many of a worse
+    /// class.
     few: [Served; RANKS],
     many: [Served; RANKS],
 }

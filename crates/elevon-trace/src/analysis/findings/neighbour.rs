@@ -1,4 +1,5 @@
-//! One process that sets everybody's p99: the others' slowest requests are those made while it was active.
+//! One process that sets everybody's p99: the others' slowest requests are those made while it was
+//! active.
 
 use elevon_core::histogram::SparseHistogram;
 
@@ -10,7 +11,8 @@ use super::{Context, Finding, FindingKind};
 const SLOTS: usize = 8;
 /// How many times as large the others' p99 is with the process as without it.
 const TIMES: u64 = 2;
-/// Fewest requests of the others, with the process active and without: a 99th percentile of fewer is one request.
+/// Fewest requests of the others, with the process active and without: a 99th percentile of fewer
+/// is one request.
 const FEWEST: u64 = 200;
 
 /// One of the busiest processes.
@@ -51,7 +53,8 @@ impl Neighbours {
             self.slots.push(Slot { process, bytes: total, ..Slot::default() });
             return;
         }
-        // Twice as much as the least of them: a process replaces another a few times in a trace, not with every bio.
+        // Twice as much as the least of them: a process replaces another a few times in a trace,
+        // not with every bio.
         let Some(least) = self.slots.iter_mut().min_by_key(|slot| slot.bytes) else { return };
         if total / 2 > least.bytes {
             *least = Slot { process, bytes: total, ..Slot::default() };

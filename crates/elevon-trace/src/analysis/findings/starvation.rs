@@ -1,4 +1,5 @@
-//! A reader starved behind writes: reads take much longer while many writes are under way than while few are.
+//! A reader starved behind writes: reads take much longer while many writes are under way than
+//! while few are.
 
 use elevon_core::histogram::SparseHistogram;
 
@@ -7,10 +8,11 @@ use super::super::life::Request;
 use super::super::{Group, words};
 use super::{ByProcess, Context, Finding, FindingKind, When};
 
-/// How many times as long. Who shares a device fairly with one other stream waits twice as long; three times is more
-/// than a fair share explains.
+/// How many times as long. Who shares a device fairly with one other stream waits twice as long;
+/// three times is more than a fair share explains.
 const TIMES: u64 = 3;
-/// Fewest reads on either side of the comparison: the mean of 32 scatters by less than a fifth of their deviation.
+/// Fewest reads on either side of the comparison: the mean of 32 scatters by less than a fifth of
+/// their deviation.
 const FEWEST: u64 = 32;
 /// Fewest reads among many writes, in thousandths of all reads.
 const FEWEST_PERMILLE: u32 = 50;

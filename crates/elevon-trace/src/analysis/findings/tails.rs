@@ -1,4 +1,5 @@
-//! Small tails: a bio that is no multiple of the queue limit is cut into full requests and a rest (proposal 001).
+//! Small tails: a bio that is no multiple of the queue limit is cut into full requests and a rest
+//! (proposal 001).
 
 use super::super::life::{Bio, Request};
 use super::super::words;
@@ -8,11 +9,12 @@ use crate::event::SECTOR_SIZE;
 
 /// Fewest tails worth a word. A single I/O has at most one at its end, which nothing can avoid.
 const FEWEST: u64 = 4;
-/// Fewest tails in thousandths of all requests: below one in a hundred, a cure saves less than measurements scatter.
+/// Fewest tails in thousandths of all requests: below one in a hundred, a cure saves less than
+/// measurements scatter.
 const FEWEST_PERMILLE: u32 = 10;
 
-/// Contiguous bios that one process queued while the ones before them were under way: as far as a trace can tell, the
-/// bios of one I/O.
+/// Contiguous bios that one process queued while the ones before them were under way: as far as a
+/// trace can tell, the bios of one I/O.
 #[derive(Clone, Copy, Default)]
 struct Run {
     end: u64,
@@ -36,7 +38,8 @@ pub(in crate::analysis) struct Tails {
     by_process: ByProcess,
     when: When,
     runs: Vec<Run>,
-    /// Requests of the runs that have ended and that were split, and how many would do if each were full.
+    /// Requests of the runs that have ended and that were split, and how many would do if each were
+    /// full.
     requests: u64,
     needed: u64,
 }

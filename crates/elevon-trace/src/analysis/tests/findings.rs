@@ -1,4 +1,5 @@
-//! Each finding: a trace in which it must be found, and one, as like as can be, in which it must not.
+//! Each finding: a trace in which it must be found, and one, as like as can be, in which it must
+//! not.
 
 use super::*;
 
@@ -89,7 +90,8 @@ fn a_trace_without_a_problem_has_no_finding() {
     assert_eq!(inspect_ios(&ios).findings, []);
 }
 
-/// `bios` contiguous bios of `sectors`, cut at 1024 sectors, each queued while the one before is under way.
+/// `bios` contiguous bios of `sectors`, cut at 1024 sectors, each queued while the one before is
+/// under way.
 fn split_bios(bios: u64, sectors: u64, distance: u64) -> Inspection {
     let mut script = Script::default();
     let mut pieces: Vec<(u64, u64)> = Vec::new();
@@ -165,7 +167,8 @@ fn a_reader_starves_behind_writes() {
     assert_none(&reads_among_writes(1_900), FindingKind::ReaderStarved);
 }
 
-/// Requests of class RT among those of class BE that come later; `first` is issued first of each pair.
+/// Requests of class RT among those of class BE that come later; `first` is issued first of each
+/// pair.
 fn priorities(rt_first: bool, wait: u64) -> Inspection {
     let mut ios = Vec::new();
     for n in 0..200u64 {
@@ -189,7 +192,8 @@ fn a_better_class_waits_for_a_worse_one() {
     assert_none(&priorities(false, 300), FindingKind::PriorityInversion);
 }
 
-/// Requests of class RT, every other one in a device that holds ten of class BE; `slow` is how long it takes then.
+/// Requests of class RT, every other one in a device that holds ten of class BE; `slow` is how long
+/// it takes then.
 fn urgent_among_bulk(slow: u64) -> Inspection {
     let mut ios = Vec::new();
     for n in 0..100u64 {
@@ -358,7 +362,8 @@ fn one_process_sets_the_p99_of_all() {
     assert_none(&neighbours(1_500), FindingKind::NoisyNeighbour);
 }
 
-/// A trace has its findings whatever is before or behind it; the same trace has the same ones, word for word.
+/// A trace has its findings whatever is before or behind it; the same trace has the same ones, word
+/// for word.
 #[test]
 fn findings_repeat() {
     let text = |found: &Inspection| format!("{:?}", found.findings);

@@ -3,7 +3,8 @@ use super::*;
 const READ: usize = Group::Read as usize;
 const WRITE: usize = Group::Write as usize;
 
-/// A bio of 2056 sectors is cut twice; each stage of each request is timed, and the bio ends with its last request.
+/// A bio of 2056 sectors is cut twice; each stage of each request is timed, and the bio ends with
+/// its last request.
 #[test]
 fn a_split_bio_ends_with_its_last_request() {
     let mut script = Script::default();
@@ -35,7 +36,8 @@ fn a_split_bio_ends_with_its_last_request() {
     assert_eq!((found.depths.max, found.depths.busy()), (3, 389_000));
 }
 
-/// Bios are appended and put in front; all end with the request, and what was queued first begins it.
+/// Bios are appended and put in front; all end with the request, and what was queued first begins
+/// it.
 #[test]
 fn merged_bios_end_together() {
     let mut script = Script::default();
@@ -60,7 +62,8 @@ fn merged_bios_end_together() {
     assert_eq!((found.bios_under_way, found.requests_under_way), (0, 0));
 }
 
-/// A request that is merged into another gives it its bios, and ends without a completion of its own.
+/// A request that is merged into another gives it its bios, and ends without a completion of its
+/// own.
 #[test]
 fn a_merged_request_gives_its_bios_away() {
     let mut script = Script::default();
@@ -82,7 +85,8 @@ fn a_merged_request_gives_its_bios_away() {
     assert_eq!(found.utilisation.exact.get(), 39_000);
 }
 
-/// A request that was given back is timed from its last issue; one that completes in parts ends once.
+/// A request that was given back is timed from its last issue; one that completes in parts ends
+/// once.
 #[test]
 fn requeues_and_parts() {
     let mut script = Script::default();
@@ -106,8 +110,8 @@ fn requeues_and_parts() {
     assert_eq!(found.depths.busy(), 41_000);
 }
 
-/// The steps of flush sequences as Linux 6.18 shows them: a flush without data, and a FUA write on a device without FUA,
-/// whose bio ends with the flush after it.
+/// The steps of flush sequences as Linux 6.18 shows them: a flush without data, and a FUA write on
+/// a device without FUA, whose bio ends with the flush after it.
 #[test]
 fn flush_sequences_end_with_an_empty_completion() {
     let mut script = Script::default();
@@ -158,7 +162,8 @@ fn bios_are_found_without_events_of_allocation() {
     assert_eq!((stages.queue_to_allocated.count, stages.allocated_to_issued.count), (0, 0));
 }
 
-/// No latency is computed across a gap, and what was under way then does not count as in the device for ever.
+/// No latency is computed across a gap, and what was under way then does not count as in the device
+/// for ever.
 #[test]
 fn nothing_is_computed_across_a_gap() {
     let mut script = Script::default();
@@ -204,7 +209,8 @@ fn a_partition_is_told_from_the_rest_of_its_disk() {
     }
 }
 
-/// A stacked device has events of its own and bios that go on to another; each is followed by itself.
+/// A stacked device has events of its own and bios that go on to another; each is followed by
+/// itself.
 #[test]
 fn a_stacked_device_is_no_partition() {
     let mut script = Script::default();
@@ -239,7 +245,8 @@ fn an_order_without_times_gives_counts_only() {
     assert!(found.stages.iter().all(|stage| stage.issued_to_completed.count + stage.bio_total.count == 0));
 }
 
-/// A trace of arrivals only, ten times longer than what is followed at a time: memory stays where it was.
+/// A trace of arrivals only, ten times longer than what is followed at a time: memory stays where
+/// it was.
 #[test]
 fn what_never_completes_does_not_pile_up() {
     let mut analysis = Analysis::new(Device::new(8, 0));
@@ -340,8 +347,8 @@ fn the_device_with_nearly_all_events_is_chosen() {
     assert!(error.contains("no event of device 9:0") && error.contains("7:7 (94 events)"), "{error}");
 }
 
-/// One completion is lost without a word: its request does not count as in the device for the rest of the trace, and if
-/// it does complete at last, it is timed.
+/// One completion is lost without a word: its request does not count as in the device for the rest
+/// of the trace, and if it does complete at last, it is timed.
 #[test]
 fn a_lost_completion_does_not_deepen_the_queue() {
     for completes in [false, true] {
@@ -356,7 +363,8 @@ fn a_lost_completion_does_not_deepen_the_queue() {
         }
         let found = script.inspect("8:0");
         assert_eq!(found.counts.overdue, u64::from(!completes));
-        // Alone with one request of 50 us in 100 us; until it is overdue, at 256 completions, it is always busy.
+        // Alone with one request of 50 us in 100 us; until it is overdue, at 256 completions, it is
+        // always busy.
         let busy = found.depths.busy();
         assert!((100_000_000..120_000_000).contains(&busy), "{busy}");
         assert!(found.depths.mean_busy_depth() < 1.2);

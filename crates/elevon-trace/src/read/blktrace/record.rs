@@ -217,7 +217,8 @@ impl Header {
         self.length + usize::from(self.payload)
     }
 
-    /// The header with its real length: a version 8 record may lack the padding at its end, which what follows shows.
+    /// The header with its real length: a version 8 record may lack the padding at its end, which
+    /// what follows shows.
     #[inline]
     pub(super) fn with_padding_of(mut self, bytes: &[u8]) -> Self {
         if self.length == MAX_HEADER {

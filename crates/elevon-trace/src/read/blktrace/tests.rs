@@ -287,7 +287,8 @@ fn counts_of_a_real_trace() {
     );
 }
 
-/// Files cut anywhere, and with bytes changed anywhere, end without a panic and hold no more than they have room for.
+/// Files cut anywhere, and with bytes changed anywhere, end without a panic and hold no more than
+/// they have room for.
 #[test]
 fn damaged_files_never_panic() {
     let real = std::fs::read(data("kernel-truth/blktrace-6.1/dd-none.blktrace.0")).unwrap();

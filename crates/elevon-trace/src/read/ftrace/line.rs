@@ -62,14 +62,16 @@ fn parse(line: &[u8], is_wrapped: bool) -> Line<'_> {
     let mut from = 0;
     while let Some(at) = memmem::find(&line[from..], b"block_").map(|at| from + at) {
         from = at + 1;
-        // A name stands alone, or after perf's "block:"; a task's own name may hold the word too, so try every place.
+        // A name stands alone, or after perf's "block:"; a task's own name may hold the word too,
+        // so try every place.
         let before = &line[..at];
         let before = before.strip_suffix(b"block:").unwrap_or(before);
         if !matches!(before.last(), None | Some(b' ' | b'\t')) {
             continue;
         }
         match event_at(before, &line[at..], is_wrapped) {
-            // A line without prefix may be one whose task is named like an event; any other reading comes first.
+            // A line without prefix may be one whose task is named like an event; any other reading
+            // comes first.
             Ok(Some(record)) if record.event.time.is_none() => bare = Some(record),
             Ok(Some(record)) => return Line::Event(record),
             Ok(None) => {}
@@ -93,7 +95,8 @@ pub(super) fn without_quotes(line: &[u8]) -> &[u8] {
     &line[end..]
 }
 
-/// Entries kept and entries written, from the header's `entries-in-buffer/entries-written: 685/685`.
+/// Entries kept and entries written, from the header's `entries-in-buffer/entries-written:
+/// 685/685`.
 pub(super) fn entries(line: &[u8]) -> Option<(u64, u64)> {
     let at = memmem::find(line, b"entries-written:")?;
     let mut counts = Cursor::new(line[at..].split(|&byte| byte == b':').nth(1)?);
@@ -102,7 +105,8 @@ pub(super) fn entries(line: &[u8]) -> Option<(u64, u64)> {
     Some((whole_number(&counts[..slash])?, whole_number(&counts[slash + 1..])?))
 }
 
-/// `CPU:1 [LOST 42 EVENTS]` of the kernel, `CPU:1 [42 EVENTS DROPPED]` of trace-cmd, and perf's record of lost events.
+/// `CPU:1 [LOST 42 EVENTS]` of the kernel, `CPU:1 [42 EVENTS DROPPED]` of trace-cmd, and perf's
+/// record of lost events.
 fn lost(line: &[u8]) -> Option<Line<'static>> {
     if let Some(rest) = line.trim_ascii_start().strip_prefix(b"CPU:") {
         let mut cursor = Cursor::new(rest);
@@ -127,8 +131,8 @@ pub(super) fn has_prefix(line: &[u8]) -> bool {
 /// Bytes of the longest name of an event, with room for those to come.
 const MAX_NAME: usize = 40;
 
-/// Reads the event whose name begins `rest`; `None` for an event that is of no bio or request, and if the word is no event's
-/// name but, say, a part of a task's name.
+/// Reads the event whose name begins `rest`; `None` for an event that is of no bio or request, and
+/// if the word is no event's name but, say, a part of a task's name.
 fn event_at<'a>(prefix: &'a [u8], rest: &'a [u8], is_wrapped: bool) -> Result<Option<Record<'a>>, Expected> {
     // Names are short; a hostile line may hold the word at every place.
     let Some(colon) = memchr::memchr(b':', &rest[..rest.len().min(MAX_NAME)]) else { return Ok(None) };
@@ -160,7 +164,8 @@ struct Prefix<'a> {
     cpu: Option<u32>,
 }
 
-/// `COMM-PID [(TGID)] [CPU] [FLAGS] TIME:`, read from the right because only the name on the left may hold anything.
+/// `COMM-PID [(TGID)] [CPU] [FLAGS] TIME:`, read from the right because only the name on the left
+/// may hold anything.
 fn parse_prefix(prefix: &[u8]) -> Result<Prefix<'_>, Expected> {
     let prefix = prefix.trim_ascii();
     if prefix.is_empty() {
@@ -227,7 +232,8 @@ fn last_number(text: &[u8]) -> Option<(&[u8], u32)> {
     Some((left, u32::try_from(whole_number(digits)?).ok()?))
 }
 
-/// Fills in what the event's own part of the line says. Returns false for an event that is of no bio or request.
+/// Fills in what the event's own part of the line says. Returns false for an event that is of no
+/// bio or request.
 fn parse_tail<'a>(
     name: &[u8],
     mut at: Cursor<'a>,
@@ -419,7 +425,8 @@ fn task<'a>(record: &mut Record<'a>, comm: &'a [u8]) {
     }
 }
 
-/// `be,0,4`, `be,4` in an early form, and `0x2,0,4` where perf knows no names of classes; absent before 6.11.
+/// `be,0,4`, `be,4` in an early form, and `0x2,0,4` where perf knows no names of classes; absent
+/// before 6.11.
 #[inline]
 fn priority(at: &mut Cursor<'_>, event: &mut TraceEvent) -> Result<(), Expected> {
     if at.is_at(b'[') || at.is_at_end() {

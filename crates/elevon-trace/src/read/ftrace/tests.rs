@@ -352,8 +352,8 @@ proptest! {
     }
 }
 
-/// What `perf script` printed of a run in which fio did 800 reads of 8 KiB, 100 writes of 64 KiB with 25 flushes, and 82
-/// reads of 1 MiB.
+/// What `perf script` printed of a run in which fio did 800 reads of 8 KiB, 100 writes of 64 KiB
+/// with 25 flushes, and 82 reads of 1 MiB.
 #[test]
 fn a_real_text_of_perf() {
     let (events, reader) = read_file(&data("kernel-truth/traces/mixed.perf-script.txt.zst"));

@@ -49,7 +49,8 @@ pub(super) fn varint(bytes: &[u8]) -> Option<(u64, &[u8])> {
     None
 }
 
-/// The fields of a message: number and value. Ends at the end, or with an error where the bytes are no message.
+/// The fields of a message: number and value. Ends at the end, or with an error where the bytes are
+/// no message.
 #[derive(Clone, Copy)]
 pub(super) struct Fields<'a> {
     rest: &'a [u8],

@@ -27,8 +27,8 @@ fn the_worked_example_byte_for_byte() {
     assert!(reader::is_blktrace(&files[0]));
 }
 
-/// Real records, written again, differ from the original in nothing but the names' records and what the kernel left in
-/// unused fields.
+/// Real records, written again, differ from the original in nothing but the names' records and what
+/// the kernel left in unused fields.
 #[test]
 fn real_records_are_written_as_they_were() {
     for name in ["dd-none", "dd-mq-deadline"] {

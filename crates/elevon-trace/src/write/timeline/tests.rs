@@ -4,7 +4,8 @@ use elevon_core::units::Tag;
 use super::*;
 use crate::run::testing::{converted, event, run};
 
-/// Notes spans as (track, first sector, sectors, start, end, how), and the last value of each counter.
+/// Notes spans as (track, first sector, sectors, start, end, how), and the last value of each
+/// counter.
 #[derive(Default)]
 struct Notes {
     spans: Vec<(Track, u64, u64, u64, u64, End)>,
