@@ -180,7 +180,7 @@ impl PrioPolicy {
         Self::ALL.into_iter().find(|policy| policy.name() == name)
     }
 
-    /// Whether a kernel has this policy; one that has not refuses the word with EINVAL.
+    /// Returns true if a kernel has this policy; one that has not refuses the word with EINVAL.
     pub const fn is_known(self, rules: &Rules) -> bool {
         match self {
             Self::PromoteToRt => rules.promote_to_rt,

@@ -90,7 +90,7 @@ impl Layout {
     pub const fn len(&self) -> u64 {
         self.len
     }
-    /// Whether the buffer has no byte.
+    /// Returns true if the buffer has no byte.
     pub const fn is_empty(&self) -> bool {
         self.len == 0
     }

@@ -183,7 +183,7 @@ impl QueueLimits {
         round_down_to_block(self.max_hw_discard_sectors.min(self.max_user_discard_sectors), self.logical_block_size)
     }
 
-    /// Whether the queue takes such a bio at all; a bio that it does not take fails with
+    /// Returns true if the queue takes such a bio at all; a bio that it does not take fails with
     /// [`Status::NotSupported`](crate::status::Status::NotSupported) before it is split.
     #[inline]
     pub fn supports(&self, op: Op, flags: Flags) -> bool {
@@ -441,7 +441,7 @@ impl QueueLimits {
     }
 }
 
-/// Whether a value is a mask of low bits: zero, or a power of two minus one.
+/// Returns true if a value is a mask of low bits: zero, or a power of two minus one.
 const fn is_mask(value: u64) -> bool {
     value & value.wrapping_add(1) == 0
 }

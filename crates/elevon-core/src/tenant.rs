@@ -125,7 +125,7 @@ impl Tenants {
         core::iter::successors(Some(tenant), |&at| self.parent(at)).take_while(|&at| at != ROOT)
     }
 
-    /// Whether one is the other or lies below it.
+    /// Returns true if one is the other or lies below it.
     pub fn is_below(&self, tenant: TenantId, ancestor: TenantId) -> bool {
         ancestor == ROOT || self.path(tenant).any(|at| at == ancestor)
     }
@@ -135,7 +135,7 @@ impl Tenants {
         self.nodes.get(tenant.index()).map_or(0, |node| node.depth)
     }
 
-    /// Whether it exists and was not removed.
+    /// Returns true if it exists and was not removed.
     #[inline]
     pub fn is_alive(&self, tenant: TenantId) -> bool {
         self.nodes.get(tenant.index()).is_some_and(|node| node.alive)

@@ -20,7 +20,7 @@ pub struct Root(pub(crate) u32);
 impl Root {
     /// A tree without nodes.
     pub const EMPTY: Self = Self(NIL);
-    /// Whether the tree has no node.
+    /// Returns true if the tree has no node.
     #[inline]
     pub const fn is_empty(self) -> bool {
         self.0 == NIL
@@ -89,7 +89,7 @@ impl<T: Item> Treap<T> {
         &mut self.nodes[n as usize]
     }
 
-    /// Whether a node is in a tree.
+    /// Returns true if a node is in a tree.
     #[inline]
     pub(crate) fn contains(&self, n: u32) -> bool {
         self.nodes.get(n as usize).is_some_and(|node| node.parent != ABSENT)

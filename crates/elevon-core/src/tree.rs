@@ -43,7 +43,7 @@ impl TreeLinks {
         if n == NIL { None } else { Some(RequestId(n)) }
     }
 
-    /// Whether the request is in a tree.
+    /// Returns true if the request is in a tree.
     #[inline]
     pub fn contains(&self, id: RequestId) -> bool {
         self.nodes.contains(id.0)

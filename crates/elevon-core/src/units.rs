@@ -36,7 +36,7 @@ macro_rules! quantity {
             pub const fn get(self) -> u64 {
                 self.0
             }
-            /// Whether this is zero.
+            /// Returns true if this is zero.
             #[inline]
             pub const fn is_zero(self) -> bool {
                 self.0 == 0

@@ -36,7 +36,7 @@ enum Write {
 }
 
 impl SysfsLimit {
-    /// Whether [`QueueLimits::set_sysfs`] takes it.
+    /// Returns true if [`QueueLimits::set_sysfs`] takes it.
     pub const fn is_settable(&self) -> bool {
         matches!(self.write, Write::Sets(_))
     }

@@ -86,7 +86,8 @@ impl Shares {
         }
     }
 
-    /// Whether an active leaf may be here: nothing active above (the root has no weight) nor below.
+    /// Returns true if an active leaf may be here: nothing active above (the root has no weight)
+    /// nor below.
     pub(super) fn may_activate(&self, slot: u32) -> bool {
         let node = &self.nodes[slot as usize];
         let mut above = node.parent;

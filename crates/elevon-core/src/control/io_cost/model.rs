@@ -184,7 +184,7 @@ impl Model {
     }
 }
 
-/// Whether an I/O is random after one that ended at `cursor`; the first of a tenant is not.
+/// Returns true if an I/O is random after one that ended at `cursor`; the first of a tenant is not.
 #[inline]
 pub(super) fn is_random(cursor: Option<Sector>, sector: Sector) -> bool {
     cursor.is_some_and(|end| end.get().abs_diff(sector.get()) > RANDOM_DISTANCE / 512)

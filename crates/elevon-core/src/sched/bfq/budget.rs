@@ -100,12 +100,13 @@ impl Bfq {
         };
     }
 
-    /// Whether the slot of the queue in service has timed out.
+    /// Returns true if the slot of the queue in service has timed out.
     pub(super) fn slot_timed_out(&self, q: EntityId) -> bool {
         self.tick >= self.queue(q).budget_timeout
     }
 
-    /// Whether it is to end for that: not while it is waited for with little of its budget left.
+    /// Returns true if it is to end for that: not while it is waited for with little of its budget
+    /// left.
     pub(super) fn ends_by_timeout(&self, q: EntityId) -> bool {
         let entity = &self.engine[q];
         (!self.queue(q).waiting || entity.budget_left() >= entity.budget / 3) && self.slot_timed_out(q)

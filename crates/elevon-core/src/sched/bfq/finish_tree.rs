@@ -14,7 +14,8 @@ use alloc::vec::Vec;
 pub(super) use crate::treap::Root;
 use crate::treap::{Item, NIL, Treap};
 
-/// Whether a virtual time is after another; right while they are less than half the range apart.
+/// Returns true if a virtual time is after another; right while they are less than half the range
+/// apart.
 #[inline]
 pub(super) const fn later(a: u64, b: u64) -> bool {
     (a.wrapping_sub(b) as i64) > 0

@@ -102,14 +102,14 @@ impl Bfq {
         self.busy.iter().sum()
     }
 
-    /// Whether the device neither turns nor starves with one command at a time.
+    /// Returns true if the device neither turns nor starves with one command at a time.
     pub(super) fn is_queueing_flash(&self) -> bool {
         !self.rotational && self.queueing.is_on()
     }
 
-    /// Whether shares would not come out right without waiting for this queue. Since 5.2 nobody
-    /// waits for the smallest weight; the forms of injection from before that did, and without
-    /// any injection such a queue would hardly be served: each of its requests is a slot,
+    /// Returns true if shares would not come out right without waiting for this queue. Since 5.2
+    /// nobody waits for the smallest weight; the forms of injection from before that did, and
+    /// without any injection such a queue would hardly be served: each of its requests is a slot,
     /// charged at least 2 ms.
     pub(super) fn is_asymmetric(&self, q: EntityId) -> bool {
         let own = self.queue(q).counted.weight;
@@ -124,7 +124,7 @@ impl Bfq {
         weights_differ || classes > 1 || groups_differ
     }
 
-    /// Whether waiting for this queue makes the device faster.
+    /// Returns true if waiting for this queue makes the device faster.
     pub(super) fn idling_boosts(&self, q: EntityId) -> bool {
         let (queue, queueing) = (self.queue(q), self.queueing.is_on());
         let streams = !queue.is_seeky() && queue.io_bound.is_bound && queue.short_think;
@@ -132,14 +132,14 @@ impl Bfq {
         gains && self.raised_busy == 0
     }
 
-    /// Whether waiting for this queue is needed for its share.
+    /// Returns true if waiting for this queue is needed for its share.
     pub(super) fn idling_needed(&self, q: EntityId) -> bool {
         let others = self.busy_queues();
         let crowded = self.raised_busy < others || self.in_flight >= self.queue(q).dispatched + CROWD;
         (self.engine[q].raise > 1 && crowded) || self.is_asymmetric(q) || others == 1
     }
 
-    /// Whether to wait for this queue when it is empty.
+    /// Returns true if to wait for this queue when it is empty.
     pub(super) fn is_better_to_idle(&self, q: EntityId) -> bool {
         let queue = self.queue(q);
         if queue.processes == 0 {

@@ -113,7 +113,7 @@ impl Bfq {
         }
     }
 
-    /// Whether a queue has a request, and budget left for it.
+    /// Returns true if a queue has a request, and budget left for it.
     fn fits(&self, q: EntityId) -> bool {
         let next = self.queue(q).next;
         next.is_some_and(|next| self.charge(q, next) <= self.engine[q].budget_left())

@@ -295,8 +295,8 @@ impl Bfq {
         self.engine.remove(q);
     }
 
-    /// Whether a process, or a group it is in, holds more requests than its weight gives it of the
-    /// scheduler's tags.
+    /// Returns true if a process, or a group it is in, holds more requests than its weight gives it
+    /// of the scheduler's tags.
     pub(super) fn is_over_limit(&self, bio: &Bio) -> bool {
         let Some(process) = self.processes.get(bio.task.index()) else { return false };
         let sync = crate::op::is_sync(bio.op, bio.flags);

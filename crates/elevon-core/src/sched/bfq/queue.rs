@@ -136,8 +136,8 @@ pub(super) struct Candidate {
     pub(super) meta: bool,
 }
 
-/// Whether the first of two requests goes before the second, from a position. `reach`: how far back
-/// counts as near, in sectors; `penalty`: how much longer a way back counts.
+/// Returns true if the first of two requests goes before the second, from a position. `reach`: how
+/// far back counts as near, in sectors; `penalty`: how much longer a way back counts.
 pub(super) fn goes_first(a: Candidate, b: Candidate, last: u64, reach: u64, penalty: u64) -> bool {
     if a.sync != b.sync {
         return a.sync;

@@ -22,7 +22,7 @@ impl Queueing {
         Self { decided: preset, preset: preset.is_some(), samples: 0, in_flight_max: 0 }
     }
 
-    /// Whether it queues, as far as is known.
+    /// Returns true if it queues, as far as is known.
     #[inline]
     pub(super) const fn is_on(&self) -> bool {
         !matches!(self.decided, Some(false))

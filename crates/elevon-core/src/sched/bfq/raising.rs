@@ -95,7 +95,7 @@ impl Bfq {
         }
     }
 
-    /// Whether a queue that turns busy is, or is to be, raised.
+    /// Returns true if a queue that turns busy is, or is to be, raised.
     pub(super) fn deserves_raising(&self, q: EntityId, looks: Looks) -> bool {
         let queue = self.queue(q);
         let private = queue.sync && (queue.owner.is_some() || queue.stable);

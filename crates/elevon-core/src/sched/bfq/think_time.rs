@@ -34,7 +34,7 @@ impl ThinkTime {
         self.mean = (self.total + 128) / self.samples;
     }
 
-    /// Whether the mean is known and longer than `limit`.
+    /// Returns true if the mean is known and longer than `limit`.
     pub(super) const fn exceeds(&self, limit: Nanos) -> bool {
         self.samples > 80 && self.mean > limit.get()
     }
@@ -59,7 +59,7 @@ impl Seeks {
     }
 }
 
-/// Whether a request at `start` is a seek from `last`. Position 0 is that of nobody yet.
+/// Returns true if a request at `start` is a seek from `last`. Position 0 is that of nobody yet.
 pub(super) const fn is_seek(last: Sector, start: Sector, sectors: u64, rotational: bool) -> bool {
     let distance = last.get().abs_diff(start.get());
     last.get() != 0 && distance > SEEK_DISTANCE && (rotational || sectors < BIG_REQUEST)

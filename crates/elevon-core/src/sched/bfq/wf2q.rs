@@ -168,7 +168,7 @@ impl Engine {
         (&mut self.groups[group.index()].trees[class as usize], &mut self.entities, &mut self.trees)
     }
 
-    /// Whether the root would go on with somebody else than whom it serves now.
+    /// Returns true if the root would go on with somebody else than whom it serves now.
     pub(super) fn next_is_another(&self) -> bool {
         self.groups[0].next != self.groups[0].in_service
     }

@@ -86,7 +86,7 @@ impl Oracle {
         (lowest, lowest.map_or(0, |_| 1 + free.count() as u32))
     }
 
-    /// Whether the queue has a request of the domain, and a token that is not another's.
+    /// Returns true if the queue has a request of the domain, and a token that is not another's.
     fn is_ready(&self, queue: usize, domain: usize) -> bool {
         let promises = &self.promises[domain].made;
         let of_others: u32 = promises.values().sum();

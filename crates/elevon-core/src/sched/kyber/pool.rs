@@ -98,7 +98,7 @@ impl Pool {
         }
     }
 
-    /// Whether a queue waits for a token beyond those promised to it.
+    /// Returns true if a queue waits for a token beyond those promised to it.
     pub(super) fn is_waiting(&self, queue: usize) -> bool {
         self.waiting.contains(queue)
     }
