@@ -1,9 +1,9 @@
-//! Accounting: what `/sys/block/X/stat` would say, utilisation in four forms, latency by stage.
+//! Accounting: the content of `/sys/block/X/stat`, utilisation in four forms, latency by stage.
 //!
-//! The data path reports facts ([`Accounting::on_start`] ... [`Accounting::on_end`]); everything
-//! else is derived here. All forms of io_ticks ([`io_ticks`]) run side by side on every request, so
-//! that one run can compare them; the chosen one feeds field 10. Cost: O(1) per call, nothing
-//! allocated, and no division but where a jiffy has passed since the call before.
+//! The data path reports events ([`Accounting::on_start`] ... [`Accounting::on_end`]); everything
+//! else is derived here. All forms of io_ticks ([`io_ticks`]) are computed for every request, so
+//! that one run can compare them; the chosen one feeds field 10. Cost: O(1) per call, no
+//! allocation, and no division unless a jiffy has passed since the last call.
 
 extern crate alloc;
 use alloc::vec::Vec;
@@ -23,7 +23,7 @@ use crate::units::{Instant, Nanos, Sectors, TaskId};
 /// Counters of one group (reads, writes, discards) in `/sys/block/X/stat`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct GroupCounters {
-    /// Requests completed, failed ones included (fields 1, 5, 12).
+    /// Requests completed, including failed ones (fields 1, 5, 12).
     pub ios: u64,
     /// Bios merged into requests, and requests merged into others (2, 6, 13).
     pub merges: u64,
@@ -36,11 +36,11 @@ pub struct GroupCounters {
 /// A snapshot of the statistics of a device.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DiskStats {
-    /// When it was taken.
+    /// When the snapshot was taken.
     pub at: Instant,
     /// Reads, writes, discards, by [`StatGroup`].
     pub groups: [GroupCounters; 3],
-    /// Requests in flight by the kernel version's meaning (field 9).
+    /// Requests in flight, as the kernel version defines it (field 9).
     pub in_flight: u64,
     /// Busy time in ms by the chosen io_ticks form (field 10).
     pub io_ticks_ms: u64,
@@ -48,10 +48,10 @@ pub struct DiskStats {
     pub flushes: u64,
     /// Sum of their times; printed in ms (17).
     pub flush_ticks: Nanos,
-    /// Busy time by every form, whatever the chosen one.
+    /// Busy time by every form of io_ticks.
     pub utilisation: Utilisation,
-    /// Integral of requests in flight over time, in request-nanoseconds; exact mean queue depth is
-    /// its change over time.
+    /// Integral of requests in flight over time, in request-nanoseconds. The exact mean queue depth
+    /// of a span is its change divided by the span.
     pub in_flight_integral: u128,
 }
 
@@ -64,15 +64,14 @@ pub struct Utilisation {
     pub inflight_ms: u64,
     /// 6.10 and later, ms.
     pub precise_ms: u64,
-    /// Ours, nanoseconds.
+    /// Exact (not in Linux), nanoseconds.
     pub exact: Nanos,
 }
 
-/// Everything that is known of a request when it ends: the one fact that statistics, histograms and
-/// reports are made of.
+/// All data of a completed request, from which statistics, histograms and reports are made.
 #[derive(Clone, Copy, Debug)]
 pub struct CompletionFact {
-    /// Group it counts in.
+    /// The group that counts it.
     pub group: StatGroup,
     /// The task that allocated it.
     pub task: TaskId,
@@ -93,11 +92,11 @@ pub struct Accounting {
     sampled: IoTicks,
     inflight: IoTicks,
     precise: IoTicks,
-    /// Time up to which `busy` and `integral` are counted.
+    /// Time up to which `busy` and `integral` are computed.
     counted: Instant,
     busy: u64,
     integral: u128,
-    /// Requests between start and end; of those, the ones in the driver.
+    /// Requests between start and end, and those of them that are in the driver.
     in_flight: u64,
     started: u64,
     groups: [GroupCounters; 3],
@@ -110,11 +109,11 @@ pub struct Accounting {
 }
 
 impl Accounting {
-    /// Starts from zero. `hz` is the tick rate (100 to 1000) that the whole-jiffy forms count in;
-    /// `in_flight_from_allocation` as in [`crate::kernel::Rules`].
+    /// Returns accounting that starts from zero. `hz` is the tick rate (100 to 1000) of the
+    /// whole-jiffy forms; `in_flight_from_allocation` as in [`crate::kernel::Rules`].
     ///
     /// # Panics
-    /// Where `hz` is 0.
+    /// If `hz` is 0.
     pub fn new(form: IoTicksForm, hz: u32, hw_queues: u16, in_flight_from_allocation: bool) -> Self {
         Self {
             form,
@@ -137,7 +136,7 @@ impl Accounting {
         }
     }
 
-    /// Brings the exact integrals up to `now`. Must run before `in_flight` changes.
+    /// Updates the exact integrals up to `now`. Must be called before `in_flight` changes.
     #[inline]
     fn count_to(&mut self, now: Instant) {
         debug_assert!(now >= self.counted, "time went backwards");
@@ -149,7 +148,7 @@ impl Accounting {
         self.counted = now;
     }
 
-    /// Brings the whole-jiffy forms up to `now`; one comparison unless a jiffy has passed.
+    /// Updates the whole-jiffy forms up to `now`; costs one comparison unless a jiffy has passed.
     #[inline]
     fn tick(&mut self, now: Instant, moment: Moment) {
         if let Some(jiffy) = self.clock.tick(now) {
@@ -159,44 +158,44 @@ impl Accounting {
         }
     }
 
-    /// A request was allocated and counts from now on. `tags_in_use` counts this one too (proposal
-    /// 003's test).
+    /// Counts a request that was allocated. `tags_in_use` includes this one (proposal 003's test).
     #[inline]
     pub fn on_start(&mut self, now: Instant, tags_in_use: u32) {
         self.count_to(now);
         self.tick(now, Moment::Start { in_flight: self.in_flight, tags: tags_in_use });
         self.in_flight += 1;
     }
-    /// A request was given to the driver.
+    /// Counts a request that was issued to the driver.
     #[inline]
     pub fn on_issue(&mut self, _now: Instant) {
         self.started += 1;
     }
-    /// The driver gave a started request back.
+    /// Counts a started request that the driver gave back.
     #[inline]
     pub fn on_requeue(&mut self, _now: Instant) {
         debug_assert!(self.started > 0, "a requeue without an issue");
         self.started -= 1;
     }
-    /// A bio was merged into a request.
+    /// Counts a bio that was merged into a request.
     #[inline]
     pub fn on_merge(&mut self, group: StatGroup) {
         self.groups[group as usize].merges += 1;
     }
-    /// A request that had been allocated was swallowed by another: it ends without a completion of
-    /// its own, and the kernel does not look at io_ticks then.
+    /// Counts an allocated request that was merged into another. It has no completion of its own,
+    /// and the kernel does not update io_ticks for it.
     pub fn on_request_merged(&mut self, now: Instant, group: StatGroup) {
         debug_assert!(self.in_flight > 0, "a request was swallowed that never started");
         self.count_to(now);
         self.groups[group as usize].merges += 1;
         self.in_flight -= 1;
     }
-    /// Part of a request completed.
+    /// Counts sectors of a completed part of a request.
     #[inline]
     pub fn on_sectors(&mut self, group: StatGroup, sectors: Sectors) {
         self.groups[group as usize].sectors += sectors.get();
     }
-    /// A request ended. `started`: it was in the driver; one that was not has no latency by stage.
+    /// Counts the end of a request. `started`: it was in the driver; otherwise it has no latency by
+    /// stage.
     #[inline]
     pub fn on_end(&mut self, fact: &CompletionFact, started: bool) {
         debug_assert!(self.in_flight > 0, "a request ended that never started");
@@ -220,25 +219,26 @@ impl Accounting {
             }
         }
     }
-    /// A device flush ended.
+    /// Counts a completed device flush.
     pub fn on_flush_end(&mut self, start: Instant, end: Instant) {
         self.flushes += 1;
         self.flush_ticks += end.since(start);
     }
 
-    /// Requests between the start and the end of their accounting, whatever field 9 means.
+    /// Returns the number of requests between the start and the end of their accounting, whatever
+    /// field 9 means.
     #[inline]
     pub const fn outstanding(&self) -> u64 {
         self.in_flight
     }
 
-    /// Requests in flight by the kernel version's meaning (field 9).
+    /// Returns the number of requests in flight, as the kernel version defines it (field 9).
     pub const fn in_flight(&self) -> u64 {
         if self.in_flight_from_allocation { self.in_flight } else { self.started }
     }
 
-    /// What the stat file shows when read now; reading moves io_ticks forward while something is in
-    /// flight (5.18 and later).
+    /// Returns what the stat file shows if it is read now. A read updates io_ticks while a request
+    /// is in flight (5.18 and later).
     pub fn read(&mut self, now: Instant) -> DiskStats {
         self.count_to(now);
         if self.in_flight() > 0 {
@@ -262,24 +262,23 @@ impl Accounting {
             in_flight_integral: self.integral,
         }
     }
-    /// Latency from allocation to the driver, by group.
+    /// Returns the latency from allocation to the driver, by group.
     pub fn queued_to_dispatched(&self, group: StatGroup) -> &LatencyStat {
         &self.queued[group as usize]
     }
-    /// Latency from the driver to completion, by group.
+    /// Returns the latency from the driver to completion, by group.
     pub fn dispatched_to_completed(&self, group: StatGroup) -> &LatencyStat {
         &self.serviced[group as usize]
     }
-    /// Sum of the times that a task's requests were in the driver: its part of what the device was
-    /// kept busy with. A request counts for the task that allocated it, whoever else's bios it
-    /// carries.
+    /// Returns the total time that a task's requests were in the driver. A request counts for the
+    /// task that allocated it, even if it carries bios of other tasks.
     pub fn device_time(&self, task: TaskId) -> Nanos {
         self.device_time.get(task.index()).copied().unwrap_or(Nanos::ZERO)
     }
 }
 
 impl Utilisation {
-    /// Busy time by one form, in whole ms.
+    /// Returns the busy time by one form, in whole ms.
     pub const fn millis(&self, form: IoTicksForm) -> u64 {
         match form {
             IoTicksForm::Sampled => self.sampled_ms,
@@ -291,7 +290,7 @@ impl Utilisation {
 }
 
 impl DiskStats {
-    /// The 17 numbers of `/sys/block/X/stat`.
+    /// Returns the 17 numbers of `/sys/block/X/stat`.
     pub fn fields(&self) -> [u64; 17] {
         let [r, w, d] = self.groups;
         let total = r.ticks + w.ticks + d.ticks + self.flush_ticks;

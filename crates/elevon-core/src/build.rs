@@ -1,50 +1,49 @@
 //! Building bios: how many bytes of a buffer the next bio takes.
 //!
 //! A bio holds at most [`BIO_MAX_VECS`] vectors, and a vector is a whole run of physically
-//! consecutive memory; so how much a bio holds depends on where the buffer's pages happen to lie,
-//! and no queue limit is asked (as in every Linux to 6.18, measured). Sizes of full bios are
-//! therefore 1 MiB and a little, hardly ever a multiple of the queue's limit, and their
-//! splits leave small tails: proposal 001. [`Fill`] chooses between that and the remedies that were
-//! proposed.
+//! contiguous memory. So the size of a bio depends on the physical positions of the buffer's pages,
+//! and queue limits are not checked (as in every Linux to 6.18, measured). Full bios are therefore
+//! slightly larger than 1 MiB and rarely a multiple of the queue's limit, and their splits leave
+//! small tails: proposal 001. [`Fill`] selects this or one of the proposed solutions.
 //!
-//! Cost: O(1) where the rest of the buffer is one run or at most 256 pages, else O(log runs) for
-//! one bio whatever its size.
+//! Cost: O(1) if the rest of the buffer is one run or at most 256 pages, else O(log runs) for one
+//! bio of any size.
 
 use crate::bio::BIO_MAX_VECS;
 use crate::layout::Layout;
 use crate::limits::QueueLimits;
 use crate::units::{PAGE_SIZE, SECTOR_SIZE, Sector, Sectors};
 
-/// A bio's length is kept in 32 bits.
+/// The length of a bio is stored in 32 bits.
 pub(crate) const BIO_MAX_BYTES: u64 = u32::MAX as u64;
 
 /// When a bio of direct I/O is full (proposal 001).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Fill {
-    /// When its vectors run out: what kernels do.
+    /// When its vectors are used up, as in Linux.
     #[default]
     Full,
-    /// The proposal (Ed Tsai, 2023, not merged): before the page that would take it past the
+    /// The proposal (Ed Tsai, 2023, not merged): before the page with which it would exceed the
     /// queue's `max_sectors`. The rest goes into the next bio of the same call.
     MaxSectors,
-    /// The thread's counter-proposal (Ming Lei, V1, 2023, not merged): when its vectors run out,
-    /// and then, if data is left, cut back to a multiple of `max_sectors`. It computes the
-    /// surplus with a mask, which is a remainder only for powers of two: for 1280 KiB it cuts
-    /// at odd places, and so does this.
+    /// The counter-proposal in the thread (Ming Lei, V1, 2023, not merged): when its vectors are
+    /// used up; if data is left, the bio is then cut to a multiple of `max_sectors`. The patch
+    /// computes the surplus with a mask, which is correct only for powers of two: for 1280 KiB it
+    /// cuts at wrong places, and so does this code.
     Trim,
-    /// An earlier draft of it, of which a measurement was published (the thread's third point): cut
-    /// back to a multiple of 256 KiB, whatever the queue's limit.
+    /// An earlier draft of [`Self::Trim`], of which a measurement was published (third point in the
+    /// thread): the bio is cut to a multiple of 256 KiB, whatever the queue's limit.
     Trim256K,
 }
 
-/// What [`Fill::Trim256K`] cuts back to a multiple of.
+/// [`Fill::Trim256K`] cuts to a multiple of this.
 const DRAFT_UNIT: u64 = 256 << 10;
 
 impl Fill {
-    /// Every fill.
+    /// All fills.
     pub const ALL: [Self; 4] = [Self::Full, Self::MaxSectors, Self::Trim, Self::Trim256K];
 
-    /// The name that `--set fill=` takes.
+    /// Returns the name for `--set fill=`.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Full => "full",
@@ -54,29 +53,28 @@ impl Fill {
         }
     }
 
-    /// The fill of a name.
+    /// Returns the fill with a name.
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|fill| fill.name() == name)
     }
 }
 
-/// Who builds the bio.
+/// What builds the bio.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Source {
-    /// Direct I/O from a user's buffer, which is pinned in batches no larger than the vectors that
-    /// are free: of the 256th run only the first page is taken.
+    /// Direct I/O from a user's buffer. The buffer is pinned in batches no larger than the number
+    /// of free vectors, so of the 256th run only the first page is taken.
     Direct,
-    /// The page cache, which joins a page to the last vector before it asks whether the bio is
-    /// full: the 256th run is taken whole. No [`Fill`] but the full one has ever been proposed
-    /// for it.
+    /// The page cache. It adds a page to the last vector before it checks if the bio is full, so
+    /// the 256th run is taken whole. No [`Fill`] except the full one was proposed for it.
     Buffered,
 }
 
-/// Bytes that the next bio takes of a buffer at `offset`, where `remaining` bytes (at least one,
-/// and a multiple of the logical block size) are still to go; at least one logical block, at most
-/// `remaining`.
+/// Returns how many bytes of a buffer the next bio takes at `offset`. `remaining` bytes (at least
+/// one, and a multiple of the logical block size) are still to go. The result is at least one
+/// logical block and at most `remaining`.
 ///
-/// `remaining` ends where the caller's extent ends: a bio never spans two extents of a file.
+/// `remaining` ends at the end of the caller's extent: a bio never spans two extents of a file.
 #[inline]
 pub fn next_bio_bytes(
     layout: &Layout,
@@ -87,7 +85,7 @@ pub fn next_bio_bytes(
     limits: &QueueLimits,
 ) -> u64 {
     debug_assert!(remaining > 0 && offset + remaining <= layout.len());
-    // The usual case, a small or contiguous I/O, needs no look at the runs.
+    // The usual case, a small or contiguous I/O, does not need the runs.
     let fits = layout.runs().len() == 1 || layout.page_offset(offset) + remaining <= BIO_MAX_VECS as u64 * PAGE_SIZE;
     let is_short = fill == Fill::Full || remaining <= limits.max_sectors.bytes().get();
     if fits && is_short && remaining <= BIO_MAX_BYTES - PAGE_SIZE {
@@ -123,13 +121,13 @@ fn long_bio_bytes(
         Fill::Trim => trimmed(full, most),
         Fill::Trim256K => trimmed(full, DRAFT_UNIT),
     };
-    // A limit of one page and a buffer that starts inside one would leave nothing; a bio of nothing
-    // would go on for ever.
+    // With a limit of one page and a buffer that starts inside a page, nothing would be left, and
+    // an empty bio would cause an endless loop.
     bytes.max(block).min(remaining)
 }
 
-/// A full bio without what a mask takes for the surplus over a multiple of `unit`; as it is where
-/// nothing would be left.
+/// Returns the length of a full bio without the surplus over a multiple of `unit`, as a mask
+/// computes it; the full length if nothing would be left.
 const fn trimmed(full: u64, unit: u64) -> u64 {
     match full & (unit - 1) {
         surplus if surplus == full => full,
@@ -137,7 +135,8 @@ const fn trimmed(full: u64, unit: u64) -> u64 {
     }
 }
 
-/// Where in the buffer the vectors of a bio that begins at `offset` run out.
+/// Returns the offset in the buffer at which the vectors of a bio that begins at `offset` are used
+/// up.
 fn vectors_end(layout: &Layout, offset: u64, source: Source) -> u64 {
     let runs = layout.runs();
     let first = layout.run_at(offset);
@@ -148,9 +147,9 @@ fn vectors_end(layout: &Layout, offset: u64, source: Source) -> u64 {
     run.unwrap_or(layout.len())
 }
 
-/// Sectors that the next bio of a discard takes: up to the next granule where it starts inside one,
-/// and then whole granules, as many as a bio's length can say. `remaining` is what is still to go,
-/// at least one sector.
+/// Returns how many sectors the next bio of a discard takes. If it starts inside a granule, it ends
+/// at the next granule; otherwise it takes whole granules, as many as a bio's length can hold.
+/// `remaining` is what is still to go, at least one sector.
 pub fn next_discard_sectors(sector: Sector, remaining: Sectors, limits: &QueueLimits) -> Sectors {
     let granule = (u64::from(limits.discard_granularity) / SECTOR_SIZE).max(1);
     let most = match sector.get() % granule {
@@ -160,8 +159,8 @@ pub fn next_discard_sectors(sector: Sector, remaining: Sectors, limits: &QueueLi
     Sectors::new(most).min(remaining)
 }
 
-/// Bytes that the next bio of a write-zeroes takes of `remaining`: whole blocks, as many as a bio's
-/// length can say.
+/// Returns how many bytes of `remaining` the next bio of a write-zeroes takes: whole blocks, as
+/// many as a bio's length can hold.
 pub fn next_zeroes_bytes(remaining: u64, limits: &QueueLimits) -> u64 {
     remaining.min(round_down(BIO_MAX_BYTES, limits.logical_block_size.into()))
 }

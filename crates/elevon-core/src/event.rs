@@ -1,14 +1,14 @@
 //! Events: one for every tracepoint of a request's life, in the kernel's order.
 //!
-//! The stack appends them to a buffer when tracing is on; a driver drains it after each step. What
-//! a trace file looks like is `elevon-formats`' business.
+//! The stack appends them to a buffer if tracing is on; the caller drains it after each step. The
+//! formats of trace files are in `elevon-formats`.
 
 use crate::ioprio::IoPrio;
 use crate::op::{Flags, Op};
 use crate::status::Status;
 use crate::units::{HwQueue, Instant, Sector, Tag, TaskId};
 
-/// What happened, with what only this kind of event carries.
+/// Kind of an event, with the data that only this kind has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EventKind {
     /// Q: a bio entered the queue.
@@ -28,24 +28,24 @@ pub enum EventKind {
     Unplug {
         /// Requests in it.
         requests: u32,
-        /// Flushed because the task slept (`UT`) rather than at the plug's end or limit.
+        /// The plug was flushed because the task slept (`UT`), not at the plug's end or limit.
         from_schedule: bool,
     },
     /// M: a bio was appended to a request.
     BackMerge,
     /// F: a bio was put in front of a request.
     FrontMerge,
-    /// M of a whole request that another swallowed.
+    /// M of a request that was merged into another.
     RequestMerge,
-    /// I: a request went into the scheduler or a software queue.
+    /// I: a request was inserted into the scheduler or a software queue.
     Insert,
-    /// D: a request was given to the driver.
+    /// D: a request was issued to the driver.
     Issue,
-    /// R: the driver gave it back.
+    /// R: the driver gave a request back.
     Requeue,
-    /// C: (part of) a request completed.
+    /// C: a request, or part of it, completed.
     Complete {
-        /// How it ended.
+        /// The status of the completion.
         status: Status,
     },
     /// `block_io_done`: accounting of a request ended (6.5+).
@@ -55,11 +55,11 @@ pub enum EventKind {
 /// One event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Event {
-    /// When.
+    /// Time of the event.
     pub time: Instant,
-    /// What.
+    /// Kind of the event.
     pub kind: EventKind,
-    /// The task in whose context it happened; [`TaskId::IDLE`] for completions.
+    /// The task in whose context it occurred; [`TaskId::IDLE`] for completions.
     pub task: TaskId,
     /// The CPU.
     pub cpu: u16,
@@ -67,14 +67,14 @@ pub struct Event {
     pub op: Op,
     /// Its flags.
     pub flags: Flags,
-    /// Its priority; meaningful for request events.
+    /// Its priority; valid for request events.
     pub ioprio: IoPrio,
     /// First sector.
     pub sector: Sector,
     /// Length in sectors (of this part, for a completion).
     pub sectors: u32,
-    /// Hardware queue; meaningful from Issue on.
+    /// Hardware queue; valid from Issue on.
     pub queue: HwQueue,
-    /// Driver tag; meaningful from Issue to Complete, `None` elsewhere.
+    /// Driver tag; valid from Issue to Complete, `None` elsewhere.
     pub tag: Option<Tag>,
 }

@@ -24,13 +24,13 @@ pub const BINS: usize = GROUPS * GROUP_BINS;
 /// Counts of nanosecond values.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Histogram {
-    /// `None` while nothing was counted: a job has a dozen histograms, most of them of directions
+    /// `None` before the first value: a job has a dozen histograms, most of them for directions
     /// that it does not use, and a run may have thousands of jobs.
     bins: Option<Box<[u64; BINS]>>,
     total: u64,
 }
 
-/// Bins that counted nothing.
+/// Returns bins with all counts zero.
 fn empty_bins() -> Box<[u64; BINS]> {
     let bins: Box<[u64]> = vec![0; BINS].into_boxed_slice();
     bins.try_into().unwrap_or_else(|_| unreachable!("the vector has BINS elements"))
@@ -48,7 +48,7 @@ impl core::fmt::Debug for Histogram {
     }
 }
 
-/// The bin that a value falls in; values past the last bin count in the last.
+/// Returns the bin of a value; values past the last bin count in the last.
 #[inline]
 pub const fn bin_of(value: u64) -> usize {
     let top = 63 - (value | 1).leading_zeros();
@@ -61,8 +61,8 @@ pub const fn bin_of(value: u64) -> usize {
     if bin < BINS { bin } else { BINS - 1 }
 }
 
-/// The value that stands for a bin: the exact value in the first 128 bins, the middle of the bin
-/// later.
+/// Returns the value that represents a bin: the exact value in the first 128 bins, the middle of
+/// the bin later.
 pub const fn value_of(bin: usize) -> u64 {
     if bin < 2 * GROUP_BINS {
         return bin as u64;
@@ -73,7 +73,7 @@ pub const fn value_of(bin: usize) -> u64 {
 }
 
 impl Histogram {
-    /// An empty histogram.
+    /// Returns an empty histogram.
     pub const fn new() -> Self {
         Self { bins: None, total: 0 }
     }
@@ -91,21 +91,20 @@ impl Histogram {
         }
         self.total += other.total;
     }
-    /// Values counted.
+    /// Returns the number of values.
     pub const fn total(&self) -> u64 {
         self.total
     }
-    /// The count of one bin.
+    /// Returns the count of one bin.
     pub fn count(&self, bin: usize) -> u64 {
         self.bins.as_ref().map_or(0, |bins| bins[bin])
     }
-    /// Non-empty bins, as (value that stands for the bin, count), in order.
+    /// Iterates over non-empty bins, as (value that represents the bin, count), in order.
     pub fn iter(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
         let bins = self.bins.iter().flat_map(|bins| bins.iter());
         bins.enumerate().filter(|&(_, &count)| count > 0).map(|(bin, &count)| (value_of(bin), count))
     }
-    /// The value below or at which `millionths` of a million of all values lie (990_000 for the
-    /// 99th percentile); 0 for an empty histogram.
+    /// Returns a percentile, given in millionths (990_000 for the 99th); 0 for an empty histogram.
     pub fn percentile(&self, millionths: u64) -> u64 {
         let rank = (u128::from(self.total) * u128::from(millionths)).div_ceil(1_000_000) as u64;
         let mut seen = 0;

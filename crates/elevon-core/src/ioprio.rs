@@ -1,9 +1,9 @@
-//! I/O priority as the kernel packs it: class, level and hint in one word; what a task's I/O gets
-//! when nobody set one; and what a cgroup's `io.prio.class` makes of it.
+//! I/O priority as the kernel packs it: class, level and hint in one word. Also the default
+//! priority of a task's I/O, and the effect of a cgroup's `io.prio.class`.
 //!
-//! The order on submission, as in Linux: the value that the issuer put on the bio; else the
-//! submitting task's ([`IoPrio::of_task`]); then the policy of the bio's group
-//! ([`PrioPolicy::apply`]). Each is a few instructions.
+//! The order on submission, as in Linux: the priority that the issuer set on the bio; else that of
+//! the submitting task ([`IoPrio::of_task`]); then the policy of the bio's group
+//! ([`PrioPolicy::apply`]). Each costs a few instructions.
 
 use crate::kernel::Rules;
 
@@ -18,13 +18,13 @@ pub enum PrioClass {
     Rt = 1,
     /// Best effort.
     Be = 2,
-    /// Only when nobody else wants the device.
+    /// Idle: served only if no other class wants the device.
     Idle = 3,
 }
 
 impl PrioClass {
-    /// The class as a scheduler takes it: NONE is best effort. Of effective classes the smaller is
-    /// the more urgent.
+    /// Returns the class as a scheduler uses it: NONE is best effort. Of effective classes the
+    /// smaller is more urgent.
     #[inline]
     pub const fn effective(self) -> Self {
         match self {
@@ -33,7 +33,8 @@ impl PrioClass {
         }
     }
 
-    /// The effective class as an index, most urgent first: 0 real time, 1 best effort, 2 idle.
+    /// Returns the effective class as an index, most urgent first: 0 real time, 1 best effort, 2
+    /// idle.
     #[inline]
     pub const fn rank(self) -> usize {
         match self {
@@ -44,7 +45,7 @@ impl PrioClass {
     }
 }
 
-/// A task's CPU scheduling policy, as far as it decides the priority of its I/O.
+/// A task's CPU scheduling policy, as far as it affects the priority of its I/O.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum CpuPolicy {
     /// SCHED_OTHER and SCHED_BATCH.
@@ -61,22 +62,22 @@ pub enum CpuPolicy {
 pub struct IoPrio(u16);
 
 impl IoPrio {
-    /// Class NONE, level 0: the priority of a request nobody gave one.
+    /// Class NONE, level 0: no priority was set.
     pub const NONE: Self = Self(0);
-    /// What a task of the default CPU policy gets on submission: best effort, level 4.
+    /// The priority on submission for a task of the default CPU policy: best effort, level 4.
     pub const DEFAULT: Self = Self::new(PrioClass::Be, 4);
 
-    /// A class and a level; the level is cut to 0..=7.
+    /// Packs a class and a level; the level is clamped to 0..=7.
     pub const fn new(class: PrioClass, level: u8) -> Self {
         Self((class as u16) << 13 | (level & 7) as u16)
     }
-    /// The priority of a packed word; none where the class is not one of the four.
+    /// Returns the priority of a packed word; `None` if the class is not one of the four.
     pub const fn from_bits(bits: u16) -> Option<Self> {
         if bits >> 13 <= PrioClass::Idle as u16 { Some(Self(bits)) } else { None }
     }
-    /// What I/O of a task gets when its issuer gave it nothing: the priority that was `set` for the
-    /// task (ioprio_set), or if that is of class NONE one derived from its CPU policy and nice
-    /// value (cut to -20..=19): five nice values a level. As in Linux; ioprio_set(2) has the
+    /// Returns the priority of a task's I/O for which the issuer set none: the priority `set` for
+    /// the task (ioprio_set), or if its class is NONE, one derived from the CPU policy and the nice
+    /// value (clamped to -20..=19), five nice values per level. As in Linux; ioprio_set(2) has the
     /// formula.
     pub const fn of_task(set: Self, policy: CpuPolicy, nice: i8) -> Self {
         let class = match policy {
@@ -93,7 +94,7 @@ impl IoPrio {
         };
         set.or(Self::new(class, ((nice + 20) / 5) as u8))
     }
-    /// This priority, or `default` where it is of class NONE.
+    /// Returns this priority, or `default` if its class is NONE.
     #[inline]
     pub const fn or(self, default: Self) -> Self {
         match self.class() {
@@ -101,21 +102,21 @@ impl IoPrio {
             PrioClass::Rt | PrioClass::Be | PrioClass::Idle => self,
         }
     }
-    /// The same level and hint under another class.
+    /// Returns the same level and hint with another class.
     #[inline]
     pub const fn with_class(self, class: PrioClass) -> Self {
         Self(self.0 & 0x1fff | (class as u16) << 13)
     }
-    /// The same class and hint at another level; cut to 0..=7.
+    /// Returns the same class and hint with another level, clamped to 0..=7.
     #[inline]
     pub const fn with_level(self, level: u8) -> Self {
         Self(self.0 & !7 | (level & 7) as u16)
     }
-    /// The same class and level with a device hint; cut to 0..=1023.
+    /// Returns the same class and level with a device hint, clamped to 0..=1023.
     pub const fn with_hint(self, hint: u16) -> Self {
         Self(self.0 & !(0x3ff << 3) | (hint & 0x3ff) << 3)
     }
-    /// The class.
+    /// Returns the class.
     #[inline]
     pub const fn class(self) -> PrioClass {
         match self.0 >> 13 {
@@ -125,46 +126,46 @@ impl IoPrio {
             _ => PrioClass::None,
         }
     }
-    /// The level, 0 (best) to 7.
+    /// Returns the level, 0 (best) to 7.
     #[inline]
     pub const fn level(self) -> u8 {
         (self.0 & 7) as u8
     }
-    /// The hint, 0 where none was given.
+    /// Returns the hint, 0 if none was set.
     #[inline]
     pub const fn hint(self) -> u16 {
         self.0 >> 3 & 0x3ff
     }
-    /// The packed word.
+    /// Returns the packed word.
     #[inline]
     pub const fn bits(self) -> u16 {
         self.0
     }
 }
 
-/// What a cgroup does to the priority of its I/O: the file `io.prio.class` (`blkio.prio.class` of
-/// cgroup v1). It counts for the I/O's own group only and is not inherited.
+/// The effect of a cgroup on the priority of its I/O: the file `io.prio.class` (`blkio.prio.class`
+/// of cgroup v1). It applies to the I/O's own group only and is not inherited.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum PrioPolicy {
-    /// Leaves it.
+    /// The priority is not changed.
     #[default]
     NoChange,
-    /// Up to 6.4 it raises class NONE only, which no I/O has after submission; from 6.5 another
-    /// name of `promote-to-rt`.
+    /// Up to 6.4 it changes class NONE only, which no I/O has after submission; from 6.5 it is
+    /// another name for `promote-to-rt`.
     NoneToRt,
-    /// All that is not RT becomes RT, level 4 (6.5+).
+    /// Every class except RT becomes RT, level 4 (6.5+).
     PromoteToRt,
     /// RT becomes best effort, level 0.
     RestrictToBe,
-    /// All becomes IDLE.
+    /// Every class becomes IDLE.
     Idle,
 }
 
 impl PrioPolicy {
-    /// Every policy.
+    /// All policies.
     pub const ALL: [Self; 5] = [Self::NoChange, Self::NoneToRt, Self::PromoteToRt, Self::RestrictToBe, Self::Idle];
 
-    /// The word that `io.prio.class` takes.
+    /// Returns the word for `io.prio.class`.
     pub const fn name(self) -> &'static str {
         match self {
             Self::NoChange => "no-change",
@@ -175,12 +176,12 @@ impl PrioPolicy {
         }
     }
 
-    /// The policy of a word; whether the kernel in question takes it says [`Self::is_known`].
+    /// Returns the policy with a name; [`Self::is_known`] says if a kernel has it.
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|policy| policy.name() == name)
     }
 
-    /// Returns true if a kernel has this policy; one that has not refuses the word with EINVAL.
+    /// Returns true if a kernel has this policy; a kernel without it refuses the word with EINVAL.
     pub const fn is_known(self, rules: &Rules) -> bool {
         match self {
             Self::PromoteToRt => rules.promote_to_rt,
@@ -188,8 +189,8 @@ impl PrioPolicy {
         }
     }
 
-    /// The priority after the policy. Where Linux takes the numerically larger word (less urgent,
-    /// and more urgent than NONE), level and hint are those of the winner.
+    /// Returns the priority after the policy was applied. If Linux takes the numerically larger
+    /// word (less urgent, and more urgent than NONE), level and hint are those of that word.
     #[inline]
     pub const fn apply(self, prio: IoPrio, rules: &Rules) -> IoPrio {
         match self {
@@ -206,7 +207,7 @@ impl PrioPolicy {
 }
 
 impl IoPrio {
-    /// The larger of this word and that of a class at level 0.
+    /// Returns the larger of this word and that of a class at level 0.
     const fn at_least_number(self, class: PrioClass) -> Self {
         let floor = Self::new(class, 0);
         if self.0 < floor.0 { floor } else { self }

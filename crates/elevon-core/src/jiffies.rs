@@ -2,9 +2,9 @@
 //! need.
 //!
 //! `Ticks` is for deadlines and slices: a tick is a whole number of nanoseconds. `JiffyClock` is
-//! for io_ticks: jiffies last `1 / hz` seconds on average also where that is no whole number of
+//! for io_ticks: a jiffy lasts `1 / hz` seconds on average, even if that is not a whole number of
 //! nanoseconds (300 Hz). [`Hz`] is for spans. At the kernel's 100, 250 and 1000 Hz all of them
-//! agree. O(1); both clocks divide only when a tick is over.
+//! agree. O(1); both clocks divide only when a new tick begins.
 
 use crate::monotonic::Monotonic;
 use crate::units::{Instant, Nanos};
@@ -20,18 +20,18 @@ impl Default for Hz {
 }
 
 impl Hz {
-    /// A span in whole jiffies.
+    /// Returns a span in whole jiffies.
     pub const fn jiffies(self, span: Nanos) -> u64 {
         (span.get() as u128 * self.0 as u128 / 1_000_000_000) as u64
     }
-    /// Jiffies as a span.
+    /// Returns jiffies as a span.
     pub const fn span(self, jiffies: u64) -> Nanos {
         Nanos::new(jiffies * 1_000_000_000 / self.0)
     }
 }
 
-/// The clock in ticks. Remembers the tick it is in, for a division costs more than the rest of a
-/// quick dispatch.
+/// The clock in ticks. It caches the current tick, because a division costs more than the rest of a
+/// fast dispatch.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Ticks {
     nanos_per_tick: u64,
@@ -42,12 +42,12 @@ pub(crate) struct Ticks {
 }
 
 impl Ticks {
-    /// A clock of `hz` ticks a second.
+    /// Returns a clock of `hz` ticks a second.
     pub(crate) fn new(hz: u32) -> Self {
         Self { nanos_per_tick: 1_000_000_000 / u64::from(hz.max(1)), tick: 0, start: 0, clock: Monotonic::START }
     }
 
-    /// The tick of a point in time; times go forward.
+    /// Returns the tick of an instant; instants must not go back.
     #[inline]
     pub(crate) fn at(&mut self, now: Instant) -> i64 {
         self.clock.advance(now);
@@ -58,18 +58,18 @@ impl Ticks {
         self.tick
     }
 
-    /// When a tick begins.
+    /// Returns the start of a tick.
     pub(crate) const fn start_of(&self, tick: u64) -> Instant {
         Instant::new(tick.saturating_mul(self.nanos_per_tick))
     }
 }
 
-/// Ticks in a span, rounded up.
+/// Returns the ticks in a span of milliseconds, rounded up.
 pub(crate) const fn to_ticks(ms: i64, hz: u32) -> i64 {
     (ms * hz as i64 + 999) / 1000
 }
 
-/// Turns instants into jiffies with one comparison while the jiffy stays the same.
+/// Converts instants to jiffies, with one comparison while the jiffy stays the same.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct JiffyClock {
     hz: u32,
@@ -79,13 +79,13 @@ pub(crate) struct JiffyClock {
 }
 
 impl JiffyClock {
-    /// A clock whose first tick is at the first instant it is shown. `hz` must not be 0.
+    /// Returns a clock whose first jiffy is that of the first call. `hz` must not be 0.
     pub(crate) const fn new(hz: u32) -> Self {
         assert!(hz > 0);
         Self { hz, next: 0, jiffy: 0 }
     }
 
-    /// The jiffy of `now` where that is a later one than at the last call, else `None`.
+    /// Returns the jiffy of `now` if it is later than at the last call, else `None`.
     #[inline]
     pub(crate) fn tick(&mut self, now: Instant) -> Option<u64> {
         if now.get() < self.next {
@@ -102,7 +102,7 @@ impl JiffyClock {
         self.jiffy
     }
 
-    /// Jiffies as whole milliseconds.
+    /// Returns jiffies as whole milliseconds.
     pub(crate) const fn millis(&self, jiffies: u64) -> u64 {
         (jiffies as u128 * 1000 / self.hz as u128) as u64
     }

@@ -1,48 +1,47 @@
-//! The physical layout of a user buffer: which stretches of it are physically consecutive.
+//! The physical layout of a user buffer: its runs of physically contiguous memory.
 
 extern crate alloc;
 use alloc::vec::Vec;
 
 use crate::units::PAGE_SIZE;
 
-/// A maximal stretch of physically consecutive memory.
+/// A maximal range of physically contiguous memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Run {
     /// First byte of the run in the buffer.
     pub start: u64,
-    /// Bytes.
+    /// Length in bytes.
     pub len: u64,
     /// Physical address of the first byte.
     pub physical: u64,
 }
 
-/// A buffer's layout: runs in order, without gaps, none physically following the one before it. A
-/// buffer is one stretch of virtual memory, so runs begin and end at page boundaries, except the
-/// first run's start and the last run's end.
+/// A buffer's layout: runs in order, without gaps, no run physically contiguous with the one before
+/// it. A buffer is contiguous in virtual memory, so runs begin and end at page boundaries, except
+/// the first run's start and the last run's end.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Layout {
     runs: Vec<Run>,
     len: u64,
-    /// `runs[0].physical`, at hand without a look into the vector.
+    /// `runs[0].physical`, stored here to avoid an access to the vector.
     first_physical: u64,
 }
 
 impl Layout {
-    /// A buffer of `len` bytes in one run at a physical address.
+    /// Returns the layout of a buffer of `len` bytes in one run at a physical address.
     pub fn contiguous(len: u64, physical: u64) -> Self {
         Self { runs: alloc::vec![Run { start: 0, len, physical }], len, first_physical: physical }
     }
 
-    /// A page-aligned buffer from its pages' physical page numbers; neighbours that follow one
-    /// another become one run.
+    /// Returns the layout of a page-aligned buffer with these physical page numbers; contiguous
+    /// neighbours become one run.
     pub fn from_pages(pages: impl IntoIterator<Item = u64>) -> Self {
         let mut layout = Self { runs: Vec::new(), len: 0, first_physical: 0 };
         layout.set_pages(pages);
         layout
     }
 
-    /// Becomes that buffer in the memory it has already: a layout that is used again allocates
-    /// nothing.
+    /// Changes the layout to these pages and reuses its memory: a reused layout allocates nothing.
     pub fn set_pages(&mut self, pages: impl IntoIterator<Item = u64>) {
         self.runs.clear();
         self.len = 0;
@@ -57,8 +56,8 @@ impl Layout {
         self.first_physical = self.runs.first().map_or(0, |run| run.physical);
     }
 
-    /// A page-aligned buffer from the lengths of its runs in pages; the runs are placed so that
-    /// none follows another.
+    /// Returns the layout of a page-aligned buffer with these lengths of runs, in pages; the runs
+    /// are placed so that none is contiguous with another.
     pub fn from_run_pages(lengths: impl IntoIterator<Item = u64>) -> Self {
         let mut next = 16;
         let mut pages = Vec::new();
@@ -69,7 +68,7 @@ impl Layout {
         Self::from_pages(pages)
     }
 
-    /// The same memory with the first `skip` bytes left out: a buffer that starts inside a page.
+    /// Returns the same memory without the first `skip` bytes: a buffer that starts inside a page.
     pub fn skip(mut self, skip: u64) -> Self {
         assert!(skip < self.len, "nothing would be left of the buffer");
         let first = self.run_at(skip);
@@ -86,7 +85,7 @@ impl Layout {
         self
     }
 
-    /// Bytes in the buffer.
+    /// Returns the length in bytes.
     pub const fn len(&self) -> u64 {
         self.len
     }
@@ -94,12 +93,12 @@ impl Layout {
     pub const fn is_empty(&self) -> bool {
         self.len == 0
     }
-    /// The runs.
+    /// Returns the runs.
     #[inline]
     pub fn runs(&self) -> &[Run] {
         &self.runs
     }
-    /// Index of the run that holds the byte at `offset`. O(1) for one run, else O(log runs).
+    /// Returns the index of the run with the byte at `offset`. O(1) for one run, else O(log runs).
     #[inline]
     pub fn run_at(&self, offset: u64) -> usize {
         debug_assert!(offset < self.len);
@@ -108,12 +107,12 @@ impl Layout {
         }
         self.runs.partition_point(|run| run.start <= offset) - 1
     }
-    /// Bytes from the start of its page to the byte at `offset`. O(1), whatever the layout.
+    /// Returns the offset in its page of the byte at `offset`. O(1) for any layout.
     #[inline]
     pub fn page_offset(&self, offset: u64) -> u64 {
         (self.first_physical + offset) % PAGE_SIZE
     }
-    /// Physical address of the byte at `offset`.
+    /// Returns the physical address of the byte at `offset`.
     #[inline]
     pub fn physical(&self, offset: u64) -> u64 {
         let run = self.runs[self.run_at(offset)];

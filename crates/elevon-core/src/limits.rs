@@ -1,8 +1,8 @@
-//! Queue limits: what a device can take in one request, under the names and units of sysfs.
+//! Queue limits: what a device accepts in one request, with the names and units of sysfs.
 //!
 //! A set of limits is edited freely and then validated as a whole, as drivers do since Linux 6.9:
 //! [`QueueLimits::validate`] either makes the set consistent and derives `max_sectors`, or refuses
-//! it and changes nothing. Everything here is O(1); none of it is on the path of an I/O.
+//! it and changes nothing. Everything here is O(1), and nothing is on the path of an I/O.
 
 mod error;
 mod sysfs;
@@ -39,22 +39,22 @@ pub struct QueueLimits {
     pub io_min: u32,
     /// Preferred I/O size, bytes; 0 for none (`optimal_io_size`).
     pub io_opt: u32,
-    /// Bytes that the first physical block is off the device's start.
+    /// Offset of the first physical block from the device's start, in bytes.
     pub alignment_offset: u32,
-    /// Set where stacked devices do not line up; sysfs then shows −1.
+    /// Set if stacked devices are not aligned with each other; sysfs then shows −1.
     pub misaligned: bool,
-    /// What the hardware takes in one request (`max_hw_sectors_kb`).
+    /// The largest request that the hardware accepts (`max_hw_sectors_kb`).
     pub max_hw_sectors: Sectors,
-    /// What the disk behind the controller takes; zero for no such cap.
+    /// The largest request that the disk behind the controller accepts; zero for no such limit.
     pub max_dev_sectors: Sectors,
-    /// The soft limit that splits and merges heed (`max_sectors_kb`); derived, never set directly.
+    /// The soft limit for splits and merges (`max_sectors_kb`); derived, never set directly.
     pub max_sectors: Sectors,
-    /// What a user wrote to `max_sectors_kb`; zero for nothing.
+    /// The value that a user wrote to `max_sectors_kb`; zero if none.
     pub max_user_sectors: Sectors,
-    /// Physical segments in a request.
+    /// Maximum number of physical segments in a request.
     pub max_segments: u16,
-    /// Bytes in a segment; 0 for not set: `validate` makes it 65536, or no limit where there is a
-    /// virt boundary.
+    /// Maximum bytes in a segment; 0 for not set: `validate` makes it 65536, or unlimited if there
+    /// is a virt boundary.
     pub max_segment_size: u32,
     /// A segment may not cross a multiple of this plus one.
     pub seg_boundary_mask: u64,
@@ -67,13 +67,13 @@ pub struct QueueLimits {
     pub dma_alignment: u32,
     /// Hardware's limit of a discard; zero for no discard (`discard_max_hw_bytes`).
     pub max_hw_discard_sectors: Sectors,
-    /// What a user allows of it.
+    /// The limit that a user set for it.
     pub max_user_discard_sectors: Sectors,
     /// Granularity of a discard, bytes.
     pub discard_granularity: u32,
-    /// Bytes that the first discard granule is off.
+    /// Offset of the first discard granule, in bytes.
     pub discard_alignment: u32,
-    /// Ranges in one discard request.
+    /// Maximum number of ranges in one discard request.
     pub max_discard_segments: u16,
     /// Limit of a write-zeroes; zero for none (`write_zeroes_max_bytes`).
     pub max_write_zeroes_sectors: Sectors,
@@ -99,9 +99,9 @@ pub struct QueueLimits {
     pub atomic_write_unit_max: u32,
     /// Whether the device has a volatile write cache.
     pub write_cache: bool,
-    /// Whether it can write through that cache.
+    /// Whether it supports FUA, which writes through that cache.
     pub fua: bool,
-    /// Whether it turns.
+    /// Whether the device is rotational.
     pub rotational: bool,
     /// NOWAIT bios are supported.
     pub nowait: bool,
@@ -110,7 +110,7 @@ pub struct QueueLimits {
 }
 
 impl Default for QueueLimits {
-    /// What a driver that sets nothing gets; `max_sectors` is derived by `validate`.
+    /// Returns the limits of a driver that sets nothing; `max_sectors` is derived by `validate`.
     fn default() -> Self {
         Self {
             logical_block_size: 512,
@@ -154,7 +154,7 @@ impl Default for QueueLimits {
     }
 }
 
-/// The smaller of two limits where zero means none.
+/// Returns the smaller of two limits, of which zero means none.
 fn min_not_zero<T: Ord + Default>(a: T, b: T) -> T {
     let none = T::default();
     if a == none {
@@ -166,24 +166,24 @@ fn min_not_zero<T: Ord + Default>(a: T, b: T) -> T {
     }
 }
 
-/// `value` rounded down to a multiple of a block size in bytes.
+/// Returns `value` rounded down to a multiple of a block size in bytes.
 const fn round_down_to_block(value: Sectors, block_size: u32) -> Sectors {
     let block = block_size as u64 / SECTOR_SIZE;
     Sectors::new(value.get() / block * block)
 }
 
 impl QueueLimits {
-    /// Limits of the device itself: the smaller of controller and disk.
+    /// Returns the limit of the device itself: the smaller of controller and disk.
     fn hardware(&self) -> Sectors {
         min_not_zero(self.max_hw_sectors, self.max_dev_sectors)
     }
 
-    /// The limit of a discard in effect: what hardware and user both allow.
+    /// Returns the limit of a discard in effect: the smaller of hardware and user.
     pub fn max_discard(&self) -> Sectors {
         round_down_to_block(self.max_hw_discard_sectors.min(self.max_user_discard_sectors), self.logical_block_size)
     }
 
-    /// Returns true if the queue takes such a bio at all; a bio that it does not take fails with
+    /// Returns true if the queue supports such a bio. A bio that it does not support fails with
     /// [`Status::NotSupported`](crate::status::Status::NotSupported) before it is split.
     #[inline]
     pub fn supports(&self, op: Op, flags: Flags) -> bool {
@@ -202,10 +202,9 @@ impl QueueLimits {
     /// Makes the set consistent and derives `max_sectors` by the rules of a kernel version.
     ///
     /// # Errors
-    /// A value that cannot be meant (a block size that is no power of two, a segment smaller than a
-    /// page, ...). The set is then left as it was. Values that are merely unset or too small to
-    /// make sense are fixed silently, as the kernel does; before 6.9 that included limits
-    /// smaller than a page.
+    /// An invalid value (a block size that is not a power of two, a segment smaller than a page,
+    /// ...). The set is then not changed. Values that are not set or too small are corrected
+    /// silently, as the kernel does; before 6.9 also limits smaller than a page.
     pub fn validate(&mut self, rules: &Rules) -> Result<(), LimitsError> {
         let mut next = self.clone();
         next.validate_blocks(rules)?;
@@ -223,8 +222,8 @@ impl QueueLimits {
     /// be valid.
     ///
     /// # Errors
-    /// Less than a page; before 6.9 also more than the hardware takes, which is clamped since, and
-    /// zero, which since means the default.
+    /// A value less than a page. Before 6.9 also a value above the hardware limit, which is clamped
+    /// since then, and zero, which means the default since then.
     pub fn set_user_max_sectors_kb(&mut self, kb: u64, rules: &Rules) -> Result<(), LimitsError> {
         let hardware_kb = self.hardware().get() / 2;
         let most = if rules.clamp_user_max_sectors { u64::MAX } else { hardware_kb };
@@ -309,7 +308,7 @@ impl QueueLimits {
             *limit = round_down_to_block(*limit, block_size);
         }
         self.max_discard_segments = self.max_discard_segments.max(1);
-        // A granule is made of whole blocks, and so is what lies before the first.
+        // A granule consists of whole blocks, and so does the part before the first granule.
         self.discard_alignment -= self.discard_alignment % block_size;
         let granule = self.discard_granularity.max(self.physical_block_size);
         self.discard_granularity = match self.max_hw_discard_sectors.is_zero() {
@@ -341,8 +340,8 @@ impl QueueLimits {
                 return Err(LimitsError::NotMask { name, value, least, most: u64::MAX });
             }
         }
-        // The kernel lets this pass where a virt boundary rules; a split counts on it that a page
-        // is one segment.
+        // The kernel accepts this if there is a virt boundary; but a split assumes that a page is
+        // one segment.
         let least = PAGE_SIZE;
         if u64::from(self.max_segment_size) < least {
             return Err(LimitsError::OutOfRange {
@@ -417,13 +416,13 @@ impl QueueLimits {
         Ok(())
     }
 
-    /// Write-through is pointless, and never asked for, where nothing is cached.
+    /// Clears FUA if there is no write cache: it is never needed then.
     fn fix_features(&mut self) {
         self.fua &= self.write_cache;
     }
 
-    /// The soft limit: the user's, or the device's preferred size, or the version's cap, within
-    /// what the hardware takes.
+    /// Returns the soft limit: the user's, or the device's preferred size, or the version's cap,
+    /// but at most the hardware limit.
     fn derive_max_sectors(&self, rules: &Rules) -> Result<Sectors, LimitsError> {
         let hardware = self.hardware();
         let user = self.max_user_sectors;

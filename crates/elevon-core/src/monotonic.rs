@@ -2,20 +2,20 @@
 
 use crate::units::Instant;
 
-/// The latest `now` that a timed machine was given. Checked in builds with debug assertions (tests,
-/// the swarm); elsewhere it costs nothing.
+/// The latest `now` that a state machine was given. Checked in builds with debug assertions (tests,
+/// the swarm); in other builds it costs nothing.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Monotonic(Instant);
 
 impl Monotonic {
-    /// Before anything has happened.
+    /// The start: no call was made yet.
     pub const START: Self = Self(Instant::ZERO);
 
-    /// Takes the time of a call.
+    /// Records the time of a call.
     ///
     /// # Panics
     ///
-    /// With debug assertions, if it is before the time of an earlier call.
+    /// With debug assertions, if the time is before that of an earlier call.
     #[inline]
     pub fn advance(&mut self, now: Instant) {
         if cfg!(debug_assertions) {

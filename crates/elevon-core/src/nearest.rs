@@ -1,4 +1,4 @@
-//! The known name that a misspelt one was meant for.
+//! Finds the known name that is most similar to a misspelt one.
 //!
 //! For error messages only. Cost: O(known · length²).
 
@@ -6,12 +6,12 @@ extern crate alloc;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-/// A word longer than this resembles nothing: no name of ours comes near it.
+/// Longer words are not compared: no known name is near this length.
 const LONGEST: usize = 64;
 
-/// The known name that is most like `name`, if one is near: at most a third of the letters differ
-/// (one in a short word), whatever their case, or one holds the other. Among equals the first by
-/// the alphabet.
+/// Returns the known name that is most similar to `name`, if one is near: at most a third of the
+/// letters differ (one in a short word), ignoring case, or one contains the other. Of equally
+/// similar names, the first in alphabetical order.
 pub fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let lower = name.to_ascii_lowercase();
     let near = known.into_iter().filter_map(|candidate| {
@@ -23,12 +23,14 @@ pub fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Opti
     if name.len() > LONGEST { None } else { near.min().map(|(_, candidate)| candidate) }
 }
 
-/// ` (did you mean NAME?)`, or nothing: the end of a line that complains of an unknown name.
+/// Returns ` (did you mean NAME?)`, or an empty string: the end of an error message about an
+/// unknown name.
 pub fn did_you_mean<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> String {
     nearest(name, known).map_or_else(String::new, |near| alloc::format!(" (did you mean `{near}`?)"))
 }
 
-/// Letters to insert, drop or replace until one word is the other. O(|a|·|b|).
+/// Returns the number of letters to insert, drop or replace to turn one word into the other.
+/// O(|a|·|b|).
 pub fn distance(a: &str, b: &str) -> usize {
     let b: Vec<char> = b.chars().collect();
     let mut row: Vec<usize> = (0..=b.len()).collect();

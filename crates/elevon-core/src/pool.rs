@@ -1,4 +1,4 @@
-//! A slab: entries by `u32` key, freed keys are used again, last freed first. O(1), no allocation
+//! A slab: entries by `u32` key. Freed keys are used again, last freed first. O(1), no allocation
 //! once it has grown.
 
 extern crate alloc;
@@ -12,14 +12,14 @@ pub struct Pool<T> {
 }
 
 impl<T: Copy> Pool<T> {
-    /// An empty slab.
+    /// Returns an empty slab.
     pub const fn new() -> Self {
         Self { entries: Vec::new(), free: Vec::new() }
     }
 
-    /// Puts in what `value` makes: in its place, not on the stack first. (Reading back in wide
-    /// loads what was just written field by field stalls a processor; a bio is as large as two
-    /// cache lines.)
+    /// Inserts the result of `value`, written directly to its place and not through the stack. (A
+    /// wide read of data that was just written field by field stalls a processor; a bio is as large
+    /// as two cache lines.)
     #[inline]
     pub fn insert_with(&mut self, value: impl FnOnce() -> T) -> u32 {
         let Some(key) = self.free.pop() else { return self.grow(value()) };
@@ -27,7 +27,7 @@ impl<T: Copy> Pool<T> {
         key
     }
 
-    /// Puts in a value, and gives its key.
+    /// Inserts a value and returns its key.
     #[inline]
     pub fn insert(&mut self, value: T) -> u32 {
         self.insert_with(|| value)
@@ -39,14 +39,14 @@ impl<T: Copy> Pool<T> {
         (self.entries.len() - 1) as u32
     }
 
-    /// Frees a key. Its entry, until then in use, is handed back.
+    /// Frees a key and returns its entry.
     #[inline]
     pub fn remove(&mut self, key: u32) -> &T {
         self.free.push(key);
         &self.entries[key as usize]
     }
 
-    /// Entries in use.
+    /// Returns the number of entries in use.
     #[inline]
     pub fn live(&self) -> usize {
         self.entries.len() - self.free.len()

@@ -1,9 +1,9 @@
-//! A setting of a configuration as one row: its key, what it may be, its default, and how it is
+//! A setting of a configuration as one row: its key, its valid values, its default, and how it is
 //! read and set.
 //!
-//! Whatever sets, lists, reports or documents settings reads the same rows, so that no second list
-//! of keys exists. The tables are [`crate::stack::config::SETTINGS`] and that of the page cache
-//! (`elevon-cache`); [`crate::limits::SYSFS`] is the same for queue limits.
+//! All code that sets, lists, reports or documents settings reads the same rows, so that there is
+//! only one list of keys. The tables are [`crate::stack::config::SETTINGS`] and that of the page
+//! cache (`elevon-cache`); [`crate::limits::SYSFS`] is the same for queue limits.
 //!
 //! For configuration and reports only. Cost: O(rows) for each look-up of a key.
 
@@ -19,30 +19,30 @@ use crate::limits::LimitsError;
 pub struct SettingRow<C: 'static> {
     /// The key.
     pub key: &'static str,
-    /// What the setting means, in one line.
+    /// One-line description.
     pub help: &'static str,
-    /// What the default follows from, for a default that is not the same in every configuration.
+    /// What the default depends on, if it is not the same in every configuration.
     pub follows: Option<&'static str>,
     /// When a report of the effective configuration has the row.
     pub reported: Reported<C>,
-    /// What the value may be, and where it lives.
+    /// The valid values, and how they are read and set.
     pub value: SettingValue<C>,
 }
 
 /// When a report of the effective configuration has a row.
 #[derive(Debug)]
 pub enum Reported<C: 'static> {
-    /// Always.
+    /// In every report.
     Always,
     /// If the value is not the default.
     IfChanged,
-    /// If this holds of the configuration.
+    /// If this function returns true for the configuration.
     If(fn(&C) -> bool),
-    /// The report has the value elsewhere: as a part of the device.
+    /// Never: the report shows the value elsewhere, as part of the device.
     WithDevice,
 }
 
-/// What the value of a setting may be, and where it lives in the configuration `C`.
+/// The valid values of a setting, and how they are read and set in the configuration `C`.
 #[derive(Debug)]
 pub enum SettingValue<C: 'static> {
     /// A whole number.
@@ -55,8 +55,8 @@ pub enum SettingValue<C: 'static> {
         multiple_of: u64,
         /// Returns the value in force.
         get: fn(&C) -> u64,
-        /// Sets a value that is in the range. Fails with what would be right if the rest of the
-        /// configuration has no use for the setting.
+        /// Sets a value that is in the range. Fails with a text that says what would be right if
+        /// the rest of the configuration does not allow the setting.
         set: fn(&mut C, u64) -> Result<(), &'static str>,
     },
     /// 0 or 1.
@@ -72,7 +72,7 @@ pub enum SettingValue<C: 'static> {
         names: &'static [&'static str],
         /// Returns the word in force.
         get: fn(&C) -> &'static str,
-        /// Sets the value of a text. Returns `None` for a text that it does not know.
+        /// Sets the value from text. Returns `None` if the text is not one of the words.
         set: fn(&mut C, &str) -> Option<()>,
     },
 }
@@ -84,14 +84,14 @@ pub struct SettingLine {
     pub key: &'static str,
     /// The words, or the range with its unit.
     pub takes: String,
-    /// The default, or what it follows from.
+    /// The default, or what it depends on.
     pub default: String,
     /// What the setting means.
     pub help: &'static str,
 }
 
 impl<C> SettingRow<C> {
-    /// The value in force, as text that [`Self::set`] takes.
+    /// Returns the value in force, as text that [`Self::set`] accepts.
     pub fn text(&self, config: &C) -> String {
         match self.value {
             SettingValue::Number { get, .. } => get(config).to_string(),
@@ -100,10 +100,10 @@ impl<C> SettingRow<C> {
         }
     }
 
-    /// Sets the value of a text.
+    /// Sets the value from text.
     ///
     /// # Errors
-    /// The value is not one; nothing has changed then.
+    /// The text is not a valid value. Nothing is changed in this case.
     pub fn set(&self, config: &mut C, text: &str) -> Result<(), SettingError> {
         let bad = |want| SettingError::Value { key: self.key.to_string(), value: text.to_string(), want };
         match self.value {
@@ -121,7 +121,7 @@ impl<C> SettingRow<C> {
         }
     }
 
-    /// What a value looks like, for an error.
+    /// Returns the description of a valid value, for an error message.
     fn expected(&self) -> String {
         match self.value {
             SettingValue::Number { unit, range: (least, most), multiple_of, .. } => {
@@ -140,7 +140,7 @@ impl<C> SettingRow<C> {
         }
     }
 
-    /// The row as text. `default` is a configuration in which nothing was set.
+    /// Returns the row as text. `default` is a configuration in which nothing was set.
     pub fn line(&self, default: &C) -> SettingLine {
         let takes = match self.value {
             SettingValue::Number { unit, range: (least, most), .. } => {
@@ -154,13 +154,13 @@ impl<C> SettingRow<C> {
     }
 }
 
-/// The row of a key.
+/// Returns the row with a key.
 pub fn find<C>(rows: &'static [SettingRow<C>], key: &str) -> Option<&'static SettingRow<C>> {
     rows.iter().find(|row| row.key == key)
 }
 
-/// Rows of [`Reported::Always`] and [`Reported::If`] with their values in force, in the order of
-/// the table.
+/// Returns the rows of [`Reported::Always`] and [`Reported::If`] with their values in force, in the
+/// order of the table.
 pub fn reported<C>(rows: &'static [SettingRow<C>], config: &C) -> impl Iterator<Item = (&'static str, String)> {
     let is_reported = |row: &&SettingRow<C>| match row.reported {
         Reported::Always => true,
@@ -170,8 +170,8 @@ pub fn reported<C>(rows: &'static [SettingRow<C>], config: &C) -> impl Iterator<
     rows.iter().filter(is_reported).map(|row| (row.key, row.text(config)))
 }
 
-/// Rows of [`Reported::IfChanged`] whose values are not those of `default`, in the order of the
-/// table.
+/// Returns the rows of [`Reported::IfChanged`] whose values differ from those of `default`, in the
+/// order of the table.
 pub fn changed<C>(rows: &'static [SettingRow<C>], config: &C, default: &C) -> Vec<(&'static str, String)> {
     let rows = rows.iter().filter(|row| matches!(row.reported, Reported::IfChanged));
     let texts = rows.map(|row| (row.key, row.text(config), row.text(default)));
@@ -181,12 +181,12 @@ pub fn changed<C>(rows: &'static [SettingRow<C>], config: &C, default: &C) -> Ve
 /// Why a setting was refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SettingError {
-    /// No such key.
+    /// There is no such key.
     Key {
         /// The key as given.
         key: String,
     },
-    /// The value does not fit the key.
+    /// The value is not valid for the key.
     Value {
         /// The key.
         key: String,
@@ -195,11 +195,11 @@ pub enum SettingError {
         /// What would be right.
         want: String,
     },
-    /// The queue of a kernel has the setting, and the stack does not.
+    /// A kernel's queue has the setting, but the stack does not model it.
     NotModelled {
         /// The key.
         key: String,
-        /// Why it is not there.
+        /// Why it is not modelled.
         reason: &'static str,
     },
     /// The queue limits would not be valid.
@@ -218,7 +218,7 @@ impl fmt::Display for SettingError {
 }
 impl core::error::Error for SettingError {}
 
-/// The names of every value of a type that has `ALL` and `const fn name`.
+/// The names of all values of a type that has `ALL` and `const fn name`.
 #[macro_export]
 macro_rules! setting_names {
     ($of:ty) => {{

@@ -1,16 +1,16 @@
-//! What a run counts of each job: fio's figures, in integers.
+//! Statistics of a run for each job: fio's figures, in integers.
 //!
-//! Sources fill these in; reports read them. Means and deviations are left to the report, which may
-//! use floats.
+//! Sources fill them in; reports read them. Means and deviations are computed by the report, which
+//! may use floats.
 
 use crate::histogram::Histogram;
 
 /// Sum, extremes and histogram of a latency in nanoseconds.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LatencyStat {
-    /// Values.
+    /// Number of values.
     pub count: u64,
-    /// Smallest value; 0 when there is none.
+    /// Smallest value; 0 if there is none.
     pub min: u64,
     /// Largest value.
     pub max: u64,
@@ -34,7 +34,7 @@ impl LatencyStat {
         self.histogram.add(ns);
     }
 
-    /// Adds another statistic of the same quantity.
+    /// Adds the values of another statistic of the same quantity.
     pub fn merge(&mut self, other: &Self) {
         if other.count == 0 {
             return;
@@ -68,20 +68,20 @@ impl Direction {
 /// A running summary of samples taken at intervals (bandwidth in KiB/s, IOPS).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SampleStat {
-    /// Samples.
+    /// Number of samples.
     pub count: u64,
-    /// Smallest.
+    /// Smallest sample.
     pub min: u64,
-    /// Largest.
+    /// Largest sample.
     pub max: u64,
-    /// Sum.
+    /// Sum of the samples.
     pub sum: u128,
-    /// Sum of squares.
+    /// Sum of their squares.
     pub sum_squares: u128,
 }
 
 impl SampleStat {
-    /// Takes one sample.
+    /// Adds one sample.
     pub fn add(&mut self, value: u64) {
         self.min = if self.count == 0 { value } else { self.min.min(value) };
         self.max = self.max.max(value);
@@ -90,8 +90,9 @@ impl SampleStat {
         self.sum_squares += u128::from(value) * u128::from(value);
     }
 
-    /// Adds the samples of what ran beside it, as fio does for a group: smallest, largest and mean
-    /// add up, the samples count together and their spread about their own means is pooled.
+    /// Adds the samples of a job that ran at the same time, as fio does for a group: smallest,
+    /// largest and mean are summed, the sample counts are summed, and the spread about each mean is
+    /// pooled.
     pub fn merge(&mut self, other: &Self) {
         if self.count == 0 || other.count == 0 {
             *self = if self.count == 0 { *other } else { *self };
@@ -109,16 +110,16 @@ impl SampleStat {
     }
 }
 
-/// What one direction of one job did.
+/// Statistics of one direction of one job.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DirectionStats {
     /// I/Os completed within the measured time.
     pub ios: u64,
     /// Bytes completed within the measured time.
     pub bytes: u64,
-    /// I/Os that came back shorter than asked.
+    /// I/Os that transferred less than was asked.
     pub short_ios: u64,
-    /// Errors that the job ignored, or the one it ended on.
+    /// Errors that the job ignored, or the one that ended it.
     pub errors: u64,
     /// Time over which `ios` and `bytes` were counted, in nanoseconds.
     pub runtime_ns: u64,
@@ -127,20 +128,20 @@ pub struct DirectionStats {
     pub slat: LatencyStat,
     /// Completion latency: from submission to completion.
     pub clat: LatencyStat,
-    /// Whole latency: from the I/O's start to its completion.
+    /// Total latency: from the I/O's start to its completion.
     pub lat: LatencyStat,
     /// Bandwidth in KiB/s, one sample each 500 ms.
     pub bandwidth: SampleStat,
     /// IOPS, one sample each 500 ms.
     pub iops: SampleStat,
-    /// Latency by priority word, for jobs that use more than one: completion latency, or whole
+    /// Latency by priority word, for jobs that use more than one: completion latency, or total
     /// latency if the job has `lat_percentiles=1`.
     pub by_priority: alloc::vec::Vec<(crate::ioprio::IoPrio, LatencyStat)>,
 }
 extern crate alloc;
 
 impl DirectionStats {
-    /// Adds another direction's figures (group reporting). Runtimes take the longest.
+    /// Adds another direction's figures (group reporting). The longer runtime is kept.
     pub fn merge(&mut self, other: &Self) {
         self.ios += other.ios;
         self.bytes += other.bytes;
@@ -161,7 +162,7 @@ impl DirectionStats {
     }
 }
 
-/// What one job did.
+/// Statistics of one job.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct JobStats {
     /// Read, write and trim, by [`Direction`].
@@ -172,19 +173,19 @@ pub struct JobStats {
     pub depth_levels: [u64; 7],
     /// Submissions by how many I/Os each carried: 0, 1-4, 5-8, 9-16, 17-32, 33-64, more.
     pub submit_levels: [u64; 7],
-    /// Reaps by how many I/Os each brought: as `submit_levels`.
+    /// Reaps by how many I/Os each returned: as `submit_levels`.
     pub complete_levels: [u64; 7],
     /// CPU time charged to the process, in nanoseconds.
     pub cpu_ns: u64,
-    /// Of it, the part spent outside the kernel. A simulated process spends all of its time inside.
+    /// The part of `cpu_ns` outside the kernel. A simulated process spends all of its time inside.
     pub cpu_user_ns: u64,
     /// Times that the process slept.
     pub context_switches: u64,
     /// First error that ended the job, as an errno (positive); 0 for none.
     pub error: i32,
-    /// Bytes that were verified; and blocks that failed verification.
+    /// Bytes that were verified.
     pub verified_bytes: u64,
-    /// Blocks whose content was not what was written.
+    /// Blocks whose content differed from what was written.
     pub verify_errors: u64,
 }
 

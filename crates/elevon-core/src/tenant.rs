@@ -1,31 +1,31 @@
-//! Tenants: the tree of those who are charged for I/O, as cgroups are in Linux.
+//! Tenants: the tree of cgroups that are charged for I/O.
 //!
-//! Only the shape lives here; what a tenant may do is kept by each policy under its [`TenantId`].
-//! Cost: adding and removing O(1), a walk to the root O(depth). 16 bytes a tenant.
+//! Only the tree is here; the settings of a tenant are stored by each policy under its
+//! [`TenantId`]. Cost: adding and removing O(1), a walk to the root O(depth). 16 bytes per tenant.
 
 extern crate alloc;
 use alloc::vec::Vec;
 
 use crate::units::TenantId;
 
-/// The root: limits, weights and targets do not apply to it, and everything that has no other
-/// tenant is charged to it.
+/// The root. Limits, weights and targets do not apply to it; I/O without another tenant is charged
+/// to it.
 pub const ROOT: TenantId = TenantId(0);
 
-/// Tenants deep that a tree may be; the kernel's own bound is configurable and far above what
-/// anybody nests.
+/// Maximum depth of the tree; the kernel's own limit is configurable and much higher than is used
+/// in practice.
 pub const MAX_DEPTH: u16 = 64;
 
 /// Why a tenant could not be added or removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TenantError {
-    /// No such tenant, or it was removed.
+    /// There is no such tenant, or it was removed.
     Unknown,
-    /// The root stays.
+    /// The root cannot be removed.
     Root,
-    /// It still has children (EBUSY).
+    /// The tenant still has children (EBUSY).
     HasChildren,
-    /// Deeper than [`MAX_DEPTH`].
+    /// The tenant would be deeper than [`MAX_DEPTH`].
     TooDeep,
 }
 
@@ -44,14 +44,14 @@ impl core::error::Error for TenantError {}
 #[derive(Clone, Copy, Debug)]
 struct TenantNode {
     parent: TenantId,
-    /// Children that live.
+    /// Number of living children.
     children: u32,
     depth: u16,
     alive: bool,
 }
 
-/// The tree. Ids are dense, and are not used again: late I/O of a removed tenant must find its way
-/// to a living ancestor.
+/// The tree. Ids are dense and are not used again: late I/O of a removed tenant must find a living
+/// ancestor.
 #[derive(Clone, Debug)]
 pub struct Tenants {
     nodes: Vec<TenantNode>,
@@ -65,7 +65,7 @@ impl Default for Tenants {
 }
 
 impl Tenants {
-    /// The root alone.
+    /// Returns a tree with the root only.
     pub fn new() -> Self {
         Self { nodes: alloc::vec![TenantNode { parent: ROOT, children: 0, depth: 0, alive: true }], living: 1 }
     }
@@ -99,8 +99,8 @@ impl Tenants {
         Ok(())
     }
 
-    /// Who is charged for a tenant's I/O: itself while it lives, else the nearest living ancestor.
-    /// An unknown id is the root's.
+    /// Returns the tenant that is charged for a tenant's I/O: itself if it is living, else the
+    /// nearest living ancestor. For an unknown id it is the root.
     #[inline]
     pub fn charged(&self, tenant: TenantId) -> TenantId {
         let mut at = tenant;
@@ -113,41 +113,42 @@ impl Tenants {
         }
     }
 
-    /// The tenant above; `None` for the root and for unknown ids.
+    /// Returns the parent; `None` for the root and for unknown ids.
     #[inline]
     pub fn parent(&self, tenant: TenantId) -> Option<TenantId> {
         if tenant == ROOT { None } else { self.nodes.get(tenant.index()).map(|node| node.parent) }
     }
 
-    /// The tenant and its ancestors, upwards, without the root.
+    /// Iterates over the tenant and its ancestors, upwards, without the root.
     #[inline]
     pub fn path(&self, tenant: TenantId) -> impl Iterator<Item = TenantId> + '_ {
         core::iter::successors(Some(tenant), |&at| self.parent(at)).take_while(|&at| at != ROOT)
     }
 
-    /// Returns true if one is the other or lies below it.
+    /// Returns true if `tenant` is `ancestor` or is below it.
     pub fn is_below(&self, tenant: TenantId, ancestor: TenantId) -> bool {
         ancestor == ROOT || self.path(tenant).any(|at| at == ancestor)
     }
 
-    /// Tenants between this one and the root, itself included; 0 for the root.
+    /// Returns the number of tenants on the path to the root, including this one; 0 for the root.
     pub fn depth(&self, tenant: TenantId) -> u16 {
         self.nodes.get(tenant.index()).map_or(0, |node| node.depth)
     }
 
-    /// Returns true if it exists and was not removed.
+    /// Returns true if the tenant exists and was not removed.
     #[inline]
     pub fn is_alive(&self, tenant: TenantId) -> bool {
         self.nodes.get(tenant.index()).is_some_and(|node| node.alive)
     }
 
-    /// Ids given out so far, the root's and removed ones included: every id is below.
+    /// Returns the number of ids given out so far, including the root and removed tenants: every id
+    /// is lower.
     #[inline]
     pub fn ids(&self) -> usize {
         self.nodes.len()
     }
 
-    /// Living tenants, the root included.
+    /// Returns the number of living tenants, including the root.
     pub fn living(&self) -> usize {
         self.living as usize
     }

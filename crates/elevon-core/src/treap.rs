@@ -1,9 +1,9 @@
-//! What ordered trees have in common: nodes in one table, links between them, and rotations that
-//! keep them shallow.
+//! The common part of ordered trees: nodes in one table, links between them, and rotations that
+//! keep the trees shallow.
 //!
-//! A treap whose priorities are a fixed mix of the node's number: no chance, no allocation per
-//! operation. Who owns the nodes knows their order and walks down; [`Treap::insert_at`] and
-//! [`Treap::take`] cost O(log n) expected in the size of the tree.
+//! A treap whose priorities are a fixed hash of the node's number: no randomness, no allocation per
+//! operation. The owner of the nodes knows their order and walks down; [`Treap::insert_at`] and
+//! [`Treap::take`] cost expected O(log n) in the size of the tree.
 
 extern crate alloc;
 use alloc::vec::Vec;
@@ -13,7 +13,7 @@ pub(crate) const NIL: u32 = u32::MAX;
 /// Parent of a node that is in no tree.
 const ABSENT: u32 = u32::MAX - 1;
 
-/// A tree: its topmost node. Empty at first.
+/// A tree, by its topmost node. Empty at first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Root(pub(crate) u32);
 
@@ -33,12 +33,12 @@ impl Default for Root {
     }
 }
 
-/// What orders a node, and what a subtree is summed up as.
+/// The data of a node, and the sum that is kept for each subtree.
 pub(crate) trait Item: Copy + Default {
-    /// What is known of a whole subtree at its top.
+    /// The sum of a subtree, stored at its top.
     type Sum: Copy + Default + PartialEq + core::fmt::Debug;
 
-    /// The sum of a subtree from its top and the subtrees below.
+    /// Returns the sum of a subtree from its top and the subtrees below.
     fn sum(&self, left: Option<Self::Sum>, right: Option<Self::Sum>) -> Self::Sum;
 }
 
@@ -52,13 +52,13 @@ pub(crate) struct TreapNode<T: Item> {
     priority: u32,
 }
 
-/// The nodes of any number of trees, provided that each is in one of them at a time.
+/// The nodes of any number of trees. Each node is in at most one of them at a time.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Treap<T: Item> {
     nodes: Vec<TreapNode<T>>,
 }
 
-/// A bijection of `u32` that leaves no visible order, so that priorities are all different and look
+/// A bijection of `u32` without visible order, so that priorities are all different and look
 /// random.
 const fn mix(id: u32) -> u32 {
     let mut x = id.wrapping_add(0x9e37_79b9);
@@ -68,7 +68,7 @@ const fn mix(id: u32) -> u32 {
 }
 
 impl<T: Item> Treap<T> {
-    /// Whether there is anything to sum up.
+    /// Whether there is a sum to maintain.
     const SUMS: bool = size_of::<T::Sum>() > 0;
 
     /// Makes room for the nodes below `count`; never shrinks.
@@ -95,8 +95,8 @@ impl<T: Item> Treap<T> {
         self.nodes.get(n as usize).is_some_and(|node| node.parent != ABSENT)
     }
 
-    /// Puts a node below `parent`, on the side where nothing hangs, or on top of an empty tree
-    /// where that is [`NIL`], and lifts it to its height. The sums above must have taken it in.
+    /// Inserts a node below `parent`, on the side that is free, or as the top of an empty tree if
+    /// `parent` is [`NIL`], and rotates it up to its place. The sums above must already include it.
     #[inline]
     pub(crate) fn insert_at(&mut self, root: &mut Root, n: u32, item: T, mut parent: u32, goes_left: bool) {
         let node = self.at_mut(n);
@@ -113,7 +113,7 @@ impl<T: Item> Treap<T> {
         }
     }
 
-    /// Takes a node out of the tree it is in.
+    /// Removes a node from its tree.
     #[inline]
     pub(crate) fn take(&mut self, root: &mut Root, n: u32) {
         loop {
@@ -130,7 +130,7 @@ impl<T: Item> Treap<T> {
             self.replace_child(root, parent, n, child);
             self.at_mut(n).parent = ABSENT;
             let mut above = parent;
-            // Above the first subtree whose sum stays, all stay.
+            // If the sum of a subtree does not change, no sum above it changes.
             while Self::SUMS && above != NIL && self.sum_up(above) {
                 above = self.at(above).parent;
             }
@@ -138,7 +138,7 @@ impl<T: Item> Treap<T> {
         }
     }
 
-    /// The sum of a subtree by what hangs below its top.
+    /// Returns the sum of a subtree, computed from its top and the subtrees below.
     #[inline(always)]
     fn sum_of(&self, n: u32) -> T::Sum {
         let node = self.at(n);
@@ -146,14 +146,14 @@ impl<T: Item> Treap<T> {
         node.item.sum(below(node.left), below(node.right))
     }
 
-    /// Renews it; whether it changed.
+    /// Updates the sum. Returns true if it changed.
     #[inline(always)]
     fn sum_up(&mut self, n: u32) -> bool {
         let sum = self.sum_of(n);
         core::mem::replace(&mut self.at_mut(n).sum, sum) != sum
     }
 
-    /// Makes `new` the child of `parent` in the place of `old`.
+    /// Replaces the child `old` of `parent` by `new`.
     #[inline]
     fn replace_child(&mut self, root: &mut Root, parent: u32, old: u32, new: u32) {
         if parent == NIL {
@@ -168,7 +168,7 @@ impl<T: Item> Treap<T> {
         }
     }
 
-    /// Exchanges a node with its parent, keeping order and sums.
+    /// Exchanges a node with its parent; order and sums remain correct.
     fn rotate_up(&mut self, root: &mut Root, n: u32) {
         let TreapNode { left, right, parent, .. } = *self.at(n);
         let TreapNode { parent: grandparent, sum, .. } = *self.at(parent);
@@ -193,7 +193,7 @@ impl<T: Item> Treap<T> {
         }
     }
 
-    /// The first node of a subtree in order; [`NIL`] of none.
+    /// Returns the first node of a subtree in order; [`NIL`] if it is empty.
     #[inline]
     pub(crate) fn leftmost(&self, mut n: u32) -> u32 {
         while n != NIL && self.at(n).left != NIL {
@@ -202,7 +202,7 @@ impl<T: Item> Treap<T> {
         n
     }
 
-    /// The last node of a subtree in order; [`NIL`] of none.
+    /// Returns the last node of a subtree in order; [`NIL`] if it is empty.
     #[inline]
     pub(crate) fn rightmost(&self, mut n: u32) -> u32 {
         while n != NIL && self.at(n).right != NIL {
@@ -211,8 +211,8 @@ impl<T: Item> Treap<T> {
         n
     }
 
-    /// The nodes of a tree in order, after a check of links, heights and sums; panics where one is
-    /// broken. For tests: O(n).
+    /// Checks links, heights and sums, and returns the nodes of a tree in order. For tests: O(n),
+    /// panics if one is wrong.
     pub(crate) fn self_check(&self, root: Root) -> Vec<u32> {
         let mut order = Vec::new();
         if !root.is_empty() {

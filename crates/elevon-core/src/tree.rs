@@ -1,12 +1,12 @@
-//! Ordered trees over request keys: what sorting schedulers keep their requests in.
+//! Ordered trees over request keys, in which sorting schedulers keep their requests.
 //!
-//! One table of links serves any number of trees, provided that a request is in one of them at a
-//! time: the tree itself is only a [`Root`]. Order is by sector; equal sectors keep the order of
+//! One table of links serves any number of trees; a request is in at most one of them at a time.
+//! The tree itself is only a [`Root`]. The order is by sector; equal sectors keep the order of
 //! insertion (later ones to the right).
 //!
-//! A treap whose priorities are a fixed mix of the request's key: no chance, no allocation per
-//! operation. Insert, remove and the searches cost O(log n) expected in the size of the tree;
-//! `next` and `prev` O(1) amortised over a walk.
+//! A treap whose priorities are a fixed hash of the request's key: no randomness, no allocation per
+//! operation. Insert, remove and the searches cost expected O(log n) in the size of the tree;
+//! `next` and `prev` cost O(1) amortised over a walk.
 
 pub use crate::treap::Root;
 use crate::treap::{Item, NIL, Treap};
@@ -26,7 +26,7 @@ impl Item for Sector {
 }
 
 impl TreeLinks {
-    /// Links for the keys below `count`.
+    /// Returns links for the keys below `count`.
     pub fn new(count: usize) -> Self {
         let mut links = Self::default();
         links.grow(count);
@@ -49,13 +49,13 @@ impl TreeLinks {
         self.nodes.contains(id.0)
     }
 
-    /// The sector that a request is filed under; meaningful while it is in a tree.
+    /// Returns the sector under which a request is filed; valid while it is in a tree.
     #[inline]
     pub fn key(&self, id: RequestId) -> Sector {
         self.nodes.at(id.0).item
     }
 
-    /// Files a request, to the right of those with the same key. It must be in no tree.
+    /// Inserts a request, to the right of requests with the same key. It must be in no tree.
     pub fn insert(&mut self, root: &mut Root, key: Sector, id: RequestId) {
         debug_assert!(!self.contains(id), "request {} is filed twice", id.0);
         let (mut parent, mut child, mut goes_left) = (NIL, root.0, false);
@@ -67,22 +67,22 @@ impl TreeLinks {
         self.nodes.insert_at(root, id.0, key, parent, goes_left);
     }
 
-    /// Takes a request out of the tree it is in.
+    /// Removes a request from its tree.
     pub fn remove(&mut self, root: &mut Root, id: RequestId) {
         debug_assert!(self.contains(id), "request {} is in no tree", id.0);
         self.nodes.take(root, id.0);
     }
 
-    /// The first request in order.
+    /// Returns the first request in order.
     pub fn first(&self, root: Root) -> Option<RequestId> {
         Self::key_of(self.nodes.leftmost(root.0))
     }
-    /// The last request in order.
+    /// Returns the last request in order.
     pub fn last(&self, root: Root) -> Option<RequestId> {
         Self::key_of(self.nodes.rightmost(root.0))
     }
 
-    /// The first request with a key of at least `key`.
+    /// Returns the first request with a key of at least `key`.
     pub fn lower_bound(&self, root: Root, key: Sector) -> Option<RequestId> {
         let (mut n, mut found) = (root.0, NIL);
         while n != NIL {
@@ -97,7 +97,7 @@ impl TreeLinks {
         Self::key_of(found)
     }
 
-    /// The last request with a key of at most `key`.
+    /// Returns the last request with a key of at most `key`.
     pub fn floor(&self, root: Root, key: Sector) -> Option<RequestId> {
         let (mut n, mut found) = (root.0, NIL);
         while n != NIL {
@@ -112,7 +112,7 @@ impl TreeLinks {
         Self::key_of(found)
     }
 
-    /// The request after this one in its tree.
+    /// Returns the request after this one in its tree.
     pub fn next(&self, id: RequestId) -> Option<RequestId> {
         debug_assert!(self.contains(id));
         let right = self.nodes.at(id.0).right;
@@ -126,7 +126,7 @@ impl TreeLinks {
         Self::key_of(parent)
     }
 
-    /// The request before this one in its tree.
+    /// Returns the request before this one in its tree.
     pub fn prev(&self, id: RequestId) -> Option<RequestId> {
         debug_assert!(self.contains(id));
         let left = self.nodes.at(id.0).left;
@@ -140,13 +140,13 @@ impl TreeLinks {
         Self::key_of(parent)
     }
 
-    /// Walks a tree in order.
+    /// Iterates over a tree in order.
     pub fn iter(&self, root: Root) -> impl Iterator<Item = RequestId> {
         core::iter::successors(self.first(root), |&id| self.next(id))
     }
 
-    /// Checks order, heap property and back links; returns the number of nodes. For tests: O(n),
-    /// panics where one is broken.
+    /// Checks order, heap property and back links, and returns the number of nodes. For tests:
+    /// O(n), panics if one is wrong.
     pub fn self_check(&self, root: Root) -> usize {
         let order = self.nodes.self_check(root);
         let key = |n: u32| self.nodes.at(n).item;
@@ -165,7 +165,7 @@ mod tests {
     use alloc::vec::Vec;
     use elevon_testkit::Rng;
 
-    /// Two trees over one table against two BTreeMaps keyed by (sector, sequence).
+    /// Compares two trees over one table with two BTreeMaps keyed by (sector, sequence).
     #[test]
     fn agrees_with_a_btree_at_every_step() {
         for seed in 1..9 {

@@ -1,8 +1,8 @@
 //! Units as types: positions, counts, spans and keys that cannot be mixed up.
 //!
-//! A *sector* is 512 bytes always, whatever the logical block size; a *page* is 4096 bytes. Only
-//! arithmetic that means something exists: `Instant - Instant = Nanos`, `Sector + Sectors =
-//! Sector`, and no `Instant + Instant`.
+//! A *sector* is always 512 bytes, whatever the logical block size; a *page* is 4096 bytes. Only
+//! meaningful arithmetic exists: `Instant - Instant = Nanos`, `Sector + Sectors = Sector`, and no
+//! `Instant + Instant`.
 
 use core::fmt;
 use core::ops::{Add, AddAssign, Sub, SubAssign};
@@ -26,12 +26,12 @@ macro_rules! quantity {
             pub const ZERO: Self = Self(0);
             /// The largest value.
             pub const MAX: Self = Self(u64::MAX);
-            /// From a plain number in this unit.
+            /// Makes a value from a plain number in this unit.
             #[inline]
             pub const fn new(value: u64) -> Self {
                 Self(value)
             }
-            /// The plain number in this unit.
+            /// Returns the plain number in this unit.
             #[inline]
             pub const fn get(self) -> u64 {
                 self.0
@@ -48,7 +48,7 @@ macro_rules! count {
     ($(#[$doc:meta])* $name:ident) => {
         quantity!($(#[$doc])* $name);
         impl $name {
-            /// `self - other`, or zero where that would be negative.
+            /// Returns `self - other`, or zero if that would be negative.
             #[inline]
             pub const fn saturating_sub(self, other: Self) -> Self {
                 Self(self.0.saturating_sub(other.0))
@@ -105,7 +105,7 @@ quantity!(
 );
 
 impl Sectors {
-    /// The same amount in bytes.
+    /// Returns the same amount in bytes.
     #[inline]
     pub const fn bytes(self) -> Bytes {
         Bytes(self.0 << SECTOR_SHIFT)
@@ -113,12 +113,12 @@ impl Sectors {
 }
 
 impl Bytes {
-    /// The same amount in sectors, rounded down.
+    /// Returns the same amount in sectors, rounded down.
     #[inline]
     pub const fn sectors_floor(self) -> Sectors {
         Sectors(self.0 >> SECTOR_SHIFT)
     }
-    /// The same amount in sectors, rounded up.
+    /// Returns the same amount in sectors, rounded up.
     #[inline]
     pub const fn sectors_ceil(self) -> Sectors {
         Sectors(self.0.div_ceil(SECTOR_SIZE))
@@ -126,7 +126,7 @@ impl Bytes {
 }
 
 impl Sector {
-    /// The byte position of the sector's start.
+    /// Returns the byte position of the sector's start.
     #[inline]
     pub const fn byte_offset(self) -> u64 {
         self.0 << SECTOR_SHIFT
@@ -134,35 +134,35 @@ impl Sector {
 }
 
 impl Nanos {
-    /// From microseconds.
+    /// Makes a span of microseconds.
     pub const fn from_micros(us: u64) -> Self {
         Self(us * 1_000)
     }
-    /// From milliseconds.
+    /// Makes a span of milliseconds.
     pub const fn from_millis(ms: u64) -> Self {
         Self(ms * 1_000_000)
     }
-    /// From seconds.
+    /// Makes a span of seconds.
     pub const fn from_secs(s: u64) -> Self {
         Self(s * 1_000_000_000)
     }
-    /// Whole microseconds, rounded down.
+    /// Returns whole microseconds, rounded down.
     pub const fn as_micros(self) -> u64 {
         self.0 / 1_000
     }
-    /// Whole milliseconds, rounded down.
+    /// Returns whole milliseconds, rounded down.
     pub const fn as_millis(self) -> u64 {
         self.0 / 1_000_000
     }
 }
 
 impl Instant {
-    /// The time since an earlier point; zero where `earlier` is later.
+    /// Returns the time since an earlier instant; zero if `earlier` is later.
     #[inline]
     pub const fn since(self, earlier: Self) -> Nanos {
         Nanos(self.0.saturating_sub(earlier.0))
     }
-    /// The point `span` later, or the end of time.
+    /// Returns the instant `span` later, or the end of time.
     #[inline]
     pub const fn saturating_add(self, span: Nanos) -> Self {
         Self(self.0.saturating_add(span.0))
@@ -222,7 +222,7 @@ macro_rules! key {
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub struct $name(pub $raw);
         impl $name {
-            /// The key as an index into its table.
+            /// Returns the key as an index into its table.
             #[inline]
             pub const fn index(self) -> usize {
                 self.0 as usize

@@ -94,7 +94,7 @@ impl Span {
         Self { address, len, registered: None, slab: FRAMES, slot: 0 }
     }
 
-    /// Whether it lies in frames of the page cache.
+    /// Returns true if it lies in frames of the page cache.
     pub(crate) const fn is_of_frames(&self) -> bool {
         self.slab == FRAMES
     }

@@ -72,7 +72,7 @@ impl Interrupt {
         let _ = self.on_signal(SIGINT, Instant::ZERO);
     }
 
-    /// Whether somebody asked the run to stop.
+    /// Returns true if somebody asked the run to stop.
     pub fn is_set(&self) -> bool {
         self.0.signal.load(Ordering::Relaxed) != 0
     }
@@ -82,7 +82,7 @@ impl Interrupt {
         Some(self.0.signal.load(Ordering::Relaxed)).filter(|&signal| signal != 0)
     }
 
-    /// Whether somebody asked for the status since the last call.
+    /// Returns true if somebody asked for the status since the last call.
     pub fn take_status_request(&self) -> bool {
         self.0.is_status_wanted.swap(false, Ordering::Relaxed)
     }
@@ -137,7 +137,7 @@ fn clock() -> Instant {
     Instant::new(time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64)
 }
 
-/// Whether a signal is ignored at present.
+/// Returns true if a signal is ignored at present.
 fn is_ignored(signal: i32) -> bool {
     // SAFETY: zeroes are a valid sigaction, and a null pointer in place of a new one only asks for
     // the old.

@@ -201,8 +201,8 @@ impl Driver for Host {
     }
 }
 
-/// Whether the pieces of a command follow one another. One system call punches one hole: a discard
-/// of several ranges would hit what lies between them.
+/// Returns true if the pieces of a command follow one another. One system call punches one hole: a
+/// discard of several ranges would hit what lies between them.
 fn is_one_range(command: &Command, pieces: &dyn Pieces) -> bool {
     let (mut next, mut follows) = (command.sector, true);
     pieces.for_each(&mut |piece| {

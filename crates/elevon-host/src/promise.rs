@@ -32,8 +32,8 @@ impl Promises {
     }
 }
 
-/// Whether the success of a command says that something is durable. Such a command is never tried
-/// again, whatever came of it.
+/// Returns true if the success of a command says that something is durable. Such a command is never
+/// tried again, whatever came of it.
 pub(crate) const fn is_promise(command: &Command) -> bool {
     matches!(command.op, Op::Flush) || command.flags.contains(Flags::FUA)
 }

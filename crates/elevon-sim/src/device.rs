@@ -75,8 +75,8 @@ pub trait Device {
     fn abort(&mut self, now: Instant, command: &Command) -> bool;
 }
 
-/// Whether the command lies on the device. The block layer never lets another one through; a device
-/// checks all the same.
+/// Returns true if the command lies on the device. The block layer never lets another one through;
+/// a device checks all the same.
 #[inline]
 pub(crate) fn in_range(description: &Description, command: &Command) -> bool {
     let size = description.size.get();

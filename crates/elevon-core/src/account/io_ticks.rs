@@ -1,41 +1,41 @@
-//! io_ticks: the time a device was busy, as each kernel version counted it.
+//! io_ticks: the time that a device was busy, as each kernel version counts it.
 //!
-//! The kernel keeps a `stamp`, the jiffy of the last update. Every start and end of a request, and
-//! a read of the statistics while something is in flight, comes here; only when the jiffy has moved
-//! past the stamp does the rule add something, and the stamp moves along. A rule is wrong where a
-//! start moves the stamp without adding the time since it ([`Rule::Sampled`]), or adds a jiffy that
-//! was not busy. Cost: O(1), and callers need not call at all within one jiffy.
+//! The kernel keeps a `stamp`, the jiffy of the last update. An update occurs at every start and
+//! end of a request, and at a read of the statistics while a request is in flight. Only if the
+//! jiffy is later than the stamp does the rule add time, and the stamp is set to the jiffy. A rule
+//! is wrong if a start moves the stamp without adding the time since it ([`Rule::Sampled`]), or if
+//! it adds a jiffy that was not busy. Cost: O(1); repeated calls within one jiffy may be omitted.
 
-/// What is added when the jiffy has moved on, by kernel version.
+/// The time that an update adds, by kernel version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rule {
-    /// 5.7 to 6.9: one jiffy at a start, the elapsed time at an end. Reads count from 5.18 on,
-    /// which is what this rule does.
+    /// 5.7 to 6.9: a start adds one jiffy, an end adds the elapsed time. A read adds the elapsed
+    /// time too, as from 5.18 on.
     Sampled,
-    /// Proposal 003: at a start the elapsed time where other tags are in use too and the device has
-    /// one hardware queue, else one jiffy; at an end the elapsed time.
+    /// Proposal 003: a start adds the elapsed time if other tags are in use and the device has one
+    /// hardware queue, else one jiffy; an end adds the elapsed time.
     Inflight {
         /// Whether the device has one hardware queue.
         one_hw_queue: bool,
     },
-    /// 6.10 and later: at a start the elapsed time if anything was in flight, else nothing; at an
-    /// end the elapsed time.
+    /// 6.10 and later: a start adds the elapsed time if a request was in flight, else nothing; an
+    /// end adds the elapsed time.
     Precise,
 }
 
-/// Why an update is made.
+/// The reason for an update.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Moment {
     /// A request starts.
     Start {
         /// Requests in flight before it.
         in_flight: u64,
-        /// Tags in use, its own included.
+        /// Tags in use, including its own.
         tags: u32,
     },
     /// A request ends.
     End,
-    /// Somebody reads the statistics while something is in flight.
+    /// The statistics are read while a request is in flight.
     Read,
 }
 
@@ -49,16 +49,15 @@ pub struct IoTicks {
 }
 
 impl IoTicks {
-    /// A device that was idle since long before jiffy 0.
+    /// Returns the state of a device that has never been busy.
     pub const fn new(rule: Rule) -> Self {
         Self { rule, stamp: None, jiffies: 0 }
     }
 
-    /// Takes note of a moment at jiffy `now`, which never goes backwards.
+    /// Updates the busy time at jiffy `now`, which never goes backwards.
     pub const fn update(&mut self, now: u64, moment: Moment) {
-        // Before the first update nothing was in flight: no rule looks at the elapsed time then,
-        // but for the proposal's where tags are held by requests that are not counted. It gets a
-        // jiffy.
+        // Before the first update nothing was in flight, so no rule uses the elapsed time, except
+        // the proposal's if requests that are not counted hold tags. It adds one jiffy.
         let elapsed = match self.stamp {
             Some(stamp) if now <= stamp => return,
             Some(stamp) => now - stamp,
@@ -74,7 +73,7 @@ impl IoTicks {
         self.jiffies += add;
     }
 
-    /// Busy jiffies so far.
+    /// Returns the busy jiffies so far.
     pub const fn jiffies(&self) -> u64 {
         self.jiffies
     }
@@ -89,7 +88,7 @@ mod tests {
     const RULES: [Rule; 4] =
         [Rule::Sampled, Rule::Inflight { one_hw_queue: true }, Rule::Inflight { one_hw_queue: false }, Rule::Precise];
 
-    /// Runs (jiffy, is a start) in order; gives the growth at every event.
+    /// Runs (jiffy, is a start) in order. Returns the growth at every event.
     fn growth(rule: Rule, events: &[(u64, bool)]) -> Vec<u64> {
         let (mut ticks, mut in_flight) = (IoTicks::new(rule), 0u64);
         let mut step = |&(now, start): &(u64, bool)| {
@@ -157,8 +156,8 @@ mod tests {
         assert_eq!(totals, [50, 50, 50, 0]);
     }
 
-    /// In any history `precise` is the jiffies between the first and the last event of every busy
-    /// stretch, and the proposal's form passes them by at most a jiffy per idle-to-busy edge.
+    /// `precise` is always the number of jiffies between the first and the last event of every busy
+    /// period; the proposal's form exceeds it by at most a jiffy per idle-to-busy edge.
     #[test]
     fn precise_counts_whole_jiffies_of_busy_stretches() {
         let mut rng = elevon_testkit::Rng(1);

@@ -1,9 +1,8 @@
-//! The same bins, kept only if something was counted in them. Use it when there are many histograms
-//! with few filled bins.
+//! A histogram with the same bins, which stores only groups of bins that counted something. Use it
+//! if there are many histograms with few filled bins.
 //!
-//! A latency moves within a few powers of two, so a tenant needs a few groups of the 29. Adding is
-//! O(1) and allocates the first time that a group is hit; 240 bytes when empty, 512 for each group
-//! hit.
+//! A latency varies within a few powers of two, so a tenant needs a few of the 29 groups. Adding is
+//! O(1) and allocates when a group is first used; 240 bytes if empty, plus 512 per used group.
 
 extern crate alloc;
 use alloc::boxed::Box;
@@ -43,12 +42,12 @@ impl SparseHistogram {
         self.total += other.total;
     }
 
-    /// Values counted.
+    /// Returns the number of values.
     pub const fn total(&self) -> u64 {
         self.total
     }
 
-    /// Counts that are not zero, by bin, in order.
+    /// Iterates over counts that are not zero, by bin, in order.
     fn counts(&self) -> impl Iterator<Item = (usize, u64)> + '_ {
         let hit = self.groups.iter().enumerate().filter_map(|(at, group)| Some((at * GROUP_BINS, group.as_deref()?)));
         hit.flat_map(|(first, group)| group.iter().enumerate().map(move |(at, &count)| (first + at, count)))
@@ -65,7 +64,7 @@ impl SparseHistogram {
         self.dense().percentile(millionths)
     }
 
-    /// With every bin.
+    /// Returns the same counts with every bin stored.
     pub fn dense(&self) -> Histogram {
         let mut all = Histogram::new();
         self.counts().for_each(|(bin, count)| all.bins.get_or_insert_with(empty_bins)[bin] = count);

@@ -1,4 +1,4 @@
-//! Why a set of limits was refused, in words that say what would be right.
+//! Why a set of limits was refused. The messages say what would be right.
 
 extern crate alloc;
 use alloc::string::String;
@@ -6,7 +6,7 @@ use core::fmt;
 
 use super::SYSFS;
 
-/// A limit that cannot be. `name` is the sysfs name, values are in its unit.
+/// An invalid limit. `name` is the sysfs name, values are in its unit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LimitsError {
     /// No limit has this name.
@@ -14,69 +14,69 @@ pub enum LimitsError {
         /// The name that was given.
         name: String,
     },
-    /// It follows from others and cannot be set.
+    /// The limit is derived from others and cannot be set.
     Derived {
         /// The limit.
         name: &'static str,
     },
-    /// It is shown, but setting it would change nothing.
+    /// The limit is shown, but setting it has no effect.
     NoEffect {
         /// The limit.
         name: &'static str,
-        /// Why not.
+        /// Why it has no effect.
         reason: &'static str,
     },
-    /// Too small or too large.
+    /// The value is too small or too large.
     OutOfRange {
         /// The limit.
         name: &'static str,
         /// Its unit.
         unit: &'static str,
-        /// What was given.
+        /// The value that was given.
         value: u64,
-        /// The smallest that would do.
+        /// The smallest valid value.
         least: u64,
-        /// The largest that would do; `u64::MAX` for no bound.
+        /// The largest valid value; `u64::MAX` if there is none.
         most: u64,
     },
-    /// Neither a power of two nor in range; the unit is bytes.
+    /// The value is not a power of two, or out of range; the unit is bytes.
     NotPowerOfTwo {
         /// The limit.
         name: &'static str,
-        /// What was given.
+        /// The value that was given.
         value: u64,
-        /// The smallest that would do.
+        /// The smallest valid value.
         least: u64,
-        /// The largest that would do.
+        /// The largest valid value.
         most: u64,
     },
-    /// Not a power of two minus one, or out of range.
+    /// The value is not a power of two minus one, or out of range.
     NotMask {
         /// The limit.
         name: &'static str,
-        /// What was given.
+        /// The value that was given.
         value: u64,
-        /// The smallest that would do.
+        /// The smallest valid value.
         least: u64,
-        /// The largest that would do; `u64::MAX` for no bound.
+        /// The largest valid value; `u64::MAX` if there is none.
         most: u64,
     },
-    /// Not a multiple of what it must be a multiple of.
+    /// The value is not a multiple of the required number.
     NotMultiple {
         /// The limit.
         name: &'static str,
         /// Its unit.
         unit: &'static str,
-        /// What was given.
+        /// The value that was given.
         value: u64,
-        /// What divides every right value.
+        /// The number of which every valid value is a multiple.
         of: u64,
     },
-    /// A limit of zones on a device without zones.
+    /// A limit of zones was set on a device without zones.
     NotZoned {
         /// The limit.
         name: &'static str,
-        /// What was given.
+        /// The value that was given.
         value: u64,
     },
 }

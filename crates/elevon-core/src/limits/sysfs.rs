@@ -1,5 +1,4 @@
-//! Every limit under its sysfs name and unit: one row says how to read it, how to set it and what
-//! it means.
+//! Every limit with its sysfs name and unit: one row says how it is read and set and what it means.
 
 extern crate alloc;
 use alloc::string::ToString;
@@ -15,23 +14,24 @@ pub struct SysfsLimit {
     pub name: &'static str,
     /// Unit of the number; empty for a plain count.
     pub unit: &'static str,
-    /// Whether Linux lets a user write it. Here [`Self::is_settable`] counts: the device is ours.
+    /// Whether Linux lets a user write it. What can be set here is [`Self::is_settable`], because
+    /// the device is configured too.
     pub writable: bool,
-    /// One line of meaning.
+    /// One-line description.
     pub help: &'static str,
     range: (u64, u64),
     read: fn(&QueueLimits) -> i64,
     write: Write,
 }
 
-/// What a write does.
+/// The effect of a write.
 #[derive(Clone, Copy, Debug)]
 enum Write {
-    /// Sets the field.
+    /// The write sets the field.
     Sets(fn(&mut QueueLimits, u64)),
-    /// The limit follows from others.
+    /// The limit is derived from others.
     Derived,
-    /// The limit is shown only: nothing here would heed another value, for this reason.
+    /// The limit is only shown, because another value would have no effect here, for this reason.
     NoEffect(&'static str),
 }
 
@@ -41,7 +41,7 @@ impl SysfsLimit {
         matches!(self.write, Write::Sets(_))
     }
 
-    /// Why it cannot be set; `None` if it can.
+    /// Returns why it cannot be set; `None` if it can.
     pub const fn why_fixed(&self) -> Option<&'static str> {
         match self.write {
             Write::Sets(_) => None,
@@ -72,7 +72,7 @@ const fn kb(sectors: Sectors) -> i64 {
     (sectors.get() / 2) as i64
 }
 
-/// A row; the kind says how the field's number becomes the file's.
+/// A row; the kind says how the field's number is converted to the file's.
 macro_rules! row {
     ($name:literal, $unit:literal, $rw:ident, $help:literal, $most:expr, $read:expr, $write:expr) => {
         row!($name, $unit, $rw, $help, 0, $most, $read, $write)
@@ -144,13 +144,13 @@ macro_rules! shown {
     };
 }
 
-/// The smallest size of a request, KiB.
+/// The smallest maximum size of a request, KiB.
 const PAGE_KB: u64 = PAGE_SIZE / 1024;
 /// The kernel keeps these limits in 32 bits of sectors.
 const MOST_BYTES: u64 = (u32::MAX as u64) * SECTOR_SIZE;
 
-/// Every limit, by what it is about: blocks, sizes, segments, discard and its kin, zones, atomic
-/// writes, features.
+/// Every limit, ordered by subject: blocks, sizes, segments, discard and similar operations, zones,
+/// atomic writes, features.
 pub const SYSFS: &[SysfsLimit] = &[
     number!("logical_block_size", "bytes", ro, logical_block_size: u32, "smallest addressable unit, a power of two"),
     row!(
@@ -282,16 +282,16 @@ pub const SYSFS: &[SysfsLimit] = &[
 ];
 
 impl QueueLimits {
-    /// The value of a limit in its sysfs unit; `None` where no limit has the name.
+    /// Returns the value of a limit in its sysfs unit; `None` if there is no limit with this name.
     pub fn read(&self, name: &str) -> Option<i64> {
         SYSFS.iter().find(|limit| limit.name == name).map(|limit| (limit.read)(self))
     }
 
-    /// Sets a limit by its sysfs name and unit, and validates the whole.
+    /// Sets a limit by its sysfs name and unit, and validates the whole set.
     ///
     /// # Errors
-    /// An unknown or derived limit, a value out of its range, or one that the whole set refuses;
-    /// nothing has then changed.
+    /// The limit is unknown or derived, the value is out of its range, or the set would not be
+    /// valid. Nothing is changed in this case.
     pub fn set_sysfs(&mut self, name: &str, value: u64, rules: &Rules) -> Result<(), LimitsError> {
         let unknown = || LimitsError::Unknown { name: name.to_string() };
         let limit = SYSFS.iter().find(|limit| limit.name == name).ok_or_else(unknown)?;

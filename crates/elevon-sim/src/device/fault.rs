@@ -237,7 +237,7 @@ impl<D: Device> Fault<D> {
         below(draw(self.seed, rule as u64, counter), 1_000_000) < ppm
     }
 
-    /// Whether a rule refuses this try. Each try is a draw of its own, so that a retry gets
+    /// Returns true if a rule refuses this try. Each try is a draw of its own, so that a retry gets
     /// through.
     fn refuses(&mut self, now: Instant, command: &Command) -> bool {
         self.tries += 1;

@@ -94,7 +94,7 @@ impl<T: Copy> EventQueue<T> {
         }
     }
 
-    /// Whether the earliest entry is the heap's.
+    /// Returns true if the earliest entry is the heap's.
     #[inline]
     fn heap_first(&self) -> bool {
         match (self.ring.front(), self.heap.peek()) {
@@ -148,7 +148,7 @@ impl<T: Copy> EventQueue<T> {
         self.ring.len() + self.heap.len()
     }
 
-    /// Whether nothing is in it.
+    /// Returns true if nothing is in it.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.len() == 0

@@ -278,7 +278,7 @@ pub fn measure(profile: &Profile, settings: &str, prediction: &Prediction, seed:
 
 #[cfg(test)]
 impl Profile {
-    /// Whether [`predictions`] has anything to say of it.
+    /// Returns true if [`predictions`] has anything to say of it.
     pub(crate) fn is_predictable(&self) -> bool {
         match self.base {
             Base::Flash { .. } | Base::Lun { .. } | Base::Disk(_) => true,

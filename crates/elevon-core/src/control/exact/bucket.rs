@@ -5,7 +5,7 @@ use super::super::limits::UNLIMITED;
 
 const SECOND: u64 = 1_000_000_000;
 
-/// `units · 1 s + rest` divided by a rate, and what is left over. In 64 bits where it fits, which
+/// Returns `units · 1 s + rest` divided by a rate, and the remainder. In 64 bits if it fits, which
 /// is many times as fast.
 fn nanos(units: u64, rest: u64, rate: u64) -> (u64, u64) {
     match units.checked_mul(SECOND).and_then(|product| product.checked_add(rest)) {
@@ -18,18 +18,18 @@ fn nanos(units: u64, rest: u64, rate: u64) -> (u64, u64) {
     }
 }
 
-/// One limit. `tat` (theoretical arrival time) is when all that went so far would have gone at the
+/// One limit. `tat` (theoretical arrival time) is when everything so far would have gone at the
 /// rate.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Bucket {
     /// In ns.
     tat: u64,
-    /// What the last division left over, in parts of a nanosecond: `left / rate`.
+    /// Remainder of the last division, in parts of a nanosecond: `left / rate`.
     left: u64,
 }
 
 impl Bucket {
-    /// When the next may go: at once where it lies in the past.
+    /// Returns when the next may go; at once if this is in the past.
     pub(super) fn eligible(&self, rate: u64, burst: u64) -> u64 {
         if rate == UNLIMITED {
             return 0;
@@ -38,7 +38,7 @@ impl Bucket {
         self.tat.saturating_sub(burst.saturating_add(u64::from(left > 0)))
     }
 
-    /// So many units go now.
+    /// Charges units that go now.
     pub(super) fn pay(&mut self, now: u64, rate: u64, units: u64) {
         if rate == UNLIMITED {
             return;
@@ -51,7 +51,7 @@ impl Bucket {
         self.left = left;
     }
 
-    /// The rate changes: what is owed stays owed, in units.
+    /// Changes the rate. The debt in units remains.
     pub(super) fn change(&mut self, now: u64, old: u64, new: u64) {
         let owed = if old == UNLIMITED { 0 } else { u128::from(self.tat.saturating_sub(now)) };
         let owed = if new == UNLIMITED { 0 } else { owed * u128::from(old) / u128::from(new) };

@@ -1,20 +1,21 @@
-//! Whom the device was given instead: time waited for the scheduler, divided by who was being
-//! served.
+//! Divides the time that I/O waited for the scheduler by the tenant that the device served instead.
 //!
-//! At any time the device is busy with whomever it was last given a request of, or with nobody
-//! while it idles. For every tenant that was served the clock `served[y]` says for how long in all;
-//! exactly one of these clocks runs at a time, so together they are the time itself. A wait from t0
-//! to t1 is charged the clocks' change between them, which therefore sums to t1 - t0. No wait keeps
-//! a copy of the clocks: a row per waiting tenant has them subtracted when a wait begins and added
-//! when it ends, and what is in the row when nothing waits is the answer.
+//! At any time the device serves the tenant of the last request that it was given, or no tenant
+//! while it is idle. For every tenant that was served, the clock `served[y]` holds the total time;
+//! exactly one clock runs at a time, so their sum is the elapsed time. A wait from t0 to t1 is
+//! charged the change of each clock between them, which therefore sums to t1 - t0. No wait stores a
+//! copy of the clocks: each waiting tenant has a row, from which the clocks are subtracted when a
+//! wait begins and to which they are added when it ends; when no wait is open, the row is the
+//! result.
 //!
-//! Up to 64 served tenants have a clock; whoever is served beyond these is lumped with the others.
-//! After 16,384 such dispatches the rows are settled and the clocks start anew for those who are
-//! served then. What a tenant has waited for is told apart by 128 served tenants at most, so that a
-//! ledger does not grow with the square of their number.
+//! Up to 64 served tenants have a clock; all others share one. After 16,384 dispatches of tenants
+//! without a clock, the rows are settled and the clocks are assigned again to the tenants that are
+//! served then. For each waiting tenant at most 128 served tenants are distinguished, so that
+//! memory does not grow with the square of the number of tenants.
 //!
-//! Cost: O(1) per dispatch, where clocks start anew amortised too; O(clocks in use) per wait, that
-//! is one addition for each tenant served of late, at most 66. 560 bytes for a tenant that waits.
+//! Cost: O(1) per dispatch, including the amortised reassignment of clocks; O(clocks in use) per
+//! wait, which is one addition for each tenant served recently, at most 66. 560 bytes per waiting
+//! tenant.
 
 extern crate alloc;
 use alloc::boxed::Box;
@@ -23,16 +24,16 @@ use alloc::vec::Vec;
 use super::{Cause, Wait, WaitBreakdown};
 use crate::units::{Instant, Nanos, TenantId};
 
-/// Served tenants that are told apart.
+/// Number of served tenants that are distinguished.
 const SLOTS: usize = 64;
-/// The clock of nobody, and that of those without one.
+/// The clock of no tenant, and the clock of tenants without their own.
 const NOBODY: usize = 0;
 const OTHERS: usize = 1;
 const CLOCKS: usize = SLOTS + 2;
 const NONE: u32 = u32::MAX;
-/// Dispatches of tenants without a clock after which clocks start anew.
+/// Dispatches of tenants without a clock after which clocks are assigned again.
 const LUMPED: u32 = 16_384;
-/// Causes of one tenant past which no more served tenants are told apart.
+/// Causes of one tenant beyond which no more served tenants are distinguished.
 const MOST_CAUSES: usize = 2 * SLOTS;
 
 /// I/O of one tenant in the scheduler.
@@ -49,18 +50,18 @@ struct Waiter {
 /// The clocks of one device.
 #[derive(Clone, Debug)]
 pub struct SchedulerWaits {
-    /// Time up to which the clocks are counted, and the one that runs.
+    /// Time up to which the clocks are counted, and the running clock.
     counted: Instant,
     running: usize,
     clocks: [u64; CLOCKS],
-    /// Whose the clocks from the third on are.
+    /// The tenants of the clocks from the third on.
     owners: Vec<TenantId>,
-    /// Clock of each tenant, [`NONE`] without one.
+    /// Clock of each tenant; [`NONE`] if it has none.
     clock_of: Vec<u32>,
     waiters: Vec<Waiter>,
-    /// Place of each tenant in `waiters`, or [`NONE`].
+    /// Index of each tenant in `waiters`, or [`NONE`].
     waiter_of: Vec<u32>,
-    /// Dispatches of tenants without a clock since the clocks started.
+    /// Dispatches of tenants without a clock since the clocks were assigned.
     lumped: u32,
 }
 
@@ -79,7 +80,7 @@ impl Default for SchedulerWaits {
     }
 }
 
-/// The entry of a table that grows as it is asked.
+/// Returns the entry of a table, which grows if needed.
 fn slot(table: &mut Vec<u32>, tenant: TenantId) -> &mut u32 {
     if tenant.index() >= table.len() {
         table.resize(tenant.index() + 1, NONE);
@@ -99,14 +100,14 @@ impl SchedulerWaits {
         2 + self.owners.len()
     }
 
-    /// The device was given a request of this tenant.
+    /// Records that a request of this tenant was issued to the device.
     pub fn on_dispatch(&mut self, now: Instant, tenant: TenantId, breakdown: &mut WaitBreakdown) {
         self.count_to(now);
         let clock = *slot(&mut self.clock_of, tenant);
         self.running = if clock == NONE { self.new_clock(now, tenant, breakdown) } else { clock as usize };
     }
 
-    /// The device has nothing to do.
+    /// Records that the device is idle.
     pub fn on_idle(&mut self, now: Instant) {
         self.count_to(now);
         self.running = NOBODY;
@@ -127,7 +128,7 @@ impl SchedulerWaits {
         clock
     }
 
-    /// I/O of a tenant begins to wait for the scheduler.
+    /// Records that an I/O of a tenant begins to wait for the scheduler.
     pub fn begin_wait(&mut self, now: Instant, tenant: TenantId) {
         self.count_to(now);
         let at = *slot(&mut self.waiter_of, tenant);
@@ -147,10 +148,10 @@ impl SchedulerWaits {
         at
     }
 
-    /// It waits no more: it was dispatched, or ended without.
+    /// Ends such a wait: the I/O was dispatched, or ended without that.
     ///
     /// # Panics
-    /// Where no wait of this tenant is open.
+    /// If no wait of this tenant is open.
     pub fn end_wait(&mut self, now: Instant, tenant: TenantId) {
         self.count_to(now);
         let in_use = self.in_use();
@@ -162,14 +163,14 @@ impl SchedulerWaits {
         }
     }
 
-    /// Waits of a tenant that are open.
+    /// Returns the number of open waits of a tenant.
     pub fn open(&self, tenant: TenantId) -> u64 {
         let at = self.waiter_of.get(tenant.index()).filter(|&&at| at != NONE);
         at.map_or(0, |&at| self.waiters[at as usize].open)
     }
 
-    /// Charges all time waited so far, that of open waits included, and starts the clocks anew. To
-    /// be called before the breakdown is read. O(waiting tenants times clocks).
+    /// Adds all time waited so far, including open waits, to the breakdown, and assigns the clocks
+    /// again. Call it before the breakdown is read. O(waiting tenants times clocks).
     pub fn count_up_to(&mut self, now: Instant, breakdown: &mut WaitBreakdown) {
         self.count_to(now);
         let in_use = self.in_use();
@@ -190,7 +191,7 @@ impl SchedulerWaits {
                 }
             }
         }
-        // Tenants that do not wait give their rows back, and all but the one being served their
+        // Tenants that do not wait lose their rows, and all but the tenant being served lose their
         // clocks.
         let waiter_of = &mut self.waiter_of;
         self.waiters.retain(|waiter| {
@@ -220,7 +221,7 @@ mod tests {
     use crate::sched::testing::Rng;
     use alloc::collections::BTreeMap;
 
-    /// Every wait as it is: adds each step of time to each open wait.
+    /// A simple implementation: adds each step of time to each open wait.
     #[derive(Default)]
     struct Naive {
         now: u64,
@@ -238,7 +239,7 @@ mod tests {
         }
     }
 
-    /// Random dispatches of `tenants` tenants, with at most so many waits open.
+    /// Makes random dispatches of `tenants` tenants, with at most `most_open` open waits.
     fn run(seed: u64, tenants: u64, most_open: usize) -> (WaitBreakdown, Naive) {
         let mut rng = Rng(seed);
         let (mut served, mut breakdown, mut naive) =

@@ -1,8 +1,9 @@
-//! Debt: I/O that had to go before it could be paid for.
+//! Debt: I/O that had to be issued before it could be paid for.
 //!
-//! While a tenant is in debt it lends its whole share and its I/Os wait; its budget pays at its
-//! full share. Far in debt, its tasks are delayed on their way back to user space, so that they
-//! cannot make more of it. On a device with time to spare debts are forgiven bit by bit.
+//! While a tenant is in debt, it lends its whole share and its I/Os wait; its budget pays the debt
+//! at its full share. If the debt is large, its tasks are delayed on their way back to user space,
+//! so that they cannot increase it. On a device that is not fully used, debts are forgiven step by
+//! step.
 
 use super::hweight::{mul_div, stretch};
 use super::{IoCost, SPEED_ONE};
@@ -12,41 +13,41 @@ use crate::units::{Instant, Nanos};
 const DELAY: (u64, u64) = (250_000, 250_000_000);
 const DELAY_PERIODS: (u64, u64) = (5, 250);
 
-/// How long tasks are delayed; halves each second.
+/// The delay of tasks; it halves each second.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Delay {
     ns: u64,
     set: Instant,
-    /// Tasks have been delayed since.
+    /// When the delays began.
     since: Instant,
 }
 
 impl Delay {
-    /// The delay now, zero once it has fallen below the shortest.
+    /// Returns the delay now; zero once it is below the shortest.
     pub(super) fn at(&self, now: Instant) -> Nanos {
         let seconds = now.since(self.set).get() / 1_000_000_000;
         let ns = self.ns >> seconds.min(63);
         Nanos::new(if ns >= DELAY.0 { ns } else { 0 })
     }
 
-    /// How long tasks have been delayed by now.
+    /// Returns how long tasks have been delayed until now.
     pub(super) fn lasted(&self, now: Instant) -> Nanos {
         if self.ns == 0 { Nanos::ZERO } else { now.since(self.since) }
     }
 }
 
-/// The window over which a device is judged to have had time to spare.
+/// The window in which the device's usage is measured for forgiving debts.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Forgiveness {
     since: Instant,
     usage: u64,
 }
 
-/// Length of that window, at the least, and of one halving.
+/// Minimum length of this window, and the time for one halving.
 const FORGIVE_EVERY: u64 = 100_000_000;
 
 impl IoCost {
-    /// Charges a cost that there is no budget for.
+    /// Adds a cost for which there is no budget to the debt.
     pub(super) fn incur_debt(&mut self, now: Instant, slot: u32, cost: u64) {
         let group = &mut self.groups[slot as usize];
         if group.debt == 0 {
@@ -65,7 +66,7 @@ impl IoCost {
         }
     }
 
-    /// Pays what the budget allows, at the full share.
+    /// Pays as much debt as the budget allows, at the full share.
     pub(super) fn pay_debt(&mut self, now: Instant, vnow: i64, slot: u32) {
         let share = self.shares.of(slot).0;
         let group = &mut self.groups[slot as usize];
@@ -80,7 +81,7 @@ impl IoCost {
         }
     }
 
-    /// The debt is gone, and the whole share is in use again.
+    /// Clears the debt; the whole share is in use again.
     pub(super) fn forget_debt(&mut self, now: Instant, slot: u32) {
         let group = &mut self.groups[slot as usize];
         if group.debt > 0 {
@@ -90,8 +91,8 @@ impl IoCost {
         }
     }
 
-    /// Delays the tenant's tasks as its debt says, or goes on with a delay that has not yet
-    /// decayed.
+    /// Sets the delay of the tenant's tasks according to its debt, or keeps a delay that has not
+    /// decayed yet.
     pub(super) fn set_delay(&mut self, now: Instant, slot: u32) {
         let vnow = self.clock.now(now);
         let period = self.margin(100).max(1) as u64;
@@ -112,8 +113,9 @@ impl IoCost {
         }
     }
 
-    /// A period is over in which the device was used for `usage` of its time (`elapsed`). If it was
-    /// at most half used over 100 ms or more, debts and delays halve, once per 100 ms.
+    /// Handles the end of a period in which the device was used for `usage` of its time
+    /// (`elapsed`). If it was at most half used over 100 ms or more, debts and delays halve, once
+    /// per 100 ms.
     pub(super) fn forgive_debts(&mut self, now: Instant, elapsed: Nanos, usage: u64) {
         if !self.active.iter().any(|&slot| self.groups[slot as usize].debt > 0) {
             self.forgiveness = Forgiveness { since: now, usage: 0 };

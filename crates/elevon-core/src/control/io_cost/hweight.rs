@@ -1,18 +1,18 @@
-//! Hierarchical shares: what part of the device a leaf is due, by the weights of those who are
-//! active on its way to the root.
+//! Hierarchical shares: the part of the device that a leaf may use, from the weights of the active
+//! nodes on its path to the root.
 //!
-//! Every node has two weights in its parent: the *active* one, what it was given, and the one *in
-//! use*, lower while it gives part of its share away. Both count only while the node, or a leaf
-//! below it, is active. A share is the product, over the levels, of weight over the sum of active
-//! siblings' weights. Shares are kept until any weight changes (a generation), then computed again
-//! when they are asked for. Cost: a change and a stale share O(depth), a fresh share O(1).
+//! Every node has two weights in its parent: the *active* one, which was assigned, and the one *in
+//! use*, which is lower while it lends part of its share. Both count only while the node, or a leaf
+//! below it, is active. A share is the product, over the levels, of weight divided by the sum of
+//! active siblings' weights. Shares are cached until any weight changes (a generation), and then
+//! computed again when needed. Cost: a change and a stale share O(depth), a fresh share O(1).
 
 extern crate alloc;
 use alloc::vec::Vec;
 
 /// The whole device.
 pub(super) const WHOLE: u64 = 1 << 32;
-/// What weights are multiplied by, so that a part of weight 1 can be given away.
+/// Factor of weights, so that a part of weight 1 can be lent.
 const WEIGHT_ONE: u64 = 1 << 16;
 /// The root's slot.
 pub(super) const ROOT_SLOT: u32 = 0;
@@ -20,15 +20,15 @@ pub(super) const ROOT_SLOT: u32 = 0;
 #[derive(Clone, Copy, Debug)]
 struct WeightNode {
     parent: u32,
-    /// Given, whether active or not.
+    /// The assigned weight, whether active or not.
     weight: u64,
-    /// Counted in the parent now; 0 while not active.
+    /// The weight that counts in the parent now; 0 if not active.
     active: u64,
     in_use: u64,
     /// Sums over the active children.
     active_below: u64,
     in_use_below: u64,
-    /// When the shares were computed.
+    /// The generation in which the shares were computed.
     generation: u64,
     share: u64,
     share_in_use: u64,
@@ -40,7 +40,7 @@ pub(super) struct Shares {
     generation: u64,
 }
 
-/// `a * b / c` without overflow, rounded down.
+/// Returns `a * b / c` without overflow, rounded down.
 #[inline]
 pub(super) fn mul_div(a: u64, b: u64, c: u64) -> u64 {
     match a.checked_mul(b) {
@@ -49,7 +49,7 @@ pub(super) fn mul_div(a: u64, b: u64, c: u64) -> u64 {
     }
 }
 
-/// The virtual time that a cost takes at a share: `cost / share`, rounded up.
+/// Returns the virtual time of a cost at a share: `cost / share`, rounded up.
 #[inline]
 pub(super) fn stretch(cost: u64, share: u64) -> u64 {
     if cost < 1 << 32 {
@@ -66,7 +66,7 @@ impl Shares {
         shares
     }
 
-    /// Makes a node, or makes one anew: not active.
+    /// Creates or resets a node; it is not active.
     pub(super) fn set(&mut self, slot: u32, parent: u32, weight: u16) {
         let node = WeightNode {
             parent,
@@ -86,8 +86,8 @@ impl Shares {
         }
     }
 
-    /// Returns true if an active leaf may be here: nothing active above (the root has no weight)
-    /// nor below.
+    /// Returns true if the node may become an active leaf: no node above it (except the root) and
+    /// no node below it is active.
     pub(super) fn may_activate(&self, slot: u32) -> bool {
         let node = &self.nodes[slot as usize];
         let mut above = node.parent;
@@ -101,7 +101,7 @@ impl Shares {
         node.active_below == 0
     }
 
-    /// Counts a leaf, with its full weight.
+    /// Activates a leaf, with its full weight.
     pub(super) fn activate(&mut self, slot: u32) {
         let weight = self.nodes[slot as usize].weight;
         self.propagate(slot, weight, weight);
@@ -111,7 +111,7 @@ impl Shares {
         self.propagate(slot, 0, 0);
     }
 
-    /// Gives a node another weight; an active leaf gets all of it.
+    /// Changes the weight of a node; an active leaf uses all of it.
     pub(super) fn set_weight(&mut self, slot: u32, weight: u16) {
         let node = &mut self.nodes[slot as usize];
         node.weight = u64::from(weight) * WEIGHT_ONE;
@@ -125,20 +125,20 @@ impl Shares {
         (self.nodes[slot as usize].weight / WEIGHT_ONE) as u16
     }
 
-    /// An active leaf's weight, and the part of it in use.
+    /// Returns an active leaf's weight, and the part of it in use.
     #[inline]
     pub(super) fn weights(&self, slot: u32) -> (u64, u64) {
         let node = &self.nodes[slot as usize];
         (node.active, node.in_use)
     }
 
-    /// Uses that much of an active leaf's weight, 1 at least.
+    /// Sets how much of an active leaf's weight is in use, at least 1.
     pub(super) fn set_in_use(&mut self, slot: u32, in_use: u64) {
         let active = self.nodes[slot as usize].active;
         self.propagate(slot, active, in_use.clamp(1, active));
     }
 
-    /// Sets the weights of a node and, upwards, of everything that they change.
+    /// Sets the weights of a node and updates those of its ancestors.
     fn propagate(&mut self, slot: u32, mut active: u64, mut in_use: u64) {
         let mut at = slot;
         loop {
@@ -161,7 +161,8 @@ impl Shares {
         }
     }
 
-    /// The share of an active leaf and the part of it in use, in 2^-32 of the device; 1 at least.
+    /// Returns the share of an active leaf and the part of it in use, in 2^-32 of the device; at
+    /// least 1.
     #[inline]
     pub(super) fn of(&mut self, slot: u32) -> (u64, u64) {
         if self.nodes[slot as usize].generation != self.generation {
@@ -184,7 +185,7 @@ impl Shares {
         (node.share, node.share_in_use, node.generation) = (share.max(1), in_use.max(1), self.generation);
     }
 
-    /// Sums against their parts.
+    /// Checks that sums match their parts.
     pub(super) fn self_check(&self, live: impl Iterator<Item = u32>) {
         let mut sums = alloc::vec![(0, 0); self.nodes.len()];
         for slot in live.filter(|&slot| slot != ROOT_SLOT) {
@@ -204,7 +205,8 @@ impl Shares {
 }
 
 impl WeightNode {
-    /// The part of its weight that an active node uses: as its children do of theirs.
+    /// Returns the part of its weight that an active node uses: the same part as its children use
+    /// of theirs.
     fn in_use_of(&self, active: u64) -> u64 {
         if self.active_below == 0 {
             return active;

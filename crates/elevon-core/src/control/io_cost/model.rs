@@ -1,14 +1,14 @@
-//! What an I/O costs: the linear model of `io.cost.model`, its presets, and the quality of service
-//! that goes with them.
+//! The cost of an I/O: the linear model of `io.cost.model`, its presets, and their quality of
+//! service.
 
 use crate::units::{Nanos, PAGE_SIZE, Sector};
 
-/// An I/O that starts further than this from the end of its tenant's last one is random: 16 MiB, as
-/// in Linux.
+/// An I/O is random if it starts further than this from the end of its tenant's last one: 16 MiB,
+/// as in Linux.
 pub const RANDOM_DISTANCE: u64 = 16 << 20;
 
-/// The coefficients of `io.cost.model`: what a device does when it does one thing only. 0 leaves
-/// that part of the cost out.
+/// The coefficients of `io.cost.model`: the rates of a device that does only one thing. 0 omits
+/// that part of the cost.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Coefficients {
     /// Sequential reads, bytes per second.
@@ -28,12 +28,13 @@ pub struct Coefficients {
 /// `io.cost.qos`: when the device counts as overloaded, and how far its speed may be corrected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Qos {
-    /// Whether io.cost controls the device at all.
+    /// Whether io.cost controls the device.
     pub enable: bool,
-    /// Share of reads that have to meet `rlat`, in hundredths of a percent, 0..=10000; 0 does not
-    /// look at reads.
+    /// Share of reads that have to meet `rlat`, in hundredths of a percent, 0..=10000; 0 ignores
+    /// reads.
     pub rpct: u32,
-    /// Latency that reads have to meet, from allocation to completion, less the cost of their size.
+    /// Latency that reads have to meet, from allocation to completion, minus the cost of their
+    /// size.
     pub rlat: Nanos,
     /// As `rpct`, for writes.
     pub wpct: u32,
@@ -42,16 +43,16 @@ pub struct Qos {
     /// Lowest speed of the device's clock, in hundredths of a percent; clamped to 1.00 % ..
     /// 10000.00 %.
     pub min: u32,
-    /// Highest speed, likewise.
+    /// Highest speed, in the same unit and range.
     pub max: u32,
 }
 
-/// Why a quality of service was refused; nothing changed.
+/// Why a quality of service was refused; nothing is changed in this case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum QosError {
-    /// A share of I/Os above 100 %.
+    /// A share of I/Os is above 100 %.
     Percentile,
-    /// `min` above `max`.
+    /// `min` is above `max`.
     MinAboveMax,
 }
 
@@ -78,8 +79,8 @@ impl Qos {
         if self.min > self.max { Err(QosError::MinAboveMax) } else { Ok(self) }
     }
 
-    /// How long a period of control is, 1 ms to 1 s: long enough for several I/Os at the latency
-    /// that is asked for, and for its percentile to mean something.
+    /// Returns the length of a control period, 1 ms to 1 s: long enough for several I/Os at the
+    /// target latency, so that its percentile is meaningful.
     pub fn period(&self) -> Nanos {
         let (percent, latency) = if self.rlat >= self.wlat { (self.rpct, self.rlat) } else { (self.wpct, self.wlat) };
         let times = if percent == 0 { 2 } else { u64::from((10_000 - percent) / 500).max(2) };
@@ -87,7 +88,7 @@ impl Qos {
     }
 }
 
-/// What Linux assumes of a device that nobody measured.
+/// What Linux assumes of a device that was not measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Preset {
     /// Rotational.
@@ -96,13 +97,14 @@ pub enum Preset {
     SsdQd1,
     /// Not rotational.
     SsdDefault,
-    /// Not rotational and far faster than the default: taken by itself after 10 s at 500 % of the
-    /// default's speed.
+    /// Not rotational and much faster than the default: selected automatically after 10 s at 500 %
+    /// of the default's speed.
     SsdFast,
 }
 
 impl Preset {
-    /// What a device starts with: whether it rotates, and how many commands it takes.
+    /// Returns the initial preset of a device, by whether it is rotational and how many commands it
+    /// takes.
     pub const fn of(rotational: bool, queue_depth: u32) -> Self {
         match (rotational, queue_depth) {
             (true, _) => Self::Hdd,
@@ -111,7 +113,7 @@ impl Preset {
         }
     }
 
-    /// Its coefficients (Linux's measured presets).
+    /// Returns its coefficients (Linux's measured presets).
     pub const fn coefficients(self) -> Coefficients {
         let [rbps, rseqiops, rrandiops, wbps, wseqiops, wrandiops] = match self {
             Self::Hdd => [174_019_176, 41_708, 370, 178_075_866, 42_705, 378],
@@ -122,8 +124,8 @@ impl Preset {
         Coefficients { rbps, rseqiops, rrandiops, wbps, wseqiops, wrandiops }
     }
 
-    /// Its quality of service: no percentile, so that only waits for requests slow the clock. Not
-    /// enabled.
+    /// Returns its quality of service: no percentile, so that only waits for requests slow the
+    /// clock. Not enabled.
     pub const fn qos(self) -> Qos {
         let latency = match self {
             Self::Hdd => Nanos::from_millis(250),
@@ -152,27 +154,28 @@ impl Line {
     }
 }
 
-/// The coefficients made ready to price I/Os: picoseconds inside, so that fast devices do not
-/// suffer from rounding; a price is in nanoseconds of the device, rounded up.
+/// The coefficients converted for computing costs: picoseconds internally, so that rounding does
+/// not affect fast devices; a cost is in nanoseconds of the device, rounded up.
 #[derive(Clone, Copy, Debug)]
 pub struct Model {
     lines: [Line; 2],
 }
 
 impl Model {
-    /// Cost: six divisions.
+    /// Converts the coefficients with six divisions.
     pub fn new(c: &Coefficients) -> Self {
         Self { lines: [Line::new(c.rbps, c.rseqiops, c.rrandiops), Line::new(c.wbps, c.wseqiops, c.wrandiops)] }
     }
 
-    /// What an I/O costs that is a request by itself.
+    /// Returns the cost of an I/O that is a request of its own.
     #[inline]
     pub fn request(&self, is_write: bool, bytes: u64, is_random: bool) -> Nanos {
         let line = &self.lines[usize::from(is_write)];
         Self::total(line, if is_random { line.random } else { line.sequential }, bytes)
     }
 
-    /// What an I/O costs that joins a request, or the part of a cost that is due to size.
+    /// Returns the cost of an I/O that is merged into a request, or the part of a cost that depends
+    /// on size.
     #[inline]
     pub fn size(&self, is_write: bool, bytes: u64) -> Nanos {
         Self::total(&self.lines[usize::from(is_write)], 0, bytes)
@@ -184,7 +187,8 @@ impl Model {
     }
 }
 
-/// Returns true if an I/O is random after one that ended at `cursor`; the first of a tenant is not.
+/// Returns true if an I/O is random after one that ended at `cursor`; the first I/O of a tenant is
+/// not.
 #[inline]
 pub(super) fn is_random(cursor: Option<Sector>, sector: Sector) -> bool {
     cursor.is_some_and(|end| end.get().abs_diff(sector.get()) > RANDOM_DISTANCE / 512)

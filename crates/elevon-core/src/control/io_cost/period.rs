@@ -1,5 +1,5 @@
-//! The end of a period: who is idle counts no longer, who needs less lends, and the clock's speed
-//! is corrected.
+//! The end of a period: idle leaves are deactivated, leaves that need less lend, and the clock's
+//! speed is corrected.
 
 use super::hweight::{WHOLE, mul_div};
 use super::vrate::Seen;
@@ -10,13 +10,13 @@ use crate::units::{Instant, Nanos};
 #[derive(Clone, Copy, Debug)]
 pub(super) struct AutoPreset {
     pub(super) preset: Preset,
-    /// The user set them: no preset is changed any more.
+    /// The user set them: presets are not changed any more.
     pub(super) user_qos: bool,
     pub(super) user_model: bool,
     out_since: Option<Instant>,
 }
 
-/// How long the speed has to stay out of a preset's range before another preset is taken.
+/// How long the speed has to stay out of a preset's range before the next preset is selected.
 const STEP_AFTER: Nanos = Nanos::from_secs(10);
 
 impl AutoPreset {
@@ -24,7 +24,7 @@ impl AutoPreset {
         Self { preset, user_qos: false, user_model: false, out_since: None }
     }
 
-    /// The preset to change to, if it is time.
+    /// Returns the preset to change to, if it is time.
     pub(super) fn step(&mut self, now: Instant, speed: u64) -> Option<Preset> {
         let other = match self.preset {
             Preset::SsdDefault if speed >= 5 * SPEED_ONE => Preset::SsdFast,
@@ -44,7 +44,7 @@ impl AutoPreset {
 }
 
 impl IoCost {
-    /// The first tenant is active again.
+    /// Starts the periods: the first tenant is active again.
     pub(super) fn start(&mut self, now: Instant) {
         self.control.unused = 0;
         self.clock.set_speed(now, self.control.speed);
@@ -52,7 +52,7 @@ impl IoCost {
         self.begin_period(now);
     }
 
-    /// Nobody is active any more.
+    /// Stops the periods: no tenant is active any more.
     pub(super) fn stop(&mut self) {
         self.period_end = None;
         self.control.level = 0;
@@ -72,7 +72,7 @@ impl IoCost {
         let elapsed = now.since(self.period_start);
         self.control.adjust(&self.qos, elapsed, &self.seen);
         if let Some(preset) = self.auto.step(now, self.control.speed) {
-            // Another model: its speed has to be found anew.
+            // With a new model the speed has to be found again.
             self.control.speed = SPEED_ONE;
             self.apply_model(now, preset.coefficients());
             self.apply_qos(now, Qos { enable: true, ..preset.qos() });
@@ -88,7 +88,7 @@ impl IoCost {
         self.serve_all(now);
     }
 
-    /// Looks at everybody who waits.
+    /// Serves all waiting tenants.
     pub(super) fn serve_all(&mut self, now: Instant) {
         for at in 0..self.active.len() {
             let slot = self.active[at];
@@ -98,8 +98,8 @@ impl IoCost {
         }
     }
 
-    /// Serves those who wait or are in debt, and ends the activity of those who have issued nothing
-    /// for a full period.
+    /// Serves tenants that wait or are in debt, and deactivates those that have issued nothing for
+    /// a full period.
     fn retire_idle(&mut self, now: Instant) {
         let vnow = self.clock.now(now);
         let mut at = 0;
@@ -117,8 +117,8 @@ impl IoCost {
         }
     }
 
-    /// Throws away what a budget has above half a period and remembers it as device time that went
-    /// unused. Returns the budget.
+    /// Removes the part of a budget above half a period and counts it as unused device time.
+    /// Returns the budget.
     fn expire_budget(&mut self, vnow: i64, slot: u32) -> i64 {
         let most = self.margin(50);
         let share = self.shares.of(slot).1;
@@ -132,12 +132,12 @@ impl IoCost {
         most
     }
 
-    /// Decides what everybody uses of its share in the next period. Returns the device time that
-    /// was used in this one.
+    /// Decides how much of its share each tenant uses in the next period. Returns the device time
+    /// that was used in this one.
     ///
     /// A lender's new share is `usage / (1/2 + budget)`, both as parts of a period: with what it
-    /// uses now, its budget will be half a period at the next end. What lenders give goes to
-    /// all others in proportion.
+    /// uses now, its budget will be half a period at the next end. What lenders give up goes to all
+    /// others in proportion.
     fn share_anew(&mut self, now: Instant) -> u64 {
         let vnow = self.clock.now(now);
         let (period, low, least) = (self.margin(100).max(1), self.margin(20), self.margin(10));

@@ -1,7 +1,7 @@
-//! The device's virtual clock and what sets its speed.
+//! The device's virtual clock, and the control of its speed.
 //!
-//! Virtual time is nanoseconds of the device. At a speed of 100 % it passes as real time does; a
-//! device that turns out slower than its model is given less of it, a faster one more. Integer
+//! Virtual time is nanoseconds of the device. At a speed of 100 % it advances as real time does;
+//! for a device that is slower than its model it runs slower, for a faster one faster. Integer
 //! arithmetic: speeds are in 2^-20.
 
 use super::Qos;
@@ -10,15 +10,15 @@ use crate::units::{Instant, Nanos};
 
 /// 100 %.
 pub(super) const SPEED_ONE: u64 = 1 << 20;
-/// Steps that a speed outside its bounds moves back at, in percent per period.
+/// Step by which a speed outside its bounds moves back, in percent per period.
 const CLAMP_STEP: u64 = 4;
 
-/// Virtual time against real time.
+/// The relation of virtual time to real time.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Clock {
     at: Instant,
     value: i64,
-    /// Speed now: that of the control loop, corrected for budget that was thrown away.
+    /// Speed now: that of the control loop, corrected for budget that was removed.
     speed: u64,
 }
 
@@ -33,7 +33,7 @@ impl Clock {
         self.value + (passed >> 20) as i64
     }
 
-    /// When virtual time reaches a value.
+    /// Returns when virtual time reaches a value.
     pub(super) fn when(&self, value: i64) -> Instant {
         let missing = (value - self.value).max(0).unsigned_abs();
         let span = (u128::from(missing) << 20).div_ceil(u128::from(self.speed));
@@ -45,18 +45,18 @@ impl Clock {
     }
 }
 
-/// What was seen of the device in a period.
+/// Measurements of the device in a period.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Seen {
-    /// I/Os that were over, by direction.
+    /// I/Os that completed, by direction.
     pub(super) over: [u64; 2],
-    /// Those of them that took longer than they should.
+    /// I/Os of these that took longer than their target.
     pub(super) missed: [u64; 2],
     /// Time that requests waited to be allocated.
     pub(super) alloc_wait: Nanos,
-    /// Tenants that wait, or have little budget left.
+    /// Number of tenants that wait, or have little budget left.
     pub(super) short: usize,
-    /// Somebody's I/O is older than a period.
+    /// An I/O is older than a period.
     pub(super) lagging: bool,
 }
 
@@ -68,8 +68,9 @@ enum Load {
 }
 
 impl Seen {
-    /// The device's state: waits for requests above 5 % of the period, or more misses than the
-    /// percentiles allow, are busy; three quarters of that and less are clear.
+    /// Returns the load of the device: busy if waits for requests exceed 5 % of the period or more
+    /// I/Os miss their target than the percentiles allow; clear if both are below three quarters of
+    /// that.
     fn load(&self, qos: &Qos, period: Nanos) -> Load {
         let mut load = Load::Clear;
         let mut judge = |value: u128, limit: u128| {
@@ -96,9 +97,10 @@ impl Seen {
 pub(super) struct VrateControl {
     /// Speed without corrections.
     pub(super) speed: u64,
-    /// Periods that the device was busy (above 0), or could have done more (below 0), in a row.
+    /// Number of periods in a row that the device was busy (above 0), or could have done more
+    /// (below 0).
     pub(super) level: i32,
-    /// Device time that went unused when budgets above their bound were thrown away.
+    /// Device time that was unused because budgets above their bound were removed.
     pub(super) unused: u64,
 }
 
@@ -107,7 +109,8 @@ impl VrateControl {
         Self { speed: SPEED_ONE, level: 0, unused: 0 }
     }
 
-    /// A period is over: how loaded the device was decides the level, the level the step.
+    /// Handles the end of a period: the load determines the level, and the level determines the
+    /// step.
     pub(super) fn adjust(&mut self, qos: &Qos, period: Nanos, seen: &Seen) {
         self.level = match seen.load(qos, period) {
             Load::Busy => self.level.max(0) + 1,
@@ -127,7 +130,7 @@ impl VrateControl {
         };
     }
 
-    /// The speed of the next period: raised, to twice at the most, for what went unused in the
+    /// Returns the speed of the next period: raised, at most to twice, for the unused time of the
     /// last.
     pub(super) fn corrected(&mut self, period: Nanos) -> u64 {
         let span = period.get().max(1);
@@ -138,7 +141,7 @@ impl VrateControl {
     }
 }
 
-/// Percent by which the speed changes at a level.
+/// Returns the percentage by which the speed changes at a level.
 const fn step(level: u32) -> u64 {
     match level {
         0..4 => 0,

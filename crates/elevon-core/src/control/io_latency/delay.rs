@@ -1,18 +1,18 @@
-//! Delays of tasks whose tenant cannot be throttled any further by its depth.
+//! Delays of tasks whose tenant cannot be throttled further by its depth.
 
 use crate::units::{Instant, Nanos};
 
-/// The most that a task is delayed at a time (Linux 6.1; its documentation still says 1 s).
+/// Maximum delay of a task at a time (Linux 6.1; its documentation still says 1 s).
 const MOST: Nanos = Nanos::from_millis(250);
 const SECOND: Nanos = Nanos::from_secs(1);
 
-/// Time that a tenant's tasks have yet to be delayed. It counts while the tenant is throttled
+/// Time that a tenant's tasks still have to be delayed. It applies while the tenant is throttled
 /// beyond a depth of 1.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct DelayPool {
     uses: u32,
     owed: Nanos,
-    /// When it last decayed, how much there was, and the uses then.
+    /// When it last decayed, and its time and uses at that moment.
     decayed: Instant,
     last: Nanos,
     last_uses: u32,
@@ -27,13 +27,13 @@ impl DelayPool {
         self.owed
     }
 
-    /// Throttled once more.
+    /// Throttles by one more step.
     pub(super) fn add_use(&mut self, now: Instant) {
         self.decay(now);
         self.uses += 1;
     }
 
-    /// Throttled once less; false where it was not.
+    /// Throttles by one step less. Returns false if there was no step.
     pub(super) fn remove_use(&mut self, now: Instant) -> bool {
         self.decay(now);
         let was = self.uses > 0;
@@ -45,20 +45,20 @@ impl DelayPool {
         *self = Self::default();
     }
 
-    /// An I/O that had to go at once was so much faster than the target.
+    /// Adds the time by which an I/O that had to be issued at once was faster than the target.
     pub(super) fn add(&mut self, now: Instant, time: Nanos) {
         self.decay(now);
         self.owed += time;
     }
 
-    /// The delay of a task now.
+    /// Returns the delay of a task now.
     pub(super) fn at(&mut self, now: Instant) -> Nanos {
         self.decay(now);
         if self.uses > 0 { self.owed.min(MOST) } else { Nanos::ZERO }
     }
 
-    /// Once a second the pool loses the time that has passed, of what it held; while throttling
-    /// eases, half of that at least.
+    /// Once a second subtracts the elapsed time from the pool, up to what it held at the last
+    /// decay; while throttling is being reduced, at least half of that.
     fn decay(&mut self, now: Instant) {
         let passed = now.since(self.decayed);
         if passed < SECOND {

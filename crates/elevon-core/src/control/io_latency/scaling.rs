@@ -1,16 +1,16 @@
-//! What siblings do to each other: the cookie.
+//! Throttling among siblings: the cookie.
 
 use crate::units::{Instant, Nanos, TenantId};
 
-/// The cookie of siblings who are not throttled.
+/// The cookie of siblings that are not throttled.
 pub const UNTHROTTLED: u32 = 1_000_000;
-/// Changes of the cookie are this far apart.
+/// Minimum time between changes of the cookie.
 const BETWEEN: Nanos = Nanos::from_millis(500);
-/// A tenant that caused throttling and is quiet for so long has no say in it any more.
+/// A tenant that caused throttling loses its influence after this time without a violation.
 const QUIET: Nanos = Nanos::from_secs(5);
-/// Samples that a window needs to show that all is well.
+/// Samples that a window needs to show that the target is met.
 const GOOD_SAMPLES: u64 = 5;
-/// Who does that share of a set's sampled I/O, in percent, or less, is not the cause.
+/// A tenant with at most this share of a set's sampled I/O, in percent, is not throttled.
 const BLAMELESS: u64 = 5;
 
 /// A set of siblings.
@@ -18,15 +18,15 @@ const BLAMELESS: u64 = 5;
 pub(super) struct Scaling {
     cookie: u32,
     changed: Option<Instant>,
-    /// Lowest target that is violated: whoever has a higher one, or none, is throttled.
+    /// Lowest target that is violated: siblings with a higher one, or none, are throttled.
     violated: Nanos,
-    /// Whose that is, while it has a say.
+    /// The tenant with this target, while it has influence.
     owner: Option<TenantId>,
     /// I/Os in the siblings' last windows.
     samples: u64,
 }
 
-/// What a tenant does that finds another cookie than it knew.
+/// The step of a tenant that finds a different cookie than before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum DepthStep {
     Stay,
@@ -40,8 +40,8 @@ impl Scaling {
         Self { cookie: UNTHROTTLED, changed: None, violated: Nanos::ZERO, owner: None, samples: 0 }
     }
 
-    /// The target changed of a tenant that had so many samples: nobody is throttled until it is
-    /// missed again.
+    /// Resets the set after the target of a tenant with that many samples was changed: nothing is
+    /// throttled until a target is missed again.
     pub(super) fn reset(&mut self, samples: u64) {
         *self = Self { samples: self.samples.saturating_sub(samples), ..Self::new() };
     }
@@ -54,8 +54,8 @@ impl Scaling {
         self.cookie < UNTHROTTLED
     }
 
-    /// What a tenant with this target and so many I/Os in its last window does; one step, however
-    /// far the cookie moved.
+    /// Returns the step of a tenant with this target and that many I/Os in its last window: one
+    /// step, however far the cookie moved.
     pub(super) fn step(&self, before: u32, target: Option<Nanos>, samples: u64) -> DepthStep {
         if self.cookie == before {
             DepthStep::Stay
@@ -68,12 +68,12 @@ impl Scaling {
         }
     }
 
-    /// A tenant's window has so many I/Os, the one before had that many.
+    /// Replaces the number of I/Os of a tenant's previous window by that of its last.
     pub(super) fn count(&mut self, before: u64, samples: u64) {
         self.samples = self.samples.saturating_sub(before) + samples;
     }
 
-    /// The window of a tenant with a target is over.
+    /// Evaluates a finished window of a tenant with a target.
     pub(super) fn on_window(
         &mut self,
         now: Instant,
@@ -99,7 +99,7 @@ impl Scaling {
         }
     }
 
-    /// A second has passed.
+    /// Handles a tick of one second.
     pub(super) fn on_tick(&mut self, now: Instant, queue_size: u32) {
         if self.owner.is_none() {
             self.raise(queue_size);

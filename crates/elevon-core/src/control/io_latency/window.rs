@@ -1,8 +1,8 @@
-//! What a tenant with a target saw of its own I/O.
+//! The latencies of a tenant with a target.
 
 use crate::units::{Instant, Nanos};
 
-/// Bounds of a window, and how many targets it is long.
+/// Bounds of the length of a window, and its length in targets.
 const WINDOW: (u64, u64) = (100_000_000, 1_000_000_000);
 const TARGETS: u64 = 16;
 
@@ -11,7 +11,7 @@ const TARGETS: u64 = 16;
 pub(super) struct Sample {
     sum: Nanos,
     pub(super) total: u64,
-    /// At the target or above it.
+    /// I/Os that took at least the target.
     pub(super) slow: u64,
 }
 
@@ -30,7 +30,7 @@ pub(super) struct LatencyWindow {
 }
 
 impl LatencyWindow {
-    /// A window for a target: 16 times as long, 100 ms to 1 s.
+    /// Returns a window for a target: 16 times as long, 100 ms to 1 s.
     pub(super) fn new(now: Instant, target: Option<Nanos>) -> Self {
         let length = target.map_or(WINDOW.0, |target| target.get().saturating_mul(TARGETS).clamp(WINDOW.0, WINDOW.1));
         Self { start: now, length: Nanos::new(length), current: Sample::default(), last: Sample::default() }
@@ -50,7 +50,7 @@ impl LatencyWindow {
         self.current.slow += u64::from(is_slow);
     }
 
-    /// The window's I/Os, if it is over; the next begins.
+    /// Returns the window's I/Os if it is finished, and begins the next.
     pub(super) fn end(&mut self, now: Instant) -> Option<Sample> {
         if now.since(self.start) < self.length {
             return None;

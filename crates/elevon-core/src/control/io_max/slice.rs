@@ -1,9 +1,9 @@
-//! What a group may still do in a slice of time, by direction. All times in ticks.
+//! What a group may still dispatch in a slice of time, by direction. All times in ticks.
 
 use super::super::limits::UNLIMITED;
 
-/// What was dispatched since a slice began. Negative where a change of limits carried over what had
-/// been earned and not used.
+/// What was dispatched since a slice began. Negative if a change of limits carried over budget that
+/// was earned and not used.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Slice {
     start: u64,
@@ -12,7 +12,7 @@ pub(super) struct Slice {
     ios: i64,
 }
 
-/// Length of a slice, ticks a second, and which rules are followed.
+/// Length of a slice, ticks per second, and the rules in use.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Clock {
     pub(super) hz: u64,
@@ -36,7 +36,7 @@ impl Wait {
 }
 
 impl Clock {
-    /// What a rate earns in so many ticks.
+    /// Returns the budget that a rate earns in that many ticks.
     fn earned(&self, rate: u64, ticks: u64) -> i64 {
         let units = u128::from(rate) * u128::from(ticks) / u128::from(self.hz);
         i64::try_from(units).unwrap_or(i64::MAX)
@@ -56,20 +56,20 @@ impl Slice {
         *self = Self { start: now, end: now + clock.slice, bytes: 0, ios: 0 };
     }
 
-    /// A slice for a group that gets its first bio from a child: no later than the child's, so that
-    /// what was spent on waiting there does not count against it here.
+    /// Begins a slice for a group that gets its first bio from a child. It begins no later than the
+    /// child's, so that the time spent waiting there is not lost here.
     pub(super) fn begin_with_credit(&mut self, clock: &Clock, now: u64, child: u64) {
         *self = Self { start: self.start.max(child), end: now + clock.slice, bytes: 0, ios: 0 };
     }
 
-    /// Moves the end to the end of the slice that a tick lies in, where it is earlier.
+    /// Extends the end to the end of the slice that contains a tick, if it is earlier.
     pub(super) fn extend(&mut self, clock: &Clock, until: u64) {
         if self.end < until {
             self.end = until.next_multiple_of(clock.slice);
         }
     }
 
-    /// Before a bio is tested: an idle group begins afresh, a busy one goes on.
+    /// Prepares the test of a bio: an idle group begins a new slice, a busy one continues.
     pub(super) fn prepare(&mut self, clock: &Clock, now: u64, is_waited_on: bool) {
         if self.is_over(now) && !is_waited_on {
             self.begin(clock, now);
@@ -78,7 +78,7 @@ impl Slice {
         }
     }
 
-    /// How long a bio of `bytes` has to wait for bytes; `None` where it need not.
+    /// Returns how long a bio of `bytes` has to wait for bytes; `None` if it does not.
     pub(super) fn wait_for_bytes(&self, clock: &Clock, now: u64, rate: u64, bytes: u64) -> Option<Wait> {
         if rate == UNLIMITED || bytes == 0 {
             return None;
@@ -93,7 +93,7 @@ impl Slice {
         Some(Wait::Bytes(u64::try_from(wait).unwrap_or(u64::MAX >> 1) + (rounded - elapsed)))
     }
 
-    /// How long one more I/O has to wait; `None` where it need not.
+    /// Returns how long one more I/O has to wait; `None` if it does not.
     pub(super) fn wait_for_io(&self, clock: &Clock, now: u64, rate: u64) -> Option<Wait> {
         if rate == UNLIMITED {
             return None;
@@ -115,7 +115,7 @@ impl Slice {
         self.ios += 1;
     }
 
-    /// After a dispatch: slices that are over are forgotten with what they earned.
+    /// Trims after a dispatch: finished slices are removed together with what they earned.
     pub(super) fn trim(&mut self, clock: &Clock, now: u64, bps: u64, iops: u64) {
         if self.is_over(now) {
             return;
@@ -130,8 +130,8 @@ impl Slice {
         let earned = |rate| if rate == UNLIMITED { 0 } else { clock.earned(rate, ticks) };
         let (bytes, ios) = (earned(bps), earned(iops));
         if clock.in_series {
-            // An allowance that comes to nothing clears what was dispatched, as measured on limits
-            // below one I/O a slice.
+            // A budget of zero clears what was dispatched, as measured with limits below one I/O
+            // per slice.
             let trimmed = |used: i64, by: i64| if by <= 0 || used < by { used.min(0) } else { used - by };
             self.bytes = trimmed(self.bytes, bytes);
             self.ios = trimmed(self.ios, ios);
@@ -144,8 +144,8 @@ impl Slice {
         self.start += ticks;
     }
 
-    /// A change of limits begins a slice; what was earned under the old ones and not used is
-    /// carried into it.
+    /// Begins a new slice after a change of limits, and carries the unused budget of the old ones
+    /// over.
     pub(super) fn carry(&mut self, clock: &Clock, now: u64, bps: u64, iops: u64, is_waited_on: bool) {
         let elapsed = now.saturating_sub(self.start);
         let carried = |used: i64, rate| if rate == UNLIMITED { 0 } else { used - clock.earned(rate, elapsed) };

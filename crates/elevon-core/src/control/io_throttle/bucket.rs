@@ -1,10 +1,10 @@
-//! The two buckets, in one law.
+//! The two buckets, as one formula.
 //!
 //! A bucket holds a level of units (bytes, bios), which rises by the rate. A bio of `n` goes once
-//! the level has reached `n`, and takes `n`; above `max(capacity, n)` a level does not rise. The
-//! leaky bucket is the one with capacity 0: the proposal's law for it (units used since the window
-//! began, over the rate, against the window's age; forgotten once it is under the line) is the same
-//! function.
+//! the level has reached `n`, and takes `n`; a level does not rise above `max(capacity, n)`. The
+//! leaky bucket is the one with capacity 0. The proposal's rule for it (units used since the window
+//! began, divided by the rate, compared with the window's age; reset once they are below it) is the
+//! same function.
 //!
 //! Levels are in units times 10^9, so that a nanosecond adds the rate exactly; deadlines are
 //! rounded up.
@@ -20,14 +20,14 @@ const PER_MILLI: i128 = PER_UNIT / 1000;
 pub(super) struct Bucket {
     limit: Limit,
     level: i128,
-    /// When the level was that.
+    /// The time of this level.
     since: Instant,
-    /// When a leaky bucket was under the line last.
+    /// When a leaky bucket was last below the line.
     window: Instant,
 }
 
 impl Bucket {
-    /// A bucket in the place of another. `wanted` by a bio that waits.
+    /// Returns a bucket that replaces another. `wanted`: the units of a waiting bio.
     pub(super) fn replacing(old: Option<&Self>, limit: Limit, now: Instant, wanted: Option<u64>) -> Self {
         let fresh = Self { limit, level: capacity(limit), since: now, window: now };
         let Some(have) = old.map(|old| old.level_at(now)) else { return fresh };
@@ -46,8 +46,7 @@ impl Bucket {
         i128::from(span.get()).saturating_mul(i128::from(self.limit.rate))
     }
 
-    /// When so many units may go, if nobody else takes any; a time that has passed where they may
-    /// go now.
+    /// Returns when that many units may go, if no other bio takes any. The time may be in the past.
     pub(super) fn eligible(&self, now: Instant, units: u64, quirks: bool) -> Instant {
         let missing = in_levels(units) - self.level;
         let at_the_start = quirks && self.limit.policy == Policy::Leaky && now == self.window;
@@ -58,13 +57,14 @@ impl Bucket {
         self.since.saturating_add(Nanos::new(u64::try_from((missing + rate - 1) / rate).unwrap_or(u64::MAX)))
     }
 
-    /// So many units go.
+    /// Takes units from the bucket.
     pub(super) fn pay(&mut self, at: Instant, units: u64, was_held: bool, quirks: bool) {
         if units == 0 {
             return;
         }
         let (have, wanted, capacity) = (self.level_at(at), in_levels(units), capacity(self.limit));
-        // Its deadline was rounded up to a nanosecond: what came in the rest of that is not lost.
+        // The deadline was rounded up to a nanosecond: the units of the rest of this nanosecond are
+        // not lost.
         let rounding = if was_held { i128::from(self.limit.rate) - 1 } else { 0 };
         self.level = match quirks {
             true => (have - wanted).min(capacity + rounding),

@@ -1,5 +1,5 @@
-//! A request arrives: whose it is, what it says of its process, and what a queue that turns busy
-//! may do.
+//! The arrival of a request: finds its queue, updates what is observed of its process, and decides
+//! what a queue that becomes busy may do.
 
 use super::budget::Reason;
 use super::entity::{Class, EntityId};
@@ -8,19 +8,17 @@ use super::{Bfq, RequestState};
 use crate::request::Request;
 use crate::units::{Nanos, RequestId};
 
-/// Time since a split in which observations are not trusted, and since which raising may start
-/// again.
+/// Time after a split in which observations are not used, and after which raising may start again.
 const AFTER_SPLIT_MS: i64 = 2000;
 /// Idle time that ends membership of a large burst.
 const BURST_MEMORY_MS: i64 = 10_000;
-/// Time since the last decrease after which the injection limit may be reset by a change of think
-/// time.
+/// Time after the last decrease from which a change of think time may reset the injection limit.
 const RESET_REST_MS: i64 = 100;
-/// A request this small leaves an idle timer alone, in sectors.
+/// A request of at most this many sectors does not stop the idle timer.
 const SMALL: u64 = 32;
 
 impl Bfq {
-    /// Takes a request of a process.
+    /// Inserts a request of a process.
     pub(super) fn arrive(&mut self, request: &Request, id: RequestId, at_head: bool) {
         let task = request.task;
         let mut q = self.queue_for(request);
@@ -69,7 +67,7 @@ impl Bfq {
         }
     }
 
-    /// Think time and seeks.
+    /// Updates think time and seeks.
     fn observe(&mut self, q: EntityId, request: &Request) {
         let (now, tick, idle) = (self.now, self.tick, self.settings.slice_idle);
         let (after_split, rotational) = (self.ms(AFTER_SPLIT_MS), self.rotational);
@@ -95,7 +93,7 @@ impl Bfq {
         self.demote_seeky(q);
     }
 
-    /// Sorts a request into its queue, which may turn busy or change its budget.
+    /// Inserts a request into its queue, which may become busy or change its budget.
     fn file(&mut self, q: EntityId, request: &Request, id: RequestId) {
         let old_raise = self.engine[q].raise;
         self.slots[id.index()].place = RequestState::Sorted;
@@ -130,7 +128,7 @@ impl Bfq {
         self.queues[q.index()].last_position = request.end();
     }
 
-    /// A queue that waits in its tree takes its new weight by being filed again.
+    /// Applies a new weight to a queue that waits in its tree, by inserting it again.
     fn update_raise_now(&mut self, q: EntityId) {
         if self.in_service != Some(q) {
             self.engine.requeue(q, super::wf2q::Change { expiration: false });
@@ -138,7 +136,7 @@ impl Bfq {
         }
     }
 
-    /// From idle to busy. Returns whether it looks interactive.
+    /// Makes an idle queue busy. Returns whether it looks interactive.
     fn turn_busy(&mut self, q: EntityId, id: RequestId) -> bool {
         let (now, tick) = (self.now, self.tick);
         let looks = self.looks(q);
@@ -185,7 +183,7 @@ impl Bfq {
         (wants && raised_enough) || higher_class || a.weight > b.weight || !self.is_better_to_idle(serving)
     }
 
-    /// The queue in service was waited for, and here is its request.
+    /// Ends the wait for the queue in service: its request has arrived.
     fn end_wait(&mut self, q: EntityId, id: RequestId) {
         if self.in_service != Some(q) || !self.queue(q).waiting {
             return;

@@ -1,9 +1,9 @@
-//! Budgets: how much a queue may be served in a slot, what its slot is charged, and what the way it
-//! ended says of the next one.
+//! Budgets: how much a queue may be served in a slot, how much the slot is charged, and how the end
+//! of a slot changes the next budget.
 //!
-//! Queues that use the device well are charged by sectors, slow ones by the time they held it, so
-//! that shares of time are kept where shares of sectors would mean that one seeking process takes
-//! the device from everybody.
+//! Queues that use the device well are charged by sectors. Slow queues are charged by the time that
+//! they held the device, so that time is shared: if only sectors were shared, one seeking process
+//! would take the device from all others.
 
 use super::Bfq;
 use super::entity::EntityId;
@@ -12,7 +12,7 @@ use super::wf2q::Change;
 
 /// Largest budget before the peak rate is known, in sectors.
 pub(super) const DEFAULT_MAX_BUDGET: u64 = 16384;
-/// Selections (as a decaying count) from which measured budgets are trusted.
+/// Number of selections (as a decaying count) from which measured budgets are used.
 const TRUSTED: u64 = 194;
 /// Time charged for a slot too short to measure, in milliseconds.
 const SHORTEST_FLASH_MS: u64 = 2;
@@ -21,24 +21,24 @@ const SHORTEST_DISK_MS: u64 = 8;
 /// Why a slot ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Reason {
-    /// It was waited for in vain.
+    /// The idle timer expired without a request.
     TooIdle,
-    /// Its time was up.
+    /// The time of the slot was up.
     Timeout,
     /// Its next request does not fit the budget.
     Exhausted,
-    /// It is empty and not worth waiting for.
+    /// The queue is empty, and it is not worth waiting for it.
     NoMoreRequests,
-    /// Somebody more urgent came.
+    /// A more urgent queue became busy.
     Preempted,
 }
 
 /// The largest and the smallest budget in force.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Budgets {
-    /// Decaying count of selections; 194 when it has settled.
+    /// Decaying count of selections; it converges to 194.
     pub(super) assigned: u64,
-    /// Live largest budget: measured or set.
+    /// Largest budget in force: measured or set.
     pub(super) measured: u64,
 }
 
@@ -60,8 +60,8 @@ impl Budgets {
     }
 }
 
-/// The next budget of a sync queue that is not raised; `None` where it stays. `m` and `most`:
-/// smallest and largest.
+/// Returns the next budget of a sync queue that is not raised; `None` if it does not change. `m`
+/// and `most`: smallest and largest.
 const fn feedback(reason: Reason, budget: u64, service: u64, in_device: bool, m: u64, most: u64) -> Option<u64> {
     Some(match reason {
         Reason::TooIdle if in_device => min(2 * budget, most),
@@ -79,7 +79,8 @@ const fn min(a: u64, b: u64) -> u64 {
     if a < b { a } else { b }
 }
 
-/// Whether a slot was slow, and the time to charge for it in milliseconds. `span_ns`: its length.
+/// Returns whether a slot was slow, and the time to charge for it in milliseconds. `span_ns`: its
+/// length.
 const fn slowness(span_ns: u64, seeky: bool, rotational: bool, service: u64, max_measured: u64) -> (bool, u64) {
     let ms = span_ns / 1_000_000;
     match ms {
@@ -105,15 +106,15 @@ impl Bfq {
         self.tick >= self.queue(q).budget_timeout
     }
 
-    /// Returns true if it is to end for that: not while it is waited for with little of its budget
-    /// left.
+    /// Returns true if the slot is to end because of its timeout. It is not ended while the queue
+    /// is waited for with little of its budget left.
     pub(super) fn ends_by_timeout(&self, q: EntityId) -> bool {
         let entity = &self.engine[q];
         (!self.queue(q).waiting || entity.budget_left() >= entity.budget / 3) && self.slot_timed_out(q)
     }
 
-    /// Ends the slot of the queue in service. `compensate`: the time since idling began is not its
-    /// fault.
+    /// Ends the slot of the queue in service. `compensate`: the time since idling began is not
+    /// charged to it.
     pub(super) fn expire(&mut self, q: EntityId, compensate: bool, reason: Reason) {
         debug_assert_eq!(self.in_service, Some(q));
         self.charge_time(q, compensate, reason);
@@ -139,7 +140,7 @@ impl Bfq {
         self.leave_service(q, reason);
         let queue = self.queue_mut(q);
         if !queue.busy && reason != Reason::Timeout && reason != Reason::Exhausted {
-            // What is left of the budget can be claimed if it is back in time.
+            // The rest of the budget can be used if the queue becomes busy again in time.
             queue.non_blocking = true;
         } else {
             self.engine[q].service = 0;
@@ -147,7 +148,7 @@ impl Bfq {
         self.release_if_unused(q);
     }
 
-    /// Slow slots, and those cut off by time, pay for the time they took.
+    /// Charges slow slots, and those ended by timeout, for the time that they took.
     pub(super) fn charge_time(&mut self, q: EntityId, compensate: bool, reason: Reason) {
         let end = if compensate { self.idling_since } else { self.now };
         let span = end.since(self.slot_start).get();
@@ -159,7 +160,7 @@ impl Bfq {
             (false, 0)
         };
         let cut_off = reason == Reason::Timeout && entity.budget_left() >= entity.budget / 3;
-        // Where service is injected by weight, the device's time in a slot is everybody's.
+        // If injection is by weight, the device's time in a slot is shared by all queues.
         let by_sectors = self.settings.inject == Inject::Fair && self.is_queueing_flash();
         if entity.raise != 1 || !(slow || cut_off) || by_sectors {
             return;
@@ -172,7 +173,7 @@ impl Bfq {
         self.engine.serve(q, extra);
     }
 
-    /// Learns the next budget from the way the slot ended.
+    /// Computes the next budget from the reason why the slot ended.
     fn recalculate_budget(&mut self, q: EntityId, reason: Reason) {
         let (m, most) = (self.budgets.min(), self.budgets.measured);
         let (queue, service) = (self.queue(q), self.engine[q].service);
@@ -193,7 +194,7 @@ impl Bfq {
         }
     }
 
-    /// Takes the queue in service off, to its tree if it has more to do.
+    /// Removes the queue from service; it goes back to its tree if it has more requests.
     pub(super) fn leave_service(&mut self, q: EntityId, reason: Reason) {
         let queue = self.queue_mut(q);
         if queue.shared && queue.is_seeky() {

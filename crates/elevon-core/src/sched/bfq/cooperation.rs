@@ -1,9 +1,9 @@
-//! Processes that belong together: queues merged because their requests interleave, because they
-//! were created together, and split again; and queues that wake each other.
+//! Cooperating processes: queues are merged if their requests interleave or if they were created
+//! together, and split again; and queues that wake each other are detected.
 //!
-//! Merging by position is for devices that gain from order. Merging by birth (*stable*) saves the
-//! scheduler work for the many equal processes of one job. A *waker* is the queue whose completion
-//! this one seems to wait for: it is served while this one is waited for.
+//! Merging by position is for devices that are faster with sequential I/O. Merging by creation time
+//! (*stable*) saves the scheduler work for the many equal processes of one job. A *waker* is a
+//! queue for whose completions this queue seems to wait: it is served while this one is waited for.
 
 extern crate alloc;
 use alloc::boxed::Box;
@@ -16,32 +16,32 @@ use super::raising::Raising;
 use super::think_time::{IoBound, ThinkTime};
 use crate::units::{Instant, Nanos, RequestId, Sector, TaskId};
 
-/// Distance within which requests belong together, in sectors.
+/// Distance within which requests are close, in sectors.
 const CLOSE: u64 = 8192;
-/// After this long a queue that has been served is no longer merged.
+/// A queue that was served is not merged after this time.
 const MERGE_LIMIT_MS: i64 = 100;
-/// Queues created within this may be merged for good ...
+/// Queues created within this time may be merged for good.
 const BURST_MS: i64 = 180;
-/// ... and a queue is the reference for this long; late merges wait as long.
+/// A queue is the reference for stable merges for this time; late merges wait as long.
 const STABLE_MS: i64 = 600;
-/// A wake-up follows a completion within this.
+/// A wake-up follows a completion within this time.
 const WAKE: Nanos = Nanos::from_millis(4);
-/// Wake-ups in a row that make a waker.
+/// Number of wake-ups in a row that make a queue a waker.
 const WAKES: u32 = 3;
 
-/// Who wakes a queue, and the list of those it wakes.
+/// The waker of a queue, and the list of the queues that it wakes.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Waker {
     pub(super) waker: Option<EntityId>,
     tentative: Option<EntityId>,
     wakes: u32,
     since: Instant,
-    /// First of the queues it wakes, and the next in the list it is in itself.
+    /// The first of the queues that it wakes, and its successor in the list that contains it.
     woken: Option<EntityId>,
     next: Option<EntityId>,
 }
 
-/// What a process takes along when its queue is merged, to have it back after a split.
+/// The state of a process's queue that is saved at a merge and restored after a split.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Saved {
     raise: u64,
@@ -54,7 +54,7 @@ pub(super) struct Saved {
 }
 
 impl Bfq {
-    /// The queue that a request of `q` should go to instead, if any.
+    /// Returns the queue that should serve a request of `q` instead, if any.
     pub(super) fn cooperator(&mut self, task: TaskId, q: EntityId, sector: Sector) -> Option<EntityId> {
         if let Some(target) = self.queue(q).merged_into {
             return (self.queue(target).processes > 0).then_some(target);
@@ -62,7 +62,7 @@ impl Bfq {
         if let Some(target) = self.late_stable_merge(task, q) {
             return Some(target);
         }
-        // A seeky queue cooperates with nobody: no search then.
+        // A seeky queue is never merged, so no search is needed.
         let seeky = self.queue(q).is_seeky();
         if seeky || self.is_queueing_flash() || self.is_late(q) || self.busy_queues() == 1 {
             return None;
@@ -95,8 +95,8 @@ impl Bfq {
         alike && !x.is_seeky() && !y.is_seeky() && !self.is_late(b) && x.processes > 0 && y.processes > 0
     }
 
-    /// Files a queue under the position of its next request; where another has the place already,
-    /// it is not filed.
+    /// Files a queue under the position of its next request. If another queue has this position
+    /// already, it is not filed.
     pub(super) fn refile_position(&mut self, q: EntityId) {
         let key = RequestId(q.0);
         let next = self.queue(q).next.filter(|_| !self.is_queueing_flash());
@@ -116,7 +116,8 @@ impl Bfq {
         }
     }
 
-    /// The process of `q` goes over to `target`; what `q` still has queued is served from there.
+    /// Moves the process of `q` to the queue `target`; the requests that `q` still has are served
+    /// first.
     pub(super) fn merge_queues(&mut self, task: TaskId, q: EntityId, target: EntityId) {
         let queue = *self.queue(q);
         let raise = self.engine[q].raise;
@@ -151,7 +152,7 @@ impl Bfq {
         self.leave_if_abandoned(q);
     }
 
-    /// A queue that no process uses any more and that is empty is no longer busy.
+    /// Removes a queue from its tree if no process uses it and it is empty.
     pub(super) fn leave_if_abandoned(&mut self, q: EntityId) {
         let queue = self.queue(q);
         if queue.processes == 0 && queue.busy && queue.is_empty() && self.in_service != Some(q) {
@@ -160,7 +161,8 @@ impl Bfq {
         self.release_if_unused(q);
     }
 
-    /// A process whose shared queue turned seeky leaves it. Returns the queue it has then, if any.
+    /// Moves a process out of a shared queue that became seeky. Returns its queue after that, if
+    /// any.
     pub(super) fn split(&mut self, task: TaskId, q: EntityId) -> Option<EntityId> {
         let queue = self.queue_mut(q);
         if queue.processes == 1 {
@@ -173,7 +175,7 @@ impl Bfq {
         None
     }
 
-    /// Gives a queue what its process had before it was merged.
+    /// Restores the state that a process's queue had before it was merged.
     pub(super) fn restore(&mut self, task: TaskId, q: EntityId) {
         let tick = self.tick;
         self.queue_mut(q).split_at = tick;
@@ -188,8 +190,8 @@ impl Bfq {
         self.set_raise(q, raise);
     }
 
-    /// A queue is new: perhaps it shares that of the process created just before. Returns the queue
-    /// to use.
+    /// Merges a new queue with that of the process created just before, if possible. Returns the
+    /// queue to use.
     pub(super) fn stable_merge_at_birth(&mut self, task: TaskId, q: EntityId) -> EntityId {
         let Some(last) = self.last_created.filter(|&last| self.queue(last).live && self.is_twin(q, last)) else {
             self.last_created = Some(q);
@@ -240,7 +242,8 @@ impl Bfq {
         self.merge_queues(task, q, target);
     }
 
-    /// A process's only request arrives: was it woken by somebody's completion?
+    /// Checks if a process's only request, which arrives now, was caused by a completion of another
+    /// queue.
     pub(super) fn detect_waker(&mut self, q: EntityId) {
         let queue = self.queue(q);
         let Some(last) = self.last_completed.filter(|&last| last != q && self.queue(last).live) else { return };
@@ -261,14 +264,14 @@ impl Bfq {
         }
     }
 
-    /// The first queue that this one wakes.
+    /// Returns the first queue that this one wakes.
     pub(super) fn first_woken(&self, q: EntityId) -> Option<EntityId> {
         self.queue(q).waker.woken
     }
 
     fn set_waker(&mut self, q: EntityId, waker: Option<EntityId>) {
         if let Some(old) = self.queue(q).waker.waker {
-            // The list is walked: a queue wakes few others.
+            // A linear walk: a queue wakes few others.
             let after = self.queue(q).waker.next;
             let mut at = old;
             let mut link = self.queue(old).waker.woken;
@@ -283,7 +286,8 @@ impl Bfq {
         (own.waker, own.next) = (waker, next);
     }
 
-    /// A queue is about to go: nobody waits for it or is woken by it.
+    /// Removes all links between a queue that is to be freed and its waker or the queues that it
+    /// wakes.
     pub(super) fn forget_wakers(&mut self, q: EntityId) {
         self.set_waker(q, None);
         let mut at = self.queue(q).waker.woken;
@@ -298,7 +302,7 @@ impl Bfq {
     }
 }
 
-/// Queues created in a burst: a job of many processes, which raising would only hurt.
+/// Queues created in a burst, by a job of many processes: raising their weight would only do harm.
 #[derive(Clone, Debug)]
 pub(super) struct Burst {
     members: [EntityId; 8],
@@ -309,9 +313,9 @@ pub(super) struct Burst {
     group: super::entity::GroupId,
 }
 
-/// Members that make a burst large.
+/// Number of members that make a burst large.
 const LARGE: u32 = 8;
-/// A queue that has just left a shared one is not new.
+/// A queue that has just left a shared one is not new for this time.
 const AFTER_SPLIT_MS: i64 = 10;
 
 impl Burst {
@@ -322,7 +326,7 @@ impl Burst {
 }
 
 impl Bfq {
-    /// The first request of a new queue: part of a burst?
+    /// Handles the first request of a new queue: checks if the queue is part of a burst.
     pub(super) fn join_burst(&mut self, q: EntityId) {
         let queue = self.queue(q);
         let listed = self.burst.members[..self.burst.listed].contains(&q);
@@ -359,7 +363,7 @@ impl Bfq {
         }
     }
 
-    /// A process of a queue is gone, or the queue has been idle for long.
+    /// Removes a queue from its burst: its process has exited, or it has been idle for long.
     pub(super) fn leave_burst(&mut self, q: EntityId) {
         let burst = &mut self.burst;
         if let Some(at) = burst.members[..burst.listed].iter().position(|&member| member == q) {

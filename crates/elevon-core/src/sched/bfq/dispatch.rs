@@ -1,4 +1,4 @@
-//! What goes to the device next, and what its completion says.
+//! Dispatch of the next request, and the handling of completions.
 
 use super::budget::Reason;
 use super::entity::{Class, EntityId};
@@ -7,7 +7,7 @@ use super::{Bfq, RequestState};
 use crate::units::{Nanos, RequestId};
 
 impl Bfq {
-    /// The next request, if there is one and it is not better to wait.
+    /// Returns the next request, if there is one and it is not better to wait.
     pub(super) fn next_request(&mut self) -> Option<RequestId> {
         if let Some(id) = self.lists.pop_front(&mut self.at_head) {
             self.slots[id.index()].place = RequestState::InDevice;
@@ -25,8 +25,8 @@ impl Bfq {
         self.dispatch_from(q)
     }
 
-    /// The queue to serve: the one in service while it may go on, somebody to inject while it is
-    /// waited for, or the next.
+    /// Returns the queue to serve: the one in service if it may continue, another one to inject
+    /// while it is waited for, or the next one.
     fn select(&mut self) -> Option<EntityId> {
         if let Some(q) = self.in_service
             && self.ends_by_timeout(q)
@@ -56,7 +56,7 @@ impl Bfq {
         }
     }
 
-    /// Puts whoever is next into service.
+    /// Puts the next queue into service.
     fn enter_service(&mut self) -> Option<EntityId> {
         let q = self.engine.serve_next()?;
         self.budgets.on_selection();
@@ -74,7 +74,7 @@ impl Bfq {
         Some(q)
     }
 
-    /// Charges a queue for its next request and takes it out.
+    /// Charges a queue for its next request and removes the request from it.
     fn dispatch_from(&mut self, q: EntityId) -> Option<RequestId> {
         let id = self.queue(q).next?;
         let charge = self.charge(q, id);
@@ -113,7 +113,7 @@ impl Bfq {
         self.engine.serve(q, sectors);
     }
 
-    /// Measures the device by the requests that go out.
+    /// Measures the device's rate with a dispatched request.
     fn sample_rate(&mut self, id: RequestId, in_service: bool) {
         let sectors = self.slots[id.index()].sectors;
         let start = self.tree.key(id);
@@ -127,7 +127,7 @@ impl Bfq {
         }
     }
 
-    /// A request of a queue is over, or the driver gave it back.
+    /// Handles a request of a queue that has completed, or that the driver gave back.
     pub(super) fn complete(&mut self, q: EntityId, id: RequestId) {
         self.measure(q, id);
         self.watch_queueing();
@@ -160,7 +160,8 @@ impl Bfq {
         }
     }
 
-    /// The queue in service had a request completed: true where it is waited for.
+    /// Handles a completion for the queue in service. Returns true if the scheduler waits for its
+    /// next request.
     fn goes_on_waiting(&mut self, q: EntityId) -> bool {
         let (empty, dispatched) = (self.queue(q).is_empty(), self.queue(q).dispatched);
         let worth = empty && self.is_better_to_idle(q);

@@ -1,4 +1,4 @@
-//! What is scheduled: a queue, or a group of them.
+//! Entities, which are scheduled: a queue, or a group of queues.
 
 use super::finish_tree::latest;
 
@@ -18,7 +18,7 @@ impl EntityId {
 pub(super) struct GroupId(pub(super) u32);
 
 impl GroupId {
-    /// The root, which is nobody's child.
+    /// The root, which has no parent.
     pub(super) const ROOT: Self = Self(0);
     #[inline]
     pub(super) const fn index(self) -> usize {
@@ -32,10 +32,10 @@ impl GroupId {
 pub(super) enum Class {
     /// Real time.
     Rt = 0,
-    /// Best effort; groups always.
+    /// Best effort; groups are always in this class.
     #[default]
     Be = 1,
-    /// Only when nothing else is there, but for a guard against starvation.
+    /// Idle: served only if no other class has requests, except for a guard against starvation.
     Idle = 2,
 }
 
@@ -43,10 +43,10 @@ impl Class {
     pub(super) const ALL: [Self; 3] = [Self::Rt, Self::Be, Self::Idle];
 }
 
-/// Where an entity is. It counts in the sum of weights everywhere but nowhere.
+/// The tree that contains an entity. Its weight counts in the sum except in state `Nowhere`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum TreeState {
-    /// Forgotten: no trace in any tree.
+    /// In no tree, and without effect on any.
     #[default]
     Nowhere,
     /// In the active tree.
@@ -74,15 +74,15 @@ pub(super) struct Entity {
     pub(super) start: u64,
     /// Virtual time at which its budget would be used up.
     pub(super) finish: u64,
-    /// Sectors it may be served in its next or present slot.
+    /// Sectors that it may be served in its next or current slot.
     pub(super) budget: u64,
-    /// Sectors it was charged in this slot.
+    /// Sectors that it was charged in this slot.
     pub(super) service: u64,
-    /// Weight in force: the assigned one times the raise.
+    /// Weight in force: the assigned weight times the raise.
     pub(super) weight: u64,
     /// Weight assigned, 1 to 1000.
     pub(super) orig_weight: u64,
-    /// Factor by which the weight is raised; 1 for not at all.
+    /// Factor by which the weight is raised; 1 if it is not raised.
     pub(super) raise: u64,
     /// Weight and class to be applied at the next activation.
     pub(super) new_weight: u64,
@@ -90,14 +90,14 @@ pub(super) struct Entity {
     pub(super) changed: bool,
     pub(super) class: Class,
     pub(super) place: TreeState,
-    /// The group it competes in.
+    /// The group in which it competes.
     pub(super) group: GroupId,
-    /// The group it is, if it is one.
+    /// The group that it represents, if any.
     pub(super) child: Option<GroupId>,
     /// Neighbours in the list of active queues.
     pub(super) newer: u32,
     pub(super) older: u32,
-    /// Requests it holds, descendants included; for the depth limits.
+    /// Requests that it holds, including descendants; for the depth limits.
     pub(super) allocated: u32,
 }
 
@@ -124,20 +124,20 @@ impl Entity {
         }
     }
 
-    /// Sets the finish that `sectors` from the start give.
+    /// Sets the finish to the start plus the virtual time of `sectors`.
     #[inline]
     pub(super) fn finish_after(&mut self, sectors: u64) {
         self.finish = self.start.wrapping_add(delta(sectors, self.weight));
     }
 
-    /// Sectors left of the budget.
+    /// Returns the sectors left of the budget.
     #[inline]
     pub(super) const fn budget_left(&self) -> u64 {
         self.budget.saturating_sub(self.service)
     }
 
-    /// A finish that lies behind the virtual time is pushed: the entity keeps its claim, but no
-    /// more than `1 / raise` of the debt that gathered while it was away.
+    /// Moves a finish that is behind the virtual time forward: the entity keeps its claim, but at
+    /// most `1 / raise` of the debt that accumulated while it was away.
     #[inline]
     pub(super) fn push_behind(&mut self, time: u64) {
         if latest(time, self.finish) == time && time != self.finish {

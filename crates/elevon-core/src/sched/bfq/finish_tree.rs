@@ -1,12 +1,12 @@
-//! Trees of entities ordered by virtual finish time, each node knowing the smallest start below it.
+//! Trees of entities ordered by virtual finish time; each node stores the smallest start below it.
 //!
-//! That one extra number is what makes "smallest finish among those that have started" a single
-//! descent. One table of nodes serves any number of trees, since an entity is in one at a time; a
+//! With this number, the smallest finish of all entities that have started is found in one descent.
+//! One table of nodes serves any number of trees, because an entity is in at most one at a time; a
 //! tree is only its [`Root`]. Virtual times wrap, so they are compared by signed difference; equal
 //! finishes keep the order of insertion.
 //!
-//! A treap whose priorities are a fixed mix of the entity's number. Every operation costs O(log n)
-//! expected in the size of the tree; nothing is allocated but by [`FinishTrees::grow`].
+//! A treap whose priorities are a fixed hash of the entity's number. Every operation costs expected
+//! O(log n) in the size of the tree; only [`FinishTrees::grow`] allocates.
 
 extern crate alloc;
 use alloc::vec::Vec;
@@ -14,14 +14,14 @@ use alloc::vec::Vec;
 pub(super) use crate::treap::Root;
 use crate::treap::{Item, NIL, Treap};
 
-/// Returns true if a virtual time is after another; right while they are less than half the range
-/// apart.
+/// Returns true if a virtual time is after another. Correct if they differ by less than half the
+/// range.
 #[inline]
 pub(super) const fn later(a: u64, b: u64) -> bool {
     (a.wrapping_sub(b) as i64) > 0
 }
 
-/// The later of two virtual times.
+/// Returns the later of two virtual times.
 #[inline]
 pub(super) const fn latest(a: u64, b: u64) -> u64 {
     if later(a, b) { a } else { b }
@@ -71,7 +71,7 @@ impl FinishTrees {
         self.nodes.contains(id)
     }
 
-    /// Files an entity, behind those with the same finish.
+    /// Inserts an entity, behind those with the same finish.
     pub(super) fn insert(&mut self, root: &mut Root, id: u32, start: u64, finish: u64) {
         debug_assert!(!self.nodes.contains(id), "entity {id} is filed twice");
         let (mut parent, mut child, mut goes_left) = (NIL, root.0, false);
@@ -81,38 +81,38 @@ impl FinishTrees {
                 node.sum = start;
             }
             goes_left = later(node.item.finish, finish);
-            // No processor guesses which way.
+            // The branch is unpredictable.
             (parent, child) = (child, core::hint::select_unpredictable(goes_left, node.left, node.right));
         }
         self.nodes.insert_at(root, id, Times { start, finish }, parent, goes_left);
     }
 
-    /// Takes an entity out of the tree it is in.
+    /// Removes an entity from its tree.
     pub(super) fn remove(&mut self, root: &mut Root, id: u32) {
         debug_assert!(self.nodes.contains(id), "entity {id} is in no tree");
         self.nodes.take(root, id);
     }
 
-    /// The entity with the smallest finish.
+    /// Returns the entity with the smallest finish.
     pub(super) fn first(&self, root: Root) -> Option<u32> {
         Self::found(self.nodes.leftmost(root.0))
     }
 
-    /// The entity with the largest finish.
+    /// Returns the entity with the largest finish.
     pub(super) fn last(&self, root: Root) -> Option<u32> {
         Self::found(self.nodes.rightmost(root.0))
     }
 
-    /// The smallest start in a tree.
+    /// Returns the smallest start in a tree.
     #[inline]
     pub(super) fn min_start(&self, root: Root) -> Option<u64> {
         Self::found(root.0).map(|n| self.nodes.at(n).sum)
     }
 
-    /// The entity with the smallest finish among those whose start is not after `time`; of equals
-    /// the one filed first.
+    /// Returns the entity with the smallest finish of all whose start is not after `time`; of equal
+    /// finishes the one inserted first.
     ///
-    /// Exact, where the kernel's walk can miss a node on the right of an ineligible one (named
+    /// Exact; the kernel's walk can miss a node on the right of an ineligible one (named
     /// deviation).
     pub(super) fn first_eligible(&self, root: Root, time: u64) -> Option<u32> {
         let mut n = root.0;
@@ -126,13 +126,14 @@ impl FinishTrees {
             } else if !later(node.item.start, time) {
                 return Some(n);
             } else {
-                // Something below has started, and it is neither here nor on the left.
+                // An entity below has started, and it is neither here nor on the left.
                 node.right
             };
         }
     }
 
-    /// Checks order, heap, links and smallest starts; returns the keys in order. For tests: O(n).
+    /// Checks order, heap, links and smallest starts, and returns the keys in order. For tests:
+    /// O(n).
     pub(super) fn self_check(&self, root: Root) -> Vec<u32> {
         let order = self.nodes.self_check(root);
         let finish = |n: u32| self.nodes.at(n).item.finish;
@@ -146,7 +147,7 @@ mod tests {
     use super::*;
     use crate::sched::testing::Rng;
 
-    /// Against a list kept in order by hand, with times that wrap.
+    /// Compares with a list that is kept in order by hand, with times that wrap.
     #[test]
     fn agrees_with_a_sorted_list_at_every_step() {
         for seed in 1..7 {

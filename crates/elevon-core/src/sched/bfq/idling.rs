@@ -1,36 +1,36 @@
-//! Whether to wait: keep an empty queue in service, and the device short of work, for the sake of
-//! throughput or of shares.
+//! Idling: decides whether to wait for an empty queue in service, for the sake of throughput or of
+//! shares.
 //!
-//! Waiting *boosts* throughput where the device gains from an unbroken stream; it is *needed* where
-//! shares would not follow weights without it: then whoever has requests in the device's own queue
-//! all the time would be served by the device's order.
+//! Waiting *boosts* throughput if the device is faster with an unbroken stream. It is *needed* if
+//! shares would not follow weights without it: otherwise a queue that always has requests in the
+//! device would be served in the device's own order.
 
 use super::Bfq;
 use super::entity::{Class, EntityId, GroupId};
 use super::injection::Inject;
 use crate::units::Nanos;
 
-/// The idle time of a seeky queue that nothing depends on.
+/// The idle time of a seeky queue for which idling is not needed.
 const SEEKY_IDLE: Nanos = Nanos::from_millis(2);
-/// The least idle time of a raised queue.
+/// The minimum idle time of a raised queue.
 const RAISED_IDLE: Nanos = Nanos::from_millis(20);
-/// Requests of others in the device from which a raised queue needs protection.
+/// Number of requests of other queues in the device from which a raised queue needs protection.
 const CROWD: u32 = 4;
 
-/// How a queue is counted device-wide, so that it can be counted out the same way.
+/// How a queue is counted device-wide, so that the same counts can be subtracted later.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Counted {
-    /// Its weight, where it is not raised and is busy or has requests in the device.
+    /// Its weight, if it is not raised and is busy or has requests in the device.
     weight: Option<u16>,
-    /// Busy, by class.
+    /// Its class, if it is busy.
     busy: Option<Class>,
     raised: bool,
-    /// Its group, where it is busy or has requests in the device.
+    /// Its group, if it is busy or has requests in the device.
     group: Option<GroupId>,
 }
 
-/// How many queues have each weight; which is the smallest, and whether there are two: O(1) and
-/// O(16).
+/// The number of queues with each weight. Returns the smallest weight and whether there are two:
+/// O(1) and O(16).
 #[derive(Clone, Debug)]
 pub(super) struct WeightCounters {
     counts: [u32; 1001],
@@ -65,7 +65,7 @@ impl WeightCounters {
 }
 
 impl Bfq {
-    /// Brings the device-wide counts up to date with a queue.
+    /// Updates the device-wide counts for a queue.
     pub(super) fn recount(&mut self, q: EntityId) {
         let (queue, entity) = (&self.queues[q.index()], &self.engine[q]);
         let present = queue.busy || queue.dispatched > 0;
@@ -97,20 +97,20 @@ impl Bfq {
         }
     }
 
-    /// Busy queues of all classes.
+    /// Returns the number of busy queues of all classes.
     pub(super) fn busy_queues(&self) -> u32 {
         self.busy.iter().sum()
     }
 
-    /// Returns true if the device neither turns nor starves with one command at a time.
+    /// Returns true if the device is not rotational and queues commands.
     pub(super) fn is_queueing_flash(&self) -> bool {
         !self.rotational && self.queueing.is_on()
     }
 
-    /// Returns true if shares would not come out right without waiting for this queue. Since 5.2
-    /// nobody waits for the smallest weight; the forms of injection from before that did, and
-    /// without any injection such a queue would hardly be served: each of its requests is a slot,
-    /// charged at least 2 ms.
+    /// Returns true if shares would be wrong without waiting for this queue. Since 5.2 the
+    /// scheduler does not wait for queues of the smallest weight. The older forms of injection did
+    /// wait for them; and without any injection such a queue would hardly be served, because each
+    /// of its requests is a slot that is charged at least 2 ms.
     pub(super) fn is_asymmetric(&self, q: EntityId) -> bool {
         let own = self.queue(q).counted.weight;
         let is_spared = match self.settings.inject {
@@ -139,7 +139,7 @@ impl Bfq {
         (self.engine[q].raise > 1 && crowded) || self.is_asymmetric(q) || others == 1
     }
 
-    /// Returns true if to wait for this queue when it is empty.
+    /// Returns true if the scheduler should wait for this queue when it is empty.
     pub(super) fn is_better_to_idle(&self, q: EntityId) -> bool {
         let queue = self.queue(q);
         if queue.processes == 0 {
@@ -170,13 +170,13 @@ impl Bfq {
         self.timer = Some(self.now + span);
     }
 
-    /// The queue in service is no longer waited for.
+    /// Stops waiting for the queue in service.
     pub(super) fn stop_waiting(&mut self, q: EntityId) {
         self.queue_mut(q).waiting = false;
         self.timer = None;
     }
 
-    /// The idle timer has come.
+    /// Handles the expiry of the idle timer.
     pub(super) fn on_idle_timer(&mut self) {
         self.timer = None;
         let Some(q) = self.in_service else { return };

@@ -1,28 +1,28 @@
-//! Injection: service of other queues while the one in service is empty and waited for.
+//! Injection: service of other queues while the queue in service is empty and waited for.
 //!
-//! Waiting keeps shares right and the device's queue empty. `inject=` says what is done about the
-//! second:
+//! Waiting keeps shares right but leaves the device's queue empty. `inject=` says what is done
+//! about the latter:
 //!
 //! - `off`: nothing.
-//! - `seed`: as the first version did (4.20). A seeky, unraised queue on queueing flash lets ten
-//!   sectors of others pass for each of its own in a slot; whoever was activated last goes first,
-//!   whatever its weight. All the throughput is back, and with one request outstanding per process
-//!   every process gets the same: the weights are gone. With it the device is found to queue
-//!   commands by that version's test (more than 4 in it, not 3); everything else is as in later
-//!   kernels.
-//! - `limit` (default): as Linux does since 5.2. A limit on the requests in the device, learnt from
-//!   how much longer the waited-for request took when others were injected. Bounded in its harm,
-//!   but again blind to weights.
-//! - `fair`: ours. An injected request is a slot of its own: the queue is charged at once, and only
-//!   a queue that is *eligible* (its start is not after virtual time) may be injected, smallest
-//!   finish first, down the hierarchy. A queue's start is its service by weight, and virtual time
-//!   is everybody's service by weight; so no queue is ever injected beyond its due share, and the
-//!   bounds of the engine hold for all that is served, injected or not. Slots are charged by
-//!   sectors, for the device's time in them is no longer one queue's. What is given up is only what
-//!   weights demand: with one request outstanding each, the heaviest of them can have no more than
-//!   one after the other, and the others no more than their shares of that: throughput is `(sum of
-//!   weights) / (largest weight)` requests at a time, where strict waiting has one and `none` has
-//!   all.
+//! - `seed`: as the first version (4.20). A seeky, unraised queue on queueing flash lets ten
+//!   sectors of others pass for each of its own in a slot; the queue that was activated last goes
+//!   first, whatever its weight. This restores the full throughput, but with one request
+//!   outstanding per process every process gets the same, so weights have no effect. The device is
+//!   found to queue commands by that version's test (more than 4 in it, not 3); everything else is
+//!   as in later kernels.
+//! - `limit` (default): as in Linux since 5.2. A limit on the requests in the device, learnt from
+//!   how much longer the waited-for request took when others were injected. The harm is bounded,
+//!   but weights are ignored here too.
+//! - `fair`: not in Linux. An injected request is a slot of its own: the queue is charged at once,
+//!   and only a queue that is *eligible* (its start is not after virtual time) may be injected,
+//!   smallest finish first, down the hierarchy. A queue's start is its service by weight, and
+//!   virtual time is the service of all queues by weight; so no queue is ever injected beyond its
+//!   due share, and the bounds of the engine hold for all service, injected or not. Slots are
+//!   charged by sectors, because the device's time in them belongs to several queues. Only the
+//!   throughput that weights forbid is lost: with one request outstanding each, the heaviest queue
+//!   has at most one request at a time, and the others at most their shares of that: throughput is
+//!   `(sum of weights) / (largest weight)` requests at a time, where strict waiting has one and
+//!   `none` has all.
 //!
 //! Cost: `seed` and `limit` walk the active queues to the first that fits (usually the first),
 //! `fair` O(d · log q).
@@ -47,19 +47,19 @@ impl Inject {
 
 /// Tenths of a sector of own service that a sector of injected service needs (seed).
 const SEED_COEFFICIENT: u64 = 1;
-/// Time after which a limit is learnt anew.
+/// Time after which a limit is learnt again.
 const RESET_MS: i64 = 1000;
 /// Time between a decrease and the next measurement.
 const REST_MS: i64 = 10;
-/// A request this large is injected only into a device that does nothing else, in sectors.
+/// A request of at least this many sectors is injected only if the device has no other.
 const BIG_REQUEST: u64 = 64;
 
-/// What a queue knows of injection in its own slots.
+/// What a queue has learnt about injection in its slots.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Injection {
-    /// Requests in the device up to which others are injected.
+    /// Other queues are injected while fewer requests than this are in the device.
     pub(super) limit: u32,
-    /// Time that its request takes without injection, in nanoseconds; 0 for not known.
+    /// Time that its request takes without injection, in nanoseconds; 0 if not known.
     pub(super) baseline: u64,
     /// When the limit was last decreased or reset; ticks.
     pub(super) decreased: i64,
@@ -68,15 +68,15 @@ pub(super) struct Injection {
 }
 
 impl Injection {
-    /// Forgets what was learnt.
+    /// Resets what was learnt.
     pub(super) const fn reset(&mut self, tick: i64, short_think: bool) {
         self.limit = if short_think { 0 } else { 1 };
         self.baseline = 0;
         self.decreased = tick;
     }
 
-    /// The request that was waited for is over: learns from the time it took. `injected`: whether
-    /// others were served beside it; `in_flight` still counts it.
+    /// Learns from the time that the waited-for request took. `injected`: whether requests of
+    /// others were served meanwhile; `in_flight` includes it.
     pub(super) const fn learn(&mut self, took: u64, injected: bool, in_flight: u32, in_flight_max: u32, tick: i64) {
         let old = self.limit;
         if self.baseline > 0 && injected {
@@ -103,7 +103,7 @@ impl Injection {
 }
 
 impl Bfq {
-    /// A queue to serve while `q`, in service and empty, is waited for.
+    /// Returns a queue to serve while `q`, which is in service and empty, is waited for.
     pub(super) fn choose_for_injection(&mut self, q: EntityId) -> Option<EntityId> {
         match self.settings.inject {
             Inject::Off => None,
@@ -128,8 +128,8 @@ impl Bfq {
         self.engine.active_queues().find(|&other| self.fits(other))
     }
 
-    /// Queues whose I/O the one in service may be waiting for: its process's writes, its waker,
-    /// those it wakes.
+    /// Returns a queue for whose I/O the one in service may be waiting: its process's writes, its
+    /// waker, or a queue that it wakes.
     fn choose_related(&self, q: EntityId) -> Option<EntityId> {
         let queue = self.queue(q);
         let serves = |other: EntityId| self.queue(other).busy && self.fits(other);
@@ -176,7 +176,8 @@ impl Bfq {
         self.engine.eligible(lowest).filter(|&other| self.queue(other).next.is_some())
     }
 
-    /// A request of a queue that is not in service has gone out; its charge is what it was charged.
+    /// Accounts for a dispatched request of a queue that is not in service. `charge`: what it was
+    /// charged.
     pub(super) fn on_injected(&mut self, other: EntityId, charge: u64) {
         let Some(q) = self.in_service else { return };
         self.queue_mut(q).injection.service += charge;
@@ -185,8 +186,8 @@ impl Bfq {
         }
     }
 
-    /// A process's only request arrives: perhaps its service time is to be measured, perhaps all
-    /// that was learnt is too old.
+    /// Starts a measurement of the service time if it is due, when a process's only request
+    /// arrives; resets what was learnt if it is too old.
     pub(super) fn prepare_measurement(&mut self, q: EntityId) {
         let (tick, reset_after, rest) = (self.tick, self.ms(RESET_MS), self.ms(REST_MS));
         let queue = &self.queues[q.index()];
@@ -214,7 +215,7 @@ impl Bfq {
         self.waited = None;
     }
 
-    /// The request that was waited for is over.
+    /// Ends the measurement when the waited-for request completes.
     pub(super) fn measure(&mut self, q: EntityId, id: RequestId) {
         if self.waited != Some(id) {
             return;
@@ -243,13 +244,13 @@ mod tests {
         assert_eq!((injection.limit, injection.baseline), (2, us(100)));
         injection.learn(us(160), true, 2, 3, 9);
         assert_eq!((injection.limit, injection.baseline, injection.decreased), (1, us(100), 9));
-        // 1.5 times is too long already; and the limit does not outgrow the depth seen.
+        // 1.5 times the baseline is too long; and the limit does not grow beyond the depth seen.
         injection.learn(us(150), true, 2, 3, 11);
         assert_eq!((injection.limit, injection.decreased), (0, 11));
         let mut deep = Injection { limit: 4, baseline: us(100), ..Injection::default() };
         deep.learn(us(120), true, 2, 3, 0);
         assert_eq!(deep.limit, 4);
-        // Without injection, alone: the baseline follows.
+        // Without injection and alone in the device: the baseline is updated.
         other.learn(us(110), false, 1, 3, 0);
         assert_eq!((other.limit, other.baseline), (1, us(110)));
         let mut later = other;

@@ -1,26 +1,26 @@
-//! The device's peak rate, measured from what is dispatched; it sets the largest budget and the
-//! length of raising.
+//! The device's peak rate, measured from dispatched requests; it determines the largest budget and
+//! the duration of raising.
 //!
-//! Requests are gathered into intervals of up to a second. An interval is believed the more, the
-//! longer it was and the more of its requests were sequential and back to back; one that is slower
-//! than the rate known and not mostly sequential says nothing.
+//! Requests are collected into intervals of up to a second. An interval has more influence if it is
+//! longer and if more of its requests are sequential and back to back. An interval that is slower
+//! than the known rate and not mostly sequential is ignored.
 
 use crate::units::{Instant, Nanos};
 
 /// Fractional bits of a rate in sectors per microsecond.
 pub(super) const RATE_SHIFT: u32 = 16;
-/// Requests without which an interval says nothing.
+/// Minimum number of requests in an interval that is used.
 const SAMPLES_MIN: u64 = 32;
 const INTERVAL_MIN: Nanos = Nanos::from_millis(300);
 const INTERVAL_FULL: Nanos = Nanos::from_secs(1);
 /// A pause of an idle device that ends an interval.
 const PAUSE: Nanos = Nanos::from_millis(100);
-/// A request so soon after a completion counts as back to back.
+/// A request within this time after a completion counts as back to back.
 pub(super) const BACK_TO_BACK: Nanos = Nanos::from_millis(2);
-/// Rates above 10 GB/s are not believed.
+/// Rates above 10 GB/s are not plausible and are ignored.
 const RATE_MAX: u64 = 20 << RATE_SHIFT;
 
-/// Rate of a device that nothing is known of, and the time its work takes, for raising.
+/// Initial rate of an unknown device, and the duration of its reference work, for raising.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Reference {
     pub(super) rate: u64,
@@ -33,7 +33,7 @@ impl Reference {
     }
 }
 
-/// The estimate and the interval under way.
+/// The estimate and the current interval.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct PeakRate {
     /// Sectors per microsecond, 16 fractional bits.
@@ -58,7 +58,8 @@ impl PeakRate {
         (self.samples, self.sequential, self.sectors, self.largest, self.first) = (1, 0, sectors, sectors, now);
     }
 
-    /// A request goes out, with `in_flight` others in the device. True where the rate changed.
+    /// Adds a dispatched request, with `in_flight` others in the device. Returns true if the rate
+    /// changed.
     pub(super) fn on_dispatch(
         &mut self,
         now: Instant,
@@ -91,8 +92,8 @@ impl PeakRate {
         changed
     }
 
-    /// A completion came `gap` after the one before: a device so slow that it did nothing else
-    /// closes the interval.
+    /// Handles a completion `gap` after the one before. A gap so long that even the largest recent
+    /// request would be very slow ends the interval. Returns true if the rate changed.
     pub(super) fn on_completion(&mut self, gap: Nanos, last_completion: Instant) -> bool {
         let slow = gap > BACK_TO_BACK && (self.largest << RATE_SHIFT) / gap.as_micros().max(1) < 64;
         if !slow {
@@ -103,7 +104,7 @@ impl PeakRate {
         changed
     }
 
-    /// Ends the interval and learns from it what it is worth.
+    /// Ends the interval and updates the rate according to its influence.
     fn close(&mut self, last_completion: Instant) -> bool {
         let length = self.last.since(self.first);
         if self.samples < SAMPLES_MIN || length < INTERVAL_MIN {
@@ -125,12 +126,13 @@ impl PeakRate {
         true
     }
 
-    /// Sectors that can be served in `timeout_ms` at the peak rate.
+    /// Returns how many sectors can be served in `timeout_ms` at the peak rate.
     pub(super) const fn sectors_in(&self, timeout_ms: u64) -> u64 {
         (self.rate * 1000 * timeout_ms) >> RATE_SHIFT
     }
 
-    /// How long interactive raising lasts: the reference work at this device's rate, 3 to 25 s.
+    /// Returns how long interactive raising lasts: the reference work at this device's rate, 3 to
+    /// 25 s.
     pub(super) const fn raise_ms(&self, rotational: bool) -> u64 {
         let reference = Reference::of(rotational);
         let ms = reference.rate * reference.raise_ms / self.rate;

@@ -15,7 +15,7 @@ use crate::sched::View;
 use crate::tree::Root;
 use crate::units::{TaskId, TenantId};
 
-/// What is known of a process; looked at with every request, so what is rare is elsewhere.
+/// State of a process. It is read for every request, so rarely used parts are stored elsewhere.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Process {
     /// Its sync queue, which others may share.
@@ -24,16 +24,16 @@ pub(super) struct Process {
     pub(super) asynchronous: Option<EntityId>,
     ioprio: Option<IoPrio>,
     group: Option<GroupId>,
-    /// Requests inserted and not over.
+    /// Requests inserted and not completed.
     pub(super) outstanding: u32,
     pub(super) saved: Option<Box<Saved>>,
-    /// A queue to be merged into when this one is old enough. It may be gone by then: what it is
-    /// now is looked at again.
+    /// A queue to merge into when this one is old enough. Because it may be freed before that, the
+    /// serial number is checked.
     pub(super) stable_target: Option<(EntityId, u64)>,
     pub(super) stably_merged: bool,
 }
 
-/// What the policy keeps of a group.
+/// State of a group.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct GroupState {
     /// Async queues: eight levels of RT, eight of BE, one of IDLE.
@@ -50,7 +50,7 @@ impl Default for GroupState {
     }
 }
 
-/// Class and level of a priority; NONE is the default.
+/// Returns class and level of a priority; NONE is the default.
 const fn class_and_level(ioprio: IoPrio) -> (Class, u8) {
     match ioprio.class() {
         PrioClass::Rt => (Class::Rt, ioprio.level()),
@@ -62,8 +62,8 @@ const fn class_and_level(ioprio: IoPrio) -> (Class, u8) {
 
 impl Bfq {
     /// Makes a tenant a group of `parent` (tenant 0: the root) with a weight from 1 to 1000, or
-    /// changes the weight. Tenants never named compete in the root. A change holds from the
-    /// group's next activation on; a tenant stays where it was put first.
+    /// changes the weight. Tenants for which this was not called compete in the root. A change
+    /// takes effect at the group's next activation; the parent of a tenant never changes.
     pub fn set_group(&mut self, tenant: TenantId, parent: TenantId, weight: u16) {
         let weight = u64::from(weight).clamp(1, 1000);
         match self.tenants.get(tenant.index()).copied().flatten() {
@@ -81,7 +81,7 @@ impl Bfq {
                     self.tenants.resize(tenant.index() + 1, None);
                 }
                 self.tenants[tenant.index()] = Some(group);
-                // The group's entity takes a key that queues have too.
+                // The group's entity shares its key space with queues.
                 self.reserve_queues(self.engine.group(group).entity);
             }
         }
@@ -112,7 +112,7 @@ impl Bfq {
         q
     }
 
-    /// The queue that a request belongs to.
+    /// Returns the queue for a request; creates it if needed.
     pub(super) fn queue_for(&mut self, request: &Request) -> EntityId {
         let (task, sync) = (request.task, request.is_sync());
         if task.index() >= self.processes.len() {
@@ -125,7 +125,7 @@ impl Bfq {
         if sync {
             match own {
                 Some(q) => self.split_if_due(task, q).unwrap_or_else(|| {
-                    // It left a shared queue: no merging by birth again.
+                    // The process left a shared queue: it is not merged by creation time again.
                     self.private_queue(task, group, class, level)
                 }),
                 None => self.new_sync_queue(task, group, class, level),
@@ -174,13 +174,13 @@ impl Bfq {
             return q;
         }
         let q = self.new_queue(group, class, level, false);
-        // Never without somebody who points to it.
+        // The group always points to it.
         self.queue_mut(q).processes = 1;
         self.groups[group.index()].asynchronous[index] = Some(q);
         q
     }
 
-    /// Follows a process whose priority or group changed.
+    /// Updates the queues of a process whose priority or group changed.
     fn follow_process(&mut self, task: TaskId, ioprio: IoPrio, group: GroupId) {
         let process = &mut self.processes[task.index()];
         let old_group = process.group.replace(group);
@@ -206,7 +206,7 @@ impl Bfq {
         }
     }
 
-    /// Takes a queue, with what it has queued, to another group.
+    /// Moves a queue, with its requests, to another group.
     fn move_queue(&mut self, q: EntityId, group: GroupId) {
         if self.in_service == Some(q) {
             self.expire(q, false, budget::Reason::Preempted);
@@ -232,7 +232,7 @@ impl Bfq {
         self.refile_position(q);
     }
 
-    /// Counts all that a queue holds on its ancestors, or out of them.
+    /// Adds all requests of a queue to the counts of its ancestors, or subtracts them.
     fn count_held(&mut self, q: EntityId, add: bool) {
         let held = self.engine[q].allocated;
         let mut at = self.engine.parent(q);
@@ -243,7 +243,7 @@ impl Bfq {
         }
     }
 
-    /// A request no longer counts on its queue and process.
+    /// Removes a request from the counts of its queue and process.
     pub(super) fn let_go(&mut self, q: EntityId, task: TaskId) {
         let mut at = Some(q);
         while let Some(id) = at {
@@ -254,12 +254,12 @@ impl Bfq {
         self.release_if_unused(q);
     }
 
-    /// A process is gone.
+    /// Handles the exit of a process.
     pub(super) fn exit(&mut self, task: TaskId) {
         let Some(process) = self.processes.get_mut(task.index()) else { return };
         let outstanding = process.outstanding;
         let gone = core::mem::take(process);
-        // Its requests may still be under way.
+        // Its requests may still be in flight.
         process.outstanding = outstanding;
         let Some(q) = gone.sync else { return };
         self.queue_mut(q).processes -= 1;
@@ -277,7 +277,7 @@ impl Bfq {
         self.leave_if_abandoned(q);
     }
 
-    /// Frees a queue that nobody points to and that has nothing under way.
+    /// Frees a queue if nothing points to it and none of its requests is in flight.
     pub(super) fn release_if_unused(&mut self, q: EntityId) {
         let queue = self.queue(q);
         let used = queue.processes > 0 || queue.busy || self.engine[q].allocated > 0 || !queue.live;
@@ -295,8 +295,8 @@ impl Bfq {
         self.engine.remove(q);
     }
 
-    /// Returns true if a process, or a group it is in, holds more requests than its weight gives it
-    /// of the scheduler's tags.
+    /// Returns true if a process, or a group that contains it, holds more of the scheduler's tags
+    /// than its weight allows.
     pub(super) fn is_over_limit(&self, bio: &Bio) -> bool {
         let Some(process) = self.processes.get(bio.task.index()) else { return false };
         let sync = crate::op::is_sync(bio.op, bio.flags);
@@ -309,7 +309,7 @@ impl Bfq {
         self.limit_within(q, start).is_none()
     }
 
-    /// The requests that an entity may hold; `None` where it, or an ancestor, has reached its
+    /// Returns how many requests an entity may hold; `None` if it, or an ancestor, has reached its
     /// limit. Entities that are not scheduled limit nothing.
     fn limit_within(&self, id: EntityId, start: u64) -> Option<u64> {
         let entity = &self.engine[id];
@@ -326,7 +326,7 @@ impl Bfq {
         (u64::from(entity.allocated) < limit).then_some(limit)
     }
 
-    /// Costly invariants, for tests.
+    /// Checks costly invariants, for tests.
     pub(super) fn check_invariants(&self, view: View<'_>) {
         self.engine.self_check();
         let mut queued = 0;

@@ -1,5 +1,4 @@
-//! A process queue: its requests, which of them goes next, and everything that is known of its
-//! owner.
+//! A queue of a process: its requests, the next one to dispatch, and what is known of the process.
 
 use super::Bfq;
 use super::entity::EntityId;
@@ -14,56 +13,57 @@ use crate::units::{Instant, RequestId, Sector, TaskId};
 /// A tick long before any other.
 pub(super) const LONG_AGO: i64 = i64::MIN / 4;
 
-/// A queue; its key is its entity in the engine.
+/// A queue. Its key is its entity in the engine.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct BfqQueue {
     /// Requests by sector.
     pub(super) sorted: Root,
     /// Requests by arrival.
     pub(super) fifo: Fifo,
-    /// The candidate for dispatch.
+    /// The next request to dispatch.
     pub(super) next: Option<RequestId>,
     /// Requests queued.
     pub(super) queued: u32,
     /// Requests in the device.
     pub(super) dispatched: u32,
     pub(super) sync: bool,
-    /// 0 to 7.
+    /// Priority level, 0 to 7.
     pub(super) level: u8,
-    /// Budget that feedback has arrived at, in sectors.
+    /// Budget set by feedback, in sectors.
     pub(super) max_budget: u64,
-    /// In service: when the slot times out. Else: when it became empty with nothing in flight.
+    /// In service: when the slot times out. Otherwise: when it became empty with nothing in flight.
     /// Ticks.
     pub(super) budget_timeout: i64,
     /// On an active tree or in service.
     pub(super) busy: bool,
     /// In service, empty, and the idle timer runs.
     pub(super) waiting: bool,
-    /// It emptied before its time was up: if it returns in time it takes up where it left.
+    /// It became empty before its time was up: if it becomes busy again in time, it continues with
+    /// its rest.
     pub(super) non_blocking: bool,
-    /// The oldest request has been looked at in this slot.
+    /// The oldest request was checked in this slot.
     pub(super) fifo_checked: bool,
     pub(super) short_think: bool,
     pub(super) in_large_burst: bool,
     /// Several processes use it.
     pub(super) shared: bool,
-    /// The processes that share it are to part.
+    /// The processes that share it are to be separated.
     pub(super) to_split: bool,
     pub(super) just_created: bool,
-    /// Processes were merged into it for good, because they were created together.
+    /// Processes were merged into it for good because they were created together.
     pub(super) stable: bool,
     /// Processes that point to it.
     pub(super) processes: u32,
-    /// The one process, while there is one.
+    /// Its process, if there is only one.
     pub(super) owner: Option<TaskId>,
     pub(super) think: ThinkTime,
     pub(super) io_bound: IoBound,
     pub(super) seeks: Seeks,
     /// End of the last request that arrived.
     pub(super) last_position: Sector,
-    /// Ticks.
+    /// When it was created; ticks.
     pub(super) created: i64,
-    /// Tells it from another queue of the same key, once it is gone.
+    /// Distinguishes it from a later queue with the same key.
     pub(super) serial: u64,
     /// First request of the backlog period; ticks.
     pub(super) first_io: i64,
@@ -72,7 +72,7 @@ pub(super) struct BfqQueue {
     pub(super) raising: Raising,
     pub(super) injection: Injection,
     pub(super) waker: super::cooperation::Waker,
-    /// Where it was merged into.
+    /// The queue that it was merged into.
     pub(super) merged_into: Option<EntityId>,
     pub(super) counted: super::idling::Counted,
     /// Whether the key is in use.
@@ -128,7 +128,7 @@ impl BfqQueue {
     }
 }
 
-/// What a choice between two requests looks at.
+/// The attributes of a request that a choice compares.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Candidate {
     pub(super) sector: u64,
@@ -136,8 +136,8 @@ pub(super) struct Candidate {
     pub(super) meta: bool,
 }
 
-/// Returns true if the first of two requests goes before the second, from a position. `reach`: how
-/// far back counts as near, in sectors; `penalty`: how much longer a way back counts.
+/// Returns true if the first of two requests goes before the second, seen from a position. `reach`:
+/// how far back counts as near, in sectors; `penalty`: factor for backward distances.
 pub(super) fn goes_first(a: Candidate, b: Candidate, last: u64, reach: u64, penalty: u64) -> bool {
     if a.sync != b.sync {
         return a.sync;
@@ -155,7 +155,7 @@ pub(super) fn goes_first(a: Candidate, b: Candidate, last: u64, reach: u64, pena
         (Some(x), Some(y)) => x < y,
         (Some(_), None) => true,
         (None, Some(_)) => false,
-        // Both too far back: start again from the lowest.
+        // Both are too far back: start again from the lowest.
         (None, None) => a.sector <= b.sector,
     }
 }
@@ -175,7 +175,7 @@ impl Bfq {
         Candidate { sector: self.tree.key(id).get(), sync: slot.sync, meta: slot.meta }
     }
 
-    /// The better of two requests to go next.
+    /// Returns the better of two requests to dispatch next.
     pub(super) fn choose(&self, a: Option<RequestId>, b: Option<RequestId>, last: Sector) -> Option<RequestId> {
         let (Some(a), Some(b)) = (a, b) else { return a.or(b) };
         let reach = 2 * self.settings.back_seek_max_kib;
@@ -184,7 +184,7 @@ impl Bfq {
         Some(if first { a } else { b })
     }
 
-    /// The oldest request, if its deadline has passed; looked at once a slot.
+    /// Returns the oldest request if its deadline has passed; checked once per slot.
     fn expired_request(&mut self, q: EntityId) -> Option<RequestId> {
         let now = self.now;
         let queue = self.queue_mut(q);
@@ -195,7 +195,7 @@ impl Bfq {
         (now >= self.slots[oldest.index()].deadline).then_some(oldest)
     }
 
-    /// Who follows a request that is about to leave.
+    /// Returns the successor of a request that is about to be removed.
     fn successor(&mut self, q: EntityId, id: RequestId) -> Option<RequestId> {
         if let Some(expired) = self.expired_request(q).filter(|&expired| expired != id) {
             return Some(expired);
@@ -206,7 +206,7 @@ impl Bfq {
         self.choose(next, prev, self.tree.key(id))
     }
 
-    /// Takes a request out of its queue.
+    /// Removes a request from its queue.
     pub(super) fn remove_request(&mut self, q: EntityId, id: RequestId) {
         if self.queue(q).next == Some(id) {
             let next = self.successor(q, id);
@@ -229,7 +229,7 @@ impl Bfq {
         self.refile_position(q);
     }
 
-    /// A queue that waits for its turn gets a budget that its next request fits.
+    /// Gives a waiting queue a budget that is enough for its next request.
     pub(super) fn update_budget_for_next(&mut self, q: EntityId) {
         let Some(next) = self.queue(q).next else { return };
         if self.in_service == Some(q) {
@@ -243,15 +243,15 @@ impl Bfq {
         }
     }
 
-    /// What serving a request costs its queue, in sectors. Async writes cost three times as much,
-    /// unless shares are at stake.
+    /// Returns the cost of a request for its queue, in sectors. Async writes cost three times as
+    /// much, unless shares have to be exact.
     pub(super) fn charge(&self, q: EntityId, id: RequestId) -> u64 {
         let sectors = self.slots[id.index()].sectors;
         let cheap = self.queue(q).sync || self.engine[q].raise > 1 || self.is_asymmetric(q);
         if cheap { sectors } else { 3 * sectors }
     }
 
-    /// Puts a queue on its active tree.
+    /// Inserts a queue into its active tree.
     pub(super) fn enter_busy(&mut self, q: EntityId) {
         let back_shift = self.queue(q).non_blocking;
         self.engine.activate(q, back_shift);
@@ -261,7 +261,7 @@ impl Bfq {
         self.recount(q);
     }
 
-    /// Takes a queue off its tree.
+    /// Removes a queue from its tree.
     pub(super) fn leave_busy(&mut self, q: EntityId, expiration: bool) {
         let tick = self.tick;
         self.engine.deactivate(q, true, Change { expiration });

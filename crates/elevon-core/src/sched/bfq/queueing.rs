@@ -1,19 +1,19 @@
-//! Does the device queue commands? Watched at completions until it is known.
+//! Detects if the device queues commands. Measured at completions until it is decided.
 
-/// The detection (`hw_tag`). Undecided counts as yes.
+/// The detection (`hw_tag`). While undecided, the device counts as queueing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Queueing {
     decided: Option<bool>,
-    /// Set by the user: never measured.
+    /// Set by the user: not measured.
     preset: bool,
     samples: u32,
     /// Most requests in the device since the last decision.
     pub(super) in_flight_max: u32,
 }
 
-/// Requests that must have been there to say anything, and depth that must be exceeded.
+/// Number of requests needed for a decision, and the depth that must be exceeded.
 const THRESHOLD: u32 = 3;
-/// In the first version with injection (4.20).
+/// The same in the first version with injection (4.20).
 const THRESHOLD_OF_SEED: u32 = 4;
 const SAMPLES: u32 = 32;
 
@@ -22,19 +22,19 @@ impl Queueing {
         Self { decided: preset, preset: preset.is_some(), samples: 0, in_flight_max: 0 }
     }
 
-    /// Returns true if it queues, as far as is known.
+    /// Returns true if the device queues commands, or if this is undecided.
     #[inline]
     pub(super) const fn is_on(&self) -> bool {
         !matches!(self.decided, Some(false))
     }
 
-    /// What has been decided, if anything.
+    /// Returns the decision; `None` if undecided.
     pub(super) const fn decided(&self) -> Option<bool> {
         self.decided
     }
 
-    /// A request is over; `in_flight` still counts it. `held_back`: the scheduler itself keeps the
-    /// device short of requests.
+    /// Handles a completion; `in_flight` still includes it. `held_back`: the scheduler itself keeps
+    /// the device short of requests.
     pub(super) fn on_completion(&mut self, in_flight: u32, queued: u32, held_back: bool, seed_rules: bool) {
         self.in_flight_max = self.in_flight_max.max(in_flight);
         if self.preset || self.decided == Some(true) || in_flight + queued <= THRESHOLD {

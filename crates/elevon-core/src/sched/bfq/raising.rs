@@ -1,9 +1,10 @@
-//! Weight raising: what looks interactive or soft real-time gets a far larger weight for a while.
+//! Weight raising: a queue that looks interactive or soft real-time gets a much larger weight for
+//! some time.
 //!
-//! *Interactive*: a queue that was idle for two seconds or never seen; its weight times 30 until
-//! the time passes that a reference device needs to start a large application. *Soft real-time*: a
-//! queue that asks for a bounded rate, in bursts with pauses; its weight times 3000 for 300 ms at a
-//! time. Only queues of the default weight are raised.
+//! *Interactive*: a queue that was idle for two seconds or is new; its weight is multiplied by 30
+//! for the time that a reference device needs to start a large application. *Soft real-time*: a
+//! queue with a bounded rate, in bursts with pauses; its weight is multiplied by 3000 for 300 ms at
+//! a time. Only queues of the default weight are raised.
 
 use super::Bfq;
 use super::entity::{Class, EntityId};
@@ -15,33 +16,33 @@ const SOFT_RT: u64 = 3000;
 const SOFT_RT_MS: i64 = 300;
 /// Time without I/O that makes a queue interactive.
 const IDLE_MS: i64 = 2000;
-/// Rate above which a queue is no soft real-time one, in sectors a second.
+/// Rate above which a queue is not soft real-time, in sectors a second.
 const SOFT_RT_RATE: u64 = 7000;
-/// Service after which an interactive queue is something else, in sectors.
+/// Service after which a queue is no longer interactive, in sectors.
 const INTERACTIVE_SECTORS: u64 = 120_000;
 /// Time between two raisings of an async queue.
 const ASYNC_PAUSE_MS: i64 = 500;
 /// The weight of the default priority, the only one that is raised.
 const DEFAULT_WEIGHT: u64 = 40;
 
-/// The state of a queue; ticks. The factor itself is the entity's `raise`.
+/// Raising state of a queue; ticks. The factor itself is the entity's `raise`.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Raising {
-    /// How long it lasts.
+    /// How long the current raising lasts.
     pub(super) period: i64,
     /// Whether it is the soft real-time kind.
     pub(super) soft_rt: bool,
-    /// When it started or ended last.
+    /// When it last started or ended.
     pub(super) since: i64,
-    /// Start of the interactive period that a soft real-time one interrupted.
+    /// Start of the interactive period that a soft real-time period interrupted.
     pub(super) interactive_since: i64,
     /// Sectors served since an interactive period started.
     pub(super) service: u64,
-    /// From when on it may count as soft real-time.
+    /// Time from which it may count as soft real-time.
     pub(super) next_soft_rt: i64,
-    /// That has to be worked out when its last request is over.
+    /// `next_soft_rt` has to be computed when its last request completes.
     pub(super) soft_rt_pending: bool,
-    /// When it last turned from idle to busy, and the sectors served since.
+    /// When it last became busy, and the sectors served since.
     pub(super) backlogged_at: i64,
     pub(super) backlogged_service: u64,
 }
@@ -62,7 +63,7 @@ impl Raising {
     }
 }
 
-/// What a queue looks like as it turns busy.
+/// The classification of a queue that becomes busy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Looks {
     pub(super) interactive: bool,
@@ -77,7 +78,8 @@ impl Bfq {
         to_ticks(ms, self.hz)
     }
 
-    /// Sets the factor; the weight follows at the next activation, or when asked for.
+    /// Sets the factor. The weight changes at the next activation, or when it is updated
+    /// explicitly.
     pub(super) fn set_raise(&mut self, q: EntityId, raise: u64) {
         let entity = &mut self.engine[q];
         if entity.raise != raise {
@@ -95,14 +97,14 @@ impl Bfq {
         }
     }
 
-    /// Returns true if a queue that turns busy is, or is to be, raised.
+    /// Returns true if a queue that becomes busy is raised, or is to be raised.
     pub(super) fn deserves_raising(&self, q: EntityId, looks: Looks) -> bool {
         let queue = self.queue(q);
         let private = queue.sync && (queue.owner.is_some() || queue.stable);
         self.settings.low_latency && (self.engine[q].raise > 1 || (private && (looks.interactive || looks.soft_rt)))
     }
 
-    /// A queue turns busy: raising starts, is renewed, or ends.
+    /// Starts, renews or ends raising when a queue becomes busy.
     pub(super) fn raise_on_arrival(&mut self, q: EntityId, deserves: bool, looks: Looks) {
         let (period, tick, least) = (self.raise_ticks(), self.tick, self.budgets.min());
         let was = self.engine[q].raise;
@@ -138,7 +140,7 @@ impl Bfq {
         self.set_raise(q, raise);
     }
 
-    /// An async queue with more to do is raised now and then.
+    /// Raises an async queue with more requests from time to time.
     pub(super) fn raise_async(&mut self, q: EntityId) -> bool {
         let queue = self.queue(q);
         let rested = self.tick > queue.raising.since.saturating_add(self.ms(ASYNC_PAUSE_MS));
@@ -163,8 +165,8 @@ impl Bfq {
         self.set_raise(q, 1);
     }
 
-    /// A soft real-time period is over: the interactive one that it interrupted goes on, if there
-    /// is one left.
+    /// Ends a soft real-time period. The interactive period that it interrupted continues if it is
+    /// not finished.
     fn end_soft_rt(&mut self, q: EntityId) {
         let period = self.raise_ticks();
         let raising = &mut self.queues[q.index()].raising;
@@ -176,7 +178,7 @@ impl Bfq {
         }
     }
 
-    /// After a dispatch of the queue in service: is its time, or what it may have, over?
+    /// Checks after a dispatch if the raising of the queue in service ends, by time or by service.
     pub(super) fn check_raising(&mut self, q: EntityId) {
         let entity = &self.engine[q];
         if entity.raise > 1 {
@@ -199,16 +201,16 @@ impl Bfq {
         }
     }
 
-    /// A queue that seeks all the time is no soft real-time one after all.
+    /// Ends soft real-time raising of a queue that seeks all the time.
     pub(super) fn demote_seeky(&mut self, q: EntityId) {
         if self.engine[q].raise > 1 && self.queue(q).raising.soft_rt && self.queue(q).seeks.is_totally_seeky() {
             self.end_soft_rt(q);
         }
     }
 
-    /// From when on the next burst of requests may count as soft real-time: not before the last one
-    /// would have been served at the highest rate of such a queue, and not within the idle
-    /// time.
+    /// Sets the time from which the next burst of requests may count as soft real-time: not before
+    /// the last burst would have been served at the highest rate of such a queue, and not within
+    /// the idle time.
     pub(super) fn set_next_soft_rt(&mut self, q: EntityId) {
         let idle_ticks = self.settings.slice_idle.get() as i64 * i64::from(self.hz) / 1_000_000_000;
         let (tick, hz) = (self.tick, self.hz);
@@ -218,7 +220,7 @@ impl Bfq {
             raising.next_soft_rt.max(raising.backlogged_at.saturating_add(at_that_rate)).max(tick + idle_ticks + 4);
     }
 
-    /// A soft real-time queue that had to wait beyond its slot does not lose its time.
+    /// Extends the raising of a soft real-time queue by the time that it waited beyond its slot.
     pub(super) fn extend_soft_rt(&mut self, q: EntityId) {
         let (tick, raised) = (self.tick, self.engine[q].raise > 1);
         let queue = self.queue_mut(q);
@@ -237,7 +239,7 @@ impl Bfq {
         }
     }
 
-    /// The weight of a priority level, and the class.
+    /// Returns the weight of a priority level in a class.
     pub(super) const fn weight_of(class: Class, level: u8) -> u64 {
         match class {
             Class::Idle => 10,

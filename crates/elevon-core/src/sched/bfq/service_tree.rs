@@ -1,4 +1,4 @@
-//! The trees of one class in one group: who waits, who is ahead, and the virtual time.
+//! The trees of one class in one group, with its virtual time.
 
 use super::entity::{Entity, EntityId, TreeState, delta};
 use super::finish_tree::{FinishTrees, Root, later, latest};
@@ -8,7 +8,8 @@ use super::finish_tree::{FinishTrees, Root, later, latest};
 pub(super) struct ServiceTree {
     pub(super) active: Root,
     pub(super) idle: Root,
-    /// The first of the idle tree, for time is compared with it at every service.
+    /// The first entity of the idle tree, cached because it is compared with the virtual time at
+    /// every service.
     idle_first: Option<u32>,
     /// V, in the unit of [`delta`].
     pub(super) time: u64,
@@ -20,16 +21,16 @@ impl ServiceTree {
     pub(super) const EMPTY: Self =
         Self { active: Root::EMPTY, idle: Root::EMPTY, idle_first: None, time: 0, weights: 0 };
 
-    /// Time goes on by the service of `sectors`.
+    /// Advances the virtual time by the service of `sectors`.
     #[inline]
     pub(super) fn advance(&mut self, sectors: u64, entities: &mut [Entity], trees: &mut FinishTrees) {
         self.time = self.time.wrapping_add(delta(sectors, self.weights));
         self.forget_idle(entities, trees);
     }
 
-    /// Drops what is no longer ahead of the virtual time: one entity a call. With nothing active,
-    /// time falls back to the largest idle finish first, so that a lone idle entity keeps no
-    /// advantage from service that others got alone.
+    /// Removes an entity that is no longer ahead of the virtual time: one per call. If nothing is
+    /// active, time is first set back to the largest idle finish, so that a single idle entity has
+    /// no advantage from service that others got alone.
     #[inline]
     pub(super) fn forget_idle(&mut self, entities: &mut [Entity], trees: &mut FinishTrees) {
         if self.idle.is_empty() {
@@ -59,7 +60,7 @@ impl ServiceTree {
         }
     }
 
-    /// Files an entity that is ahead of time.
+    /// Inserts an entity that is ahead of the virtual time into the idle tree.
     #[inline]
     pub(super) fn enter_idle(&mut self, id: EntityId, entities: &[Entity], trees: &mut FinishTrees) {
         let entity = &entities[id.index()];
@@ -69,12 +70,12 @@ impl ServiceTree {
         }
     }
 
-    /// Checks that the first of the idle tree is remembered right.
+    /// Checks that the cached first entity of the idle tree is right.
     pub(super) fn self_check(&self, trees: &FinishTrees) {
         assert_eq!(self.idle_first, trees.first(self.idle), "the first idle entity");
     }
 
-    /// Where time has to be for somebody active to be eligible.
+    /// Returns the virtual time that makes at least one active entity eligible.
     #[inline]
     pub(super) fn jump(&self, trees: &FinishTrees) -> u64 {
         trees.min_start(self.active).map_or(self.time, |start| latest(self.time, start))

@@ -1,19 +1,18 @@
-//! What is observed of a process: how long it thinks between requests, where it seeks, whether it
-//! is bound by I/O.
+//! Observations of a process: its think time between requests, its seeks, whether it is I/O-bound.
 
 extern crate alloc;
 
 use crate::units::{Instant, Nanos, Sector};
 
-/// A distance from which a request counts as a seek, in sectors.
+/// Distance in sectors from which a request counts as a seek.
 const SEEK_DISTANCE: u64 = 800;
-/// On a device that does not turn, requests this large cost no seek, in sectors.
+/// On a non-rotational device, requests of at least this many sectors do not count as seeks.
 const BIG_REQUEST: u64 = 64;
 
-/// Think time: a mean that forgets by 1/8.
+/// Think time: a mean that decays by 1/8.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ThinkTime {
-    /// When the last request of the queue was over.
+    /// When the last request of the queue completed.
     pub(super) last_end: Instant,
     samples: u64,
     total: u64,
@@ -25,8 +24,8 @@ impl ThinkTime {
         Self { last_end: now + Nanos::new(1), samples: 0, total: 0, mean: 0 }
     }
 
-    /// The process asks again, having had nothing to wait for. Long pauses are cut to twice the
-    /// idle time.
+    /// Adds the think time before a new request, while no request was in flight. Long pauses are
+    /// cut to twice the idle time.
     pub(super) fn on_arrival(&mut self, now: Instant, slice_idle: Nanos) {
         let elapsed = now.since(self.last_end).get().min(2 * slice_idle.get());
         self.samples = (7 * self.samples + 256) / 8;
@@ -40,12 +39,12 @@ impl ThinkTime {
     }
 }
 
-/// Whether the last 32 requests were seeks, the newest in the lowest bit.
+/// For each of the last 32 requests, whether it was a seek; the newest in the lowest bit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Seeks(u32);
 
 impl Seeks {
-    /// A seek to start with, so that a fresh random reader is known a request earlier.
+    /// A new queue starts with one seek, so that a random reader is detected one request earlier.
     pub(super) const NEW: Self = Self(1);
 
     pub(super) fn add(&mut self, seek: bool) {
@@ -59,14 +58,15 @@ impl Seeks {
     }
 }
 
-/// Returns true if a request at `start` is a seek from `last`. Position 0 is that of nobody yet.
+/// Returns true if a request at `start` is a seek from `last`. Position 0 means that there was no
+/// request before.
 pub(super) const fn is_seek(last: Sector, start: Sector, sectors: u64, rotational: bool) -> bool {
     let distance = last.get().abs_diff(start.get());
     last.get() != 0 && distance > SEEK_DISTANCE && (rotational || sectors < BIG_REQUEST)
 }
 
-/// Whether a process waits for I/O at least four fifths of its time; a window that is halved
-/// whenever it exceeds 200 ms.
+/// Whether a process waits for I/O for at least four fifths of its time, in a window that is halved
+/// when it exceeds 200 ms.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct IoBound {
     pub(super) is_bound: bool,
@@ -79,7 +79,8 @@ impl IoBound {
         Self { is_bound: true, start: now, idle: 0 }
     }
 
-    /// A request arrives; `away`: since when nothing was queued or in flight.
+    /// Handles the arrival of a request; `away`: the time since which nothing was queued or in
+    /// flight.
     pub(super) fn on_arrival(&mut self, now: Instant, away: Option<Instant>, just_created: bool) {
         self.idle += away.map_or(0, |since| now.since(since).get());
         let total = now.since(self.start).get();

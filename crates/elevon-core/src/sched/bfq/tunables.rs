@@ -1,4 +1,4 @@
-//! Tunables: sysfs' names, units, ranges and defaults, and a few of our own.
+//! Tunables: the names, units, ranges and defaults of sysfs, and a few that Linux does not have.
 
 use super::Bfq;
 use super::injection::Inject;
@@ -33,7 +33,7 @@ const fn choice(
     TunableInfo { name, unit: "choice", default: choices[default], range, min: 0, max, help, choices }
 }
 
-/// What `elevon schedulers` says of it.
+/// The entry of `elevon schedulers`.
 pub const INFO: SchedulerInfo = SchedulerInfo {
     name: "bfq",
     summary: "a queue per process, shares by weight, low latency for what looks interactive",
@@ -68,7 +68,7 @@ pub const INFO: SchedulerInfo = SchedulerInfo {
 /// The values in force.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct BfqSettings {
-    /// By sync (1) and async (0).
+    /// For sync (1) and async (0).
     pub(super) fifo_expire: [Nanos; 2],
     pub(super) back_seek_max_kib: u64,
     pub(super) back_seek_penalty: u64,
@@ -119,7 +119,7 @@ impl Bfq {
         }
     }
 
-    /// The value is in the range that [`INFO`] gives.
+    /// Sets a tunable. The value must be in the range that [`INFO`] gives.
     pub(in crate::sched) fn set_tunable(&mut self, name: &str, value: i64) {
         let s = &mut self.settings;
         let natural = value as u64;

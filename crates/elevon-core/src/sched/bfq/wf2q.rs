@@ -1,24 +1,24 @@
-//! B-WF2Q+: fair queueing by weights, with budgets, over a hierarchy of groups. Pure: entities,
-//! sectors and virtual times.
+//! B-WF2Q+: fair queueing by weights, with budgets, over a hierarchy of groups. It knows only
+//! entities, sectors and virtual times.
 //!
-//! Each class of a group has a virtual time V that goes on by `sectors / sum of weights` for every
+//! Each class of a group has a virtual time V that advances by `sectors / sum of weights` for every
 //! sector served. An entity of weight w waits with a start S and a finish `F = S + budget / w`; of
-//! those that are eligible (S ≤ V) the one with the smallest F is next. When it has been served, F
-//! is set back to what it really cost, and the next slot starts there: so service differs from
-//! the ideal fluid share by less than about one budget, whatever the budgets are. An entity that
-//! empties while it is ahead (F > V) stays in the idle tree, and its weight in the sum, until the
-//! time has caught up; it cannot leave its debt behind by going away for a moment.
+//! the eligible ones (S ≤ V) the one with the smallest F is next. After it was served, F is set
+//! back to its actual cost, and its next slot starts there. So service differs from the ideal fluid
+//! share by less than about one budget, whatever the budgets are. An entity that becomes empty
+//! while it is ahead (F > V) stays in the idle tree, and its weight in the sum, until V has reached
+//! F; so it cannot lose its debt by being idle for a moment.
 //!
-//! A group is an entity of its parent, with the budget of whoever is next inside. Serving a queue
+//! A group is an entity of its parent, with the budget of the next entity inside. Serving a queue
 //! serves every ancestor.
 //!
-//! Faithful to Linux' BFQ in timestamps, in the jump of V, in the shortcut that skips a search, and
+//! Reproduces Linux's BFQ in timestamps, in the jump of V, in the shortcut that skips a search, and
 //! in its class guard. Named deviations: the search for the smallest eligible finish is exact; a
-//! group that is requeued while it stays in service is charged what it was served so far once, not
-//! again at the end of the slot.
+//! group that is requeued while it stays in service is charged once for what it was served so far,
+//! not again at the end of the slot.
 //!
-//! Cost, with d levels and q entities in a group: serve O(d) (and O(log q) when an idle entity is
-//! forgotten), activate, requeue, deactivate and choosing the next O(d · log q).
+//! Cost, with d levels and q entities in a group: serve O(d) (and O(log q) if an idle entity is
+//! removed), activate, requeue, deactivate and choosing the next O(d · log q).
 
 extern crate alloc;
 use alloc::vec::Vec;
@@ -33,23 +33,23 @@ const NIL: u32 = u32::MAX;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Group {
     pub(super) trees: [ServiceTree; 3],
-    /// The child whose turn it is now.
+    /// The child in service.
     pub(super) in_service: Option<EntityId>,
-    /// The child whose turn is next, found already.
+    /// The child that is next, already determined.
     pub(super) next: Option<EntityId>,
     /// Children active or in service.
     active: u32,
-    /// Tick at which the class guard last looked.
+    /// Tick of the last check by the class guard.
     guard: i64,
     /// Its entity in its parent; `None` for the root.
     pub(super) entity: Option<EntityId>,
 }
 
-/// How a walk up the hierarchy changes things.
+/// The context of a walk up the hierarchy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Change {
-    /// A slot ends: time may jump although somebody is still marked as in service, and every
-    /// ancestor is looked at.
+    /// A slot ends: time may jump although an entity is still marked as in service, and every
+    /// ancestor is updated.
     pub(super) expiration: bool,
 }
 
@@ -60,17 +60,17 @@ pub(super) struct Engine {
     free: Vec<u32>,
     groups: Vec<Group>,
     trees: FinishTrees,
-    /// Ends of the list of queues in active trees.
+    /// Both ends of the list of queues in active trees.
     newest: u32,
     oldest: u32,
-    /// The clock, in ticks; only the class guard looks at it.
+    /// The clock, in ticks; only the class guard reads it.
     pub(super) tick: i64,
-    /// Ticks after which the guard lets the idle class have a turn.
+    /// Ticks after which the guard serves the idle class once.
     guard_ticks: i64,
 }
 
 impl Engine {
-    /// An engine with a root group. `guard_ticks`: 200 ms.
+    /// Returns an engine with a root group. `guard_ticks`: 200 ms.
     pub(super) fn new(guard_ticks: i64) -> Self {
         let root =
             Group { trees: [ServiceTree::EMPTY; 3], in_service: None, next: None, active: 0, guard: 0, entity: None };
@@ -86,7 +86,7 @@ impl Engine {
         }
     }
 
-    /// A new entity that competes in `group`.
+    /// Adds an entity that competes in `group`.
     pub(super) fn add(&mut self, group: GroupId, class: Class, weight: u64) -> EntityId {
         self.add_entity(Entity::new(group, None, class, weight))
     }
@@ -105,7 +105,7 @@ impl Engine {
         }
     }
 
-    /// A new group that competes in `parent`, in the best-effort class.
+    /// Adds a group that competes in `parent`, in the best-effort class.
     pub(super) fn add_group(&mut self, parent: GroupId, weight: u64) -> GroupId {
         let id = GroupId(self.groups.len() as u32);
         let entity = self.add_entity(Entity::new(parent, Some(id), Class::Be, weight));
@@ -115,13 +115,13 @@ impl Engine {
         id
     }
 
-    /// Forgets an entity, which must not be active.
+    /// Removes an entity, which must not be active.
     pub(super) fn remove(&mut self, id: EntityId) {
         self.forget(id);
         self.free.push(id.0);
     }
 
-    /// Takes an entity that is idle out of the idle tree and of the sum of weights.
+    /// Removes an idle entity from the idle tree and from the sum of weights.
     pub(super) fn forget(&mut self, id: EntityId) {
         let Entity { group, class, weight, place, .. } = self[id];
         match place {
@@ -136,7 +136,7 @@ impl Engine {
         }
     }
 
-    /// Moves an entity that is nowhere to another group.
+    /// Moves an entity that is in no tree to another group.
     pub(super) fn set_group(&mut self, id: EntityId, group: GroupId) {
         debug_assert_eq!(self[id].place, TreeState::Nowhere);
         self[id].group = group;
@@ -150,7 +150,7 @@ impl Engine {
         &self.groups[id.index()]
     }
 
-    /// The parent of an entity: the entity of its group.
+    /// Returns the parent of an entity: the entity of its group.
     #[inline]
     pub(super) fn parent(&self, id: EntityId) -> Option<EntityId> {
         self.groups[self[id].group.index()].entity
@@ -168,7 +168,7 @@ impl Engine {
         (&mut self.groups[group.index()].trees[class as usize], &mut self.entities, &mut self.trees)
     }
 
-    /// Returns true if the root would go on with somebody else than whom it serves now.
+    /// Returns true if the root would continue with another entity than the one in service.
     pub(super) fn next_is_another(&self) -> bool {
         self.groups[0].next != self.groups[0].in_service
     }
@@ -184,7 +184,7 @@ impl Engine {
         }
     }
 
-    /// Asks for another weight and class, from the next activation on.
+    /// Sets another weight and class, which take effect at the next activation.
     pub(super) fn set_weight(&mut self, id: EntityId, weight: u64, class: Class) {
         let entity = &mut self[id];
         if (entity.new_weight, entity.new_class) != (weight, class) {
@@ -192,8 +192,8 @@ impl Engine {
         }
     }
 
-    /// Applies a pending change of weight, raise or class. The class only while the entity is out
-    /// of the active tree.
+    /// Applies a pending change of weight, raise or class. The class changes only while the entity
+    /// is not in the active tree.
     pub(super) fn apply_changes(&mut self, id: EntityId) {
         let entity = self[id];
         if !entity.changed {
@@ -217,13 +217,13 @@ impl Engine {
         entity.changed = entity.class != entity.new_class;
     }
 
-    /// A queue turns active with the budget it has. `back_shift`: it was away for a moment only and
-    /// takes up where it left, although time went on.
+    /// Activates a queue with its current budget. `back_shift`: it was idle only for a moment and
+    /// continues from its old finish, although time advanced.
     pub(super) fn activate(&mut self, queue: EntityId, back_shift: bool) {
         self.activate_upward(queue, back_shift, false, Change { expiration: false });
     }
 
-    /// A queue goes back to its active tree: from service, or because its budget changed.
+    /// Puts a queue back into its active tree: from service, or because its budget changed.
     pub(super) fn requeue(&mut self, queue: EntityId, change: Change) {
         let in_service = self.groups[self[queue].group.index()].in_service == Some(queue);
         self.activate_upward(queue, false, in_service, change);
@@ -256,7 +256,7 @@ impl Engine {
             self.tree_mut(id).0.weights += entity.weight;
             self[id].start = earliest;
         }
-        // Counted, and in no tree: what a change of weight or class wants to see.
+        // Counted, and in no tree: the state that a change of weight or class expects.
         self[id].place = TreeState::Serving;
         self.apply_changes(id);
         let time = self.tree(id).time;
@@ -287,8 +287,8 @@ impl Engine {
         self.enter_active(id);
     }
 
-    /// Puts an entity, whose start and finish are set, into its active tree, and a queue at the
-    /// head of the list.
+    /// Inserts an entity, whose start and finish are set, into its active tree, and a queue also at
+    /// the head of the list.
     fn enter_active(&mut self, id: EntityId) {
         let Entity { start, finish, child, .. } = self[id];
         let (tree, entities, trees) = self.tree_mut(id);
@@ -304,7 +304,7 @@ impl Engine {
         }
     }
 
-    /// Takes an entity out of the active tree if it is there; it still counts.
+    /// Removes an entity from the active tree if it is there; its weight still counts.
     fn leave_active(&mut self, id: EntityId) {
         let Entity { place, child, newer, older, .. } = self[id];
         if place != TreeState::Active {
@@ -325,8 +325,8 @@ impl Engine {
         }
     }
 
-    /// A queue has nothing more to be served for. With `keep_ahead` it stays in the idle tree while
-    /// it is ahead of time; groups that empty with it always do.
+    /// Deactivates a queue without requests. With `keep_ahead` it stays in the idle tree while it
+    /// is ahead of the virtual time; groups that become empty with it always do.
     pub(super) fn deactivate(&mut self, queue: EntityId, keep_ahead: bool, change: Change) {
         let (mut at, mut keep_ahead) = (Some(queue), keep_ahead);
         while let Some(id) = at {
@@ -373,8 +373,8 @@ impl Engine {
         }
     }
 
-    /// Finds out who is next in a group after `changed` came or changed. True where the group's own
-    /// place in its parent may have to change.
+    /// Determines the next entity of a group after `changed` was added or changed. Returns true if
+    /// the group's own place in its parent may have to change.
     fn update_next(&mut self, group: GroupId, changed: Option<EntityId>, change: Change) -> bool {
         let old = self.groups[group.index()].next;
         let replaces = |new: EntityId| match old {
@@ -398,7 +398,7 @@ impl Engine {
         came_or_went || shrank
     }
 
-    /// Looks through the classes for the eligible entity with the smallest finish.
+    /// Searches the classes for the eligible entity with the smallest finish.
     fn search(&mut self, group: GroupId, change: Change) -> Option<EntityId> {
         let (tick, guard_ticks) = (self.tick, self.guard_ticks);
         let Self { entities, groups, trees, .. } = self;
@@ -425,14 +425,14 @@ impl Engine {
         None
     }
 
-    /// Puts whoever is next into service, down to a queue.
+    /// Puts the next entity into service, at every level down to a queue.
     pub(super) fn serve_next(&mut self) -> Option<EntityId> {
         let mut group = GroupId::ROOT;
         let queue = loop {
             let id = self.groups[group.index()].next?;
             self.groups[group.index()].in_service = Some(id);
-            // A group with more children than the one it serves may be next again at once, and
-            // stays.
+            // A group with other children than the one in service may be next again at once, and
+            // stays in the tree.
             let child = self[id].child;
             if child.is_none_or(|child| self.groups[child.index()].active == 1) {
                 self.leave_active(id);
@@ -442,8 +442,8 @@ impl Engine {
                 None => break id,
             }
         };
-        // Every level: a group that left its tree must not stay its parent's next (the kernel may
-        // keep it until the slot ends).
+        // At every level: a group that left its tree must not remain its parent's next (the kernel
+        // may keep it until the slot ends).
         let mut at = Some(queue);
         while let Some(id) = at {
             self.update_next(self[id].group, None, Change { expiration: false });
@@ -452,7 +452,7 @@ impl Engine {
         Some(queue)
     }
 
-    /// The slot of `queue`, which has been requeued or deactivated, is over.
+    /// Ends the slot of `queue`, which was requeued or deactivated before.
     pub(super) fn end_service(&mut self, queue: EntityId) {
         let mut at = Some(queue);
         while let Some(id) = at {
@@ -465,14 +465,14 @@ impl Engine {
         }
     }
 
-    /// Makes what an active entity and its ancestors were served count at once, as if a slot had
-    /// ended: for service outside of slots.
+    /// Accounts the service of an active entity and its ancestors at once, as if a slot had ended:
+    /// for service outside of slots.
     pub(super) fn settle(&mut self, queue: EntityId) {
         self.settle_one(queue);
         self.settle_ancestors(queue);
     }
 
-    /// The same for the ancestors alone.
+    /// As [`Self::settle`], for the ancestors only.
     pub(super) fn settle_ancestors(&mut self, queue: EntityId) {
         let mut at = self.parent(queue);
         while let Some(id) = at {
@@ -498,8 +498,8 @@ impl Engine {
         }
     }
 
-    /// The active queue that a fair server would serve beside the one in service: started, smallest
-    /// finish, class before class down to `lowest`, at every level.
+    /// Returns the active queue that a fair server would serve beside the one in service: started,
+    /// with the smallest finish, class after class down to `lowest`, at every level.
     pub(super) fn eligible(&self, lowest: Class) -> Option<EntityId> {
         let mut group = GroupId::ROOT;
         loop {
@@ -513,7 +513,7 @@ impl Engine {
         }
     }
 
-    /// Queues in active trees, the one that came last first.
+    /// Iterates over queues in active trees, newest first.
     pub(super) fn active_queues(&self) -> impl Iterator<Item = EntityId> + '_ {
         let id = |n| if n == NIL { None } else { Some(EntityId(n)) };
         core::iter::successors(id(self.newest), move |e| id(self[*e].older))

@@ -1,15 +1,14 @@
-//! Feedback: latencies against targets become new depths. Pure: it knows neither requests nor
-//! queues.
+//! Feedback: computes new depths from latencies and targets. It knows neither requests nor queues.
 //!
 //! Each domain with a target keeps two histograms in quarters of the target: of the time in the
-//! driver (*I/O*) and of the time since allocation (*total*). The device is congested where the
-//! 90th percentile of any domain's I/O time is late. Then a domain whose own total time (99th
-//! percentile) is early gives depth away; one that is late gets more, congested or not.
+//! driver (*I/O*) and of the time since allocation (*total*). The device is congested if the 90th
+//! percentile of any domain's I/O time is late. Then a domain whose own total time (99th
+//! percentile) is early gets less depth; a domain that is late gets more, congested or not.
 //!
-//! Faithful to a quirk of Linux: both histograms of a domain share one timeout. Where fewer than
-//! 500 samples come in a second, the I/O percentile uses the timeout up, and the total percentile
-//! starts it again and says nothing; so a slow domain is adjusted by the last percentile it had in
-//! good times, or after 500 requests.
+//! A quirk of Linux is reproduced: both histograms of a domain share one timeout. If fewer than 500
+//! samples arrive per second, the I/O percentile consumes the timeout, and the total percentile
+//! starts it again without a result. So a slow domain is adjusted by the last percentile from a
+//! time without congestion, or after 500 requests.
 //!
 //! Cost: a sample O(1); an evaluation, ten times a second, O(domains · buckets).
 
@@ -17,14 +16,15 @@ use crate::units::Nanos;
 
 /// Domains with a target.
 pub(super) const DOMAINS: usize = 3;
-/// A bucket for each quarter of the target up to twice the target; the last one takes all above.
+/// One bucket for each quarter of the target up to twice the target; the last one contains all
+/// above.
 const BUCKETS: u64 = 8;
-/// From this bucket on a latency is late.
+/// A latency in this bucket or above is late.
 const LATE: u32 = 4;
-/// Samples that a percentile wants, unless it has waited for a second.
+/// Samples needed for a percentile, unless it has waited for a second.
 const ENOUGH: u32 = 500;
 
-/// Latencies by bucket.
+/// Number of latencies by bucket.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Histogram([u32; BUCKETS as usize]);
 
@@ -34,7 +34,7 @@ impl Histogram {
         self.0[bucket(latency, target)] += 1;
     }
 
-    /// The bucket of a percentile, of at least one sample.
+    /// Returns the bucket of a percentile, of at least one sample.
     fn percentile(&self, percent: u32) -> u32 {
         let samples: u64 = self.0.iter().copied().map(u64::from).sum();
         let rank = (samples * u64::from(percent)).div_ceil(100);
@@ -46,7 +46,7 @@ impl Histogram {
     }
 }
 
-/// Which quarter of the target a latency ends in.
+/// Returns the bucket of a latency: the quarter of the target in which it ends.
 #[inline]
 const fn bucket(latency: Nanos, target: Nanos) -> usize {
     let width = if target.get() < 4 { 1 } else { target.get() / 4 };
@@ -54,13 +54,13 @@ const fn bucket(latency: Nanos, target: Nanos) -> usize {
     if bucket < BUCKETS { bucket as usize } else { BUCKETS as usize - 1 }
 }
 
-/// What is known of a domain.
+/// State of a domain.
 #[derive(Clone, Copy, Debug)]
 struct Domain {
     target: Nanos,
     io: Histogram,
     total: Histogram,
-    /// Tick from which a percentile makes do with fewer samples.
+    /// Tick from which fewer samples are enough for a percentile.
     timeout: Option<u64>,
     /// Last percentile of the total time while the device was not congested.
     remembered: Option<u32>,
@@ -72,8 +72,8 @@ pub(super) struct Feedback {
     domains: [Domain; DOMAINS],
 }
 
-/// The percentile of a histogram, which is emptied, if it has enough samples or has waited long
-/// enough for them.
+/// Returns the percentile of a histogram and empties it, if it has enough samples or has waited
+/// long enough for them.
 fn percentile(histogram: &mut Histogram, timeout: &mut Option<u64>, percent: u32, tick: u64, hz: u64) -> Option<u32> {
     let samples: u32 = histogram.0.iter().sum();
     if samples == 0 {
@@ -103,12 +103,12 @@ impl Feedback {
         self.domains[domain].target
     }
 
-    /// Samples taken so far stay in the buckets that they fell in.
+    /// Sets a target. Samples so far stay in their buckets.
     pub(super) fn set_target(&mut self, domain: usize, target: Nanos) {
         self.domains[domain].target = target;
     }
 
-    /// A request is over.
+    /// Adds the latencies of a completed request.
     #[inline]
     pub(super) fn sample(&mut self, domain: usize, io: Nanos, total: Nanos) {
         let domain = &mut self.domains[domain];
@@ -116,8 +116,8 @@ impl Feedback {
         domain.total.add(total, domain.target);
     }
 
-    /// How many quarters of its depth each domain is to have from now on; `None` for no change.
-    /// `hz` ticks are a second.
+    /// Returns how many quarters of its depth each domain gets; `None` for no change. `hz` ticks
+    /// are a second.
     pub(super) fn evaluate(&mut self, tick: u64, hz: u64) -> [Option<u32>; DOMAINS] {
         let mut congested = false;
         for domain in &mut self.domains {
@@ -150,7 +150,7 @@ mod tests {
     const WRITE: usize = 1;
     const TARGETS: [Nanos; DOMAINS] = [Nanos::from_millis(2), Nanos::from_millis(10), Nanos::from_secs(5)];
 
-    /// A latency in the middle of a bucket.
+    /// Returns a latency in the middle of a bucket.
     fn within(bucket: u64, target: Nanos) -> Nanos {
         Nanos::new(target.get() / 8 * (2 * bucket + 1))
     }
@@ -208,7 +208,7 @@ mod tests {
         }
     }
 
-    /// The depth of a domain after an evaluation with 500 samples in these buckets.
+    /// Returns the depth of a domain after an evaluation with 500 samples in these buckets.
     fn depth_after(domain: usize, depth: u32, io: u64, total: u64) -> u32 {
         let mut feedback = Feedback::new(TARGETS);
         feedback.samples(domain, 500, io, total);
@@ -265,14 +265,14 @@ mod tests {
             assert_eq!(feedback.domains[READ].timeout, Some(1100), "at {tick} ms");
         }
         assert_eq!(left, 0);
-        // The I/O percentile is there and ends the timeout; the total percentile begins another and
-        // has to wait.
+        // The I/O percentile is available and ends the timeout; the total percentile begins another
+        // and has to wait.
         assert_eq!(feedback.evaluate(1100, HZ), [None; 3]);
         assert_eq!(feedback.domains[READ].io, Histogram::default());
         assert_eq!(feedback.domains[READ].total.0, [0, 0, 0, 0, 0, 0, 0, 499]);
         assert_eq!(feedback.domains[READ].timeout, Some(2100));
-        // One more, and the totals are enough by themselves; they are late, so congestion does not
-        // matter.
+        // With one more sample the totals are enough by themselves; they are late, so congestion
+        // does not matter.
         feedback.samples(READ, 1, 0, 0);
         assert_eq!(feedback.evaluate(1200, HZ), [Some(8), None, None]);
     }

@@ -1,5 +1,5 @@
-//! Kyber written down as plainly as possible, to hold the real one against: deques, sets, and
-//! latencies kept one by one.
+//! A second, simple implementation of Kyber for comparison: deques, sets, and latencies kept one by
+//! one.
 
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::vec;
@@ -32,7 +32,7 @@ struct Oracle {
     lists: BTreeMap<(usize, usize, usize), VecDeque<RequestId>>,
     /// By queue, domain.
     staged: BTreeMap<(usize, usize), VecDeque<RequestId>>,
-    /// By queue: the domain whose turn it is, and what it was given.
+    /// By queue: the current domain, and how many requests it got in its turn.
     turn: Vec<(usize, u32)>,
     depths: [u32; 4],
     held: BTreeMap<RequestId, (usize, u32)>,
@@ -78,7 +78,7 @@ impl Oracle {
         listed.sum::<usize>() + self.staged.get(&(queue, domain)).map_or(0, VecDeque::len)
     }
 
-    /// The lowest free number, and how many are free.
+    /// Returns the lowest free number, and how many are free.
     fn free_tokens(&self, domain: usize) -> (Option<u32>, u32) {
         let held: BTreeSet<u32> = self.held.values().filter(|(d, _)| *d == domain).map(|(_, n)| *n).collect();
         let mut free = (0..self.depths[domain]).filter(|n| !held.contains(n));
@@ -86,7 +86,8 @@ impl Oracle {
         (lowest, lowest.map_or(0, |_| 1 + free.count() as u32))
     }
 
-    /// Returns true if the queue has a request of the domain, and a token that is not another's.
+    /// Returns true if the queue has a request of the domain, and a token is free that is not
+    /// promised to another.
     fn is_ready(&self, queue: usize, domain: usize) -> bool {
         let promises = &self.promises[domain].made;
         let of_others: u32 = promises.values().sum();
@@ -104,7 +105,7 @@ impl Oracle {
         }
     }
 
-    /// Gives the oldest request of a domain, or has the queue wait for a token.
+    /// Dispatches the oldest request of a domain, or makes the queue wait for a token.
     fn try_domain(&mut self, queue: usize, domain: usize) -> Option<RequestId> {
         if self.queued(queue, domain) == 0 {
             return None;
@@ -148,7 +149,7 @@ impl Oracle {
         })
     }
 
-    /// The token of a request comes back, and is promised to the next queue that waits.
+    /// Frees the token of a request, and promises it to the next queue that waits.
     fn free(&mut self, now: u64, id: RequestId) -> usize {
         self.lapse(now);
         let (domain, token) = self.held.remove(&id).expect("it was dispatched");
@@ -219,7 +220,7 @@ impl Oracle {
     }
 }
 
-/// A walk: the bed, the oracle beside it, and what is in flight.
+/// A random walk: the test environment, the oracle, and the requests in flight.
 struct Walk {
     rng: Rng,
     bed: Bed<Kyber>,
@@ -342,8 +343,8 @@ impl Walk {
     }
 }
 
-/// P17, P18, P19: what comes out, and when depths change, is what the plain model says; nothing is
-/// lost.
+/// P17, P18, P19: dispatched requests and changes of depth are those of the simple model; no
+/// request is lost.
 #[test]
 fn agrees_with_the_oracle_at_every_step() {
     let (mut cuts, mut rises, mut starved) = (0, 0, 0);

@@ -1,14 +1,14 @@
 //! The tokens of a domain, and the hardware queues that wait for one.
 //!
-//! A token that comes free while queues wait is promised to the next of them in turn, which is then
-//! woken. A promise holds until the woken queues have been run, so that neither the queue that
-//! happens to run first nor one with new requests takes it; what is left of it after that lapses.
-//! (Linux makes no promise: whoever gets there first has the token, and with the queues on CPUs of
-//! their own that is anyone. Here queues run one after the other, and without the promise the first
-//! would have them all.)
+//! A token that is freed while queues wait is promised to the next of them in turn, which is then
+//! woken. A promise holds until the woken queues have been run, so that neither the queue that runs
+//! first nor one with new requests takes it; a token that is not used then loses its promise.
+//! (Linux makes no promise: the first queue to ask gets the token, and with queues on different
+//! CPUs that can be any of them. Here queues run one after the other, and without the promise the
+//! first would get all tokens.)
 //!
-//! Cost: O(1), and O(hardware queues / 64) to find the next that waits; O(hardware queues) where
-//! promises lapse.
+//! Cost: O(1), and O(hardware queues / 64) to find the next that waits; O(hardware queues) when
+//! promises expire.
 
 extern crate alloc;
 use alloc::vec::Vec;
@@ -22,12 +22,12 @@ pub(super) struct Pool {
     pub(super) tokens: Tokens,
     /// Queues with requests beyond the tokens promised to them.
     waiting: Mask,
-    /// The first queue to be asked whether it waits.
+    /// The first queue to check for waiting.
     from: usize,
-    /// Tokens promised, by queue and in all.
+    /// Tokens promised, by queue and in total.
     promised: Vec<u32>,
     promises: u32,
-    /// When promises lapse: after the time at which the woken queues are run, once that is known.
+    /// When promises expire: after the time at which the woken queues are run, once that is known.
     last: Instant,
 }
 
@@ -43,7 +43,7 @@ impl Pool {
         }
     }
 
-    /// A token for a queue that has a request for it; where there is none, the queue waits.
+    /// Takes a token for a queue that has a request for it; if none is available, the queue waits.
     #[inline]
     pub(super) fn take(&mut self, now: Instant, queue: usize) -> Option<u8> {
         self.lapse(now);
@@ -63,7 +63,7 @@ impl Pool {
         token
     }
 
-    /// A token comes back. Names the queue to wake for it; `queued` says how many requests a queue
+    /// Frees a token. Returns the queue to wake for it; `queued` returns how many requests a queue
     /// has.
     #[inline]
     pub(super) fn free(&mut self, now: Instant, token: u8, queued: impl Fn(usize) -> u32) -> Option<usize> {
@@ -82,7 +82,7 @@ impl Pool {
         Some(queue)
     }
 
-    /// The queues that were named are run now.
+    /// Called when the woken queues are run.
     pub(super) fn on_wakeup(&mut self, now: Instant) {
         self.last = now;
     }

@@ -1,9 +1,9 @@
 //! Tokens: how many requests of a domain may be between dispatch and completion, over the whole
 //! device.
 //!
-//! A depth bounds the token numbers, not their count: after a cut, holders of numbers above the new
-//! depth finish undisturbed and are not counted. The kernel picks a number by a per-CPU hint; here
-//! the lowest free one is taken, so that a run repeats.
+//! A depth limits the token numbers, not their count: after the depth was reduced, holders of
+//! numbers above it are not counted. The kernel picks a number by a per-CPU hint; here the lowest
+//! free one is taken, so that runs are reproducible.
 //!
 //! Cost: O(depth / 64), which is at most 4.
 
@@ -19,7 +19,7 @@ pub(super) struct Tokens {
 }
 
 impl Tokens {
-    /// `maximum` (1 to 256) free tokens.
+    /// Returns `maximum` (1 to 256) free tokens.
     pub(super) const fn new(maximum: u32) -> Self {
         assert!(maximum >= 1 && maximum as usize <= MOST);
         Self { taken: [0; MOST / 64], depth: maximum, maximum }
@@ -42,7 +42,7 @@ impl Tokens {
         Some(number as u8)
     }
 
-    /// Gives a number back; true where it may be taken again.
+    /// Frees a number. Returns true if it may be taken again.
     #[inline]
     pub(super) fn free(&mut self, number: u8) -> bool {
         assert!(self.is_taken(number), "token {number} is freed twice");
@@ -50,12 +50,12 @@ impl Tokens {
         u32::from(number) < self.depth
     }
 
-    /// Sets the depth to so many quarters of itself, from 1 to the maximum.
+    /// Sets the depth to that many quarters of itself, from 1 to the maximum.
     pub(super) fn scale(&mut self, quarters: u32) {
         self.depth = (self.depth * quarters / 4).clamp(1, self.maximum);
     }
 
-    /// Numbers below the depth that may be taken.
+    /// Returns the count of free numbers below the depth.
     pub(super) fn free_below_depth(&self) -> u32 {
         let below = |word: usize| match self.depth.saturating_sub(word as u32 * 64) {
             bits @ 0..64 => (1u64 << bits) - 1,
@@ -64,7 +64,7 @@ impl Tokens {
         self.taken.iter().enumerate().map(|(word, taken)| (!taken & below(word)).count_ones()).sum()
     }
 
-    /// Numbers taken below the depth, and above it.
+    /// Returns how many numbers are taken below the depth, and above it.
     pub(super) fn held(&self) -> (u32, u32) {
         let taken = (0..MOST).filter(|n| self.is_taken(*n as u8));
         let (below, above): (u32, u32) =

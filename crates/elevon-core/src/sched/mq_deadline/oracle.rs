@@ -1,5 +1,5 @@
-//! A second mq-deadline, written a second time with plain vectors and full scans, to compare with
-//! step by step.
+//! A second implementation of mq-deadline with plain vectors and full scans, for comparison step by
+//! step.
 
 use super::ClassCounters;
 use crate::bio::Bio;
@@ -112,7 +112,7 @@ impl Oracle {
         self.queued.iter().find(|e| e.id == id)
     }
 
-    /// The one after (or before) it in sorted order.
+    /// Returns the request after (or before) this one in sorted order.
     pub(super) fn neighbour(&self, id: u32, after: bool) -> Option<u32> {
         let own = *self.entry(id)?;
         let key = |e: &&Entry| (e.sector, e.placed);
@@ -181,7 +181,7 @@ impl Oracle {
         }
     }
 
-    /// A bio joined; `requests` is as it is afterwards.
+    /// Called after a bio was merged; `requests` is the state after that.
     pub(super) fn joined(&mut self, requests: &Requests, id: u32, kind: MergeKind) {
         let r = &requests[RequestId(id)];
         let placed = self.sequence();
@@ -200,7 +200,7 @@ impl Oracle {
         self.last_merge = Some(id);
     }
 
-    /// `requests` is as it was before.
+    /// Called before a request merge; `requests` is the state before that.
     pub(super) fn swallowed(&mut self, requests: &Requests, survivor: u32, swallowed: u32) {
         let class = Self::class(requests, swallowed);
         let grown = requests[RequestId(survivor)].end() + requests[RequestId(swallowed)].sectors;
@@ -210,7 +210,8 @@ impl Oracle {
             if self.queued[place].deadline < winner.deadline {
                 winner.deadline = self.queued[place].deadline;
                 let own = self.queued.iter().position(|e| e.id == survivor).expect("it is queued");
-                // It takes the other's place; the other goes from where the survivor was.
+                // The survivor takes the other's place, and the other is removed from the
+                // survivor's old place.
                 self.queued.swap(place, own);
                 self.queued[place] = winner;
             }
@@ -302,7 +303,7 @@ impl Oracle {
         self.give(class, chosen)
     }
 
-    /// Queued or at the head, in class `class`.
+    /// Returns how many requests of a class are queued or at the head.
     pub(super) fn queued_in(&self, class: usize) -> usize {
         self.queued.iter().filter(|e| e.class == class).count() + self.at_head.iter().filter(|h| h.0 == class).count()
     }

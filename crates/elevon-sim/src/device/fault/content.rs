@@ -62,9 +62,9 @@ pub(super) fn blocks(command: &Command, block_size: u32) -> core::ops::Range<u64
     start / u64::from(block_size)..(start + command.bytes.get()).div_ceil(block_size.into())
 }
 
-/// Whether a command changes what the device holds. What a discard leaves is not said by any
-/// specification, and one of several ranges does not lie where its command says (the ranges are its
-/// pieces, which a simulated device does not see): it changes nothing.
+/// Returns true if a command changes what the device holds. What a discard leaves is not said by
+/// any specification, and one of several ranges does not lie where its command says (the ranges are
+/// its pieces, which a simulated device does not see): it changes nothing.
 pub(super) const fn changes(op: Op) -> bool {
     op.is_write() && !matches!(op, Op::Discard)
 }
@@ -159,8 +159,8 @@ impl Content {
         all
     }
 
-    /// Whether a block of a volatile write is left after a cut; `candidates` are all volatile
-    /// writes to it.
+    /// Returns true if a block of a volatile write is left after a cut; `candidates` are all
+    /// volatile writes to it.
     fn keeps(&self, mode: PowerCut, seed: u64, index: usize, block: u64, candidates: &[u64]) -> bool {
         let write = &self.volatile[index];
         let count = self.volatile.len() as u64;

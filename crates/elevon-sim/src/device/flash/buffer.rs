@@ -118,7 +118,7 @@ impl Buffer {
         }
     }
 
-    /// Whether the data fits now. A write larger than the buffer fits once it is empty.
+    /// Returns true if the data fits now. A write larger than the buffer fits once it is empty.
     #[inline]
     pub(super) fn has_room(&self, write: Arrived) -> bool {
         self.level == 0 || self.level + write.weight <= self.capacity
@@ -157,7 +157,7 @@ impl Buffer {
         (self.step > 0).then_some(self.step_end)
     }
 
-    /// Whether somebody waits for the drain, so that its steps matter to the host.
+    /// Returns true if somebody waits for the drain, so that its steps matter to the host.
     #[inline]
     pub(super) fn is_awaited(&self) -> bool {
         !self.waiting.is_empty() || !self.durable.is_empty()

@@ -80,7 +80,7 @@ impl Dirty {
         }
     }
 
-    /// Whether a write of `bytes` fits now, behind those that wait already.
+    /// Returns true if a write of `bytes` fits now, behind those that wait already.
     pub(super) fn has_room(&self, bytes: Bytes) -> bool {
         self.waiting.is_empty() && self.fits(bytes)
     }
@@ -121,17 +121,17 @@ impl Dirty {
         }
     }
 
-    /// Whether writes or flushes wait, so that draining cannot be put off.
+    /// Returns true if writes or flushes wait, so that draining cannot be put off.
     pub(super) fn is_urgent(&self) -> bool {
         !self.waiting.is_empty() || !self.flushes.is_empty()
     }
 
-    /// Whether nothing is dirty.
+    /// Returns true if nothing is dirty.
     pub(super) fn is_clean(&self) -> bool {
         self.extents.is_empty() && self.draining.is_none()
     }
 
-    /// Whether writes wait for room, so that whatever comes now waits behind them.
+    /// Returns true if writes wait for room, so that whatever comes now waits behind them.
     pub(super) fn waits_in_order(&self) -> bool {
         !self.waiting.is_empty()
     }

@@ -62,8 +62,8 @@ impl ReadAhead {
         }
     }
 
-    /// Whether the cache holds all of `read` at `now`; if so it counts as used, and a fill goes on
-    /// to `ahead` past its end.
+    /// Returns true if the cache holds all of `read` at `now`; if so it counts as used, and a fill
+    /// goes on to `ahead` past its end.
     pub(super) fn hit(&mut self, now: u64, read: Span, ahead: u64) -> bool {
         self.advance(now, 0);
         let holds = |segment: &Span| segment.start <= read.start && read.end <= segment.end;
