@@ -24,6 +24,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod bios;
 mod chains;
 mod collect;
 mod depth;
@@ -48,6 +49,7 @@ use elevon_core::account::Utilisation;
 use elevon_core::ioprio::IoPrio;
 use elevon_core::op::Flags;
 
+pub(crate) use bios::BioRecord;
 pub use collect::{Counts, Stages};
 pub use depth::{DepthRow, Depths, ROWS as DEPTH_ROWS, row_name as depth_row_name};
 pub use device::{Choice, ChooseError, MOSTLY_PERCENT};
@@ -55,6 +57,7 @@ pub use findings::{Finding, FindingKind};
 pub use mix::{Mix, PrioRow};
 pub use process::{ProcessLatency, ProcessStats};
 pub use request_parquet::ParquetRequests;
+pub(crate) use run::analyse;
 pub use run::{InspectError, inspect};
 pub use seek::Seeks;
 pub use sizes::{SIZE_ROWS, SizeStat, Sizes};
@@ -250,6 +253,31 @@ impl Analysis {
         self.collect.finish_responses();
     }
 
+    /// Keeps every bio, for a replay.
+    pub(crate) fn keep_bios(&mut self) {
+        self.collect.bios = Some(bios::BioLog::default());
+    }
+
+    /// The bios that were kept.
+    pub(crate) fn bios(&mut self) -> &mut Vec<bios::BioRecord> {
+        &mut self.collect.bios.get_or_insert_default().all
+    }
+
+    /// Whether the trace has whole I/Os as one record.
+    pub(crate) const fn has_whole_ios(&self) -> bool {
+        self.events[TraceKind::Io { response_ns: None }.index()] > 0
+    }
+
+    /// The device, and the times of its first and last event.
+    pub(crate) const fn device_and_span(&self) -> (Device, Option<(u64, u64)>) {
+        (self.device, self.span)
+    }
+
+    /// The processes so far, in order of appearance, without names.
+    pub(crate) fn processes(&self) -> &[ProcessStats] {
+        &self.collect.processes.all
+    }
+
     /// Takes events, in the order in which the reader delivers them; those of other devices are
     /// left out.
     pub fn add(&mut self, events: &[TraceEvent]) {
@@ -271,6 +299,9 @@ impl Analysis {
         }
         self.events[event.kind.index()] += 1;
         let now = self.time(event);
+        if let Some(log) = &mut self.collect.bios {
+            log.plug(event);
+        }
         let process = self.collect.processes.of(event);
         if let TraceKind::Io { .. } = event.kind {
             return self.collect.on_whole_io(event, now, process);
@@ -305,6 +336,9 @@ impl Analysis {
 
     fn add_without_device(&mut self, event: &TraceEvent) {
         self.without_device[event.kind.index()] += 1;
+        if let Some(log) = &mut self.collect.bios {
+            log.plug(event);
+        }
         self.collect.gaps.observe(event);
         if let TraceKind::Lost { until, .. } = event.kind {
             self.gap_until = self.gap_until.max(until.or(event.time));

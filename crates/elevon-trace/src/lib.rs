@@ -30,6 +30,7 @@ mod op;
 mod open;
 pub mod read;
 mod reader;
+pub mod replay;
 mod report;
 pub mod run;
 mod sink;

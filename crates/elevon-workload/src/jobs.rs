@@ -1,7 +1,7 @@
 //! A whole job file: clones, the order that `stonewall` and `wait_for` ask for, groups, `exitall`.
 
 use elevon_core::stack::StackConfig;
-use elevon_core::units::{Instant, LayoutId, Nanos, TaskId};
+use elevon_core::units::{Instant, LayoutId, Nanos, TaskId, TenantId};
 use elevon_formats::fio::Problem;
 use elevon_formats::fio::spec::{ExitWhat, JobSpec};
 
@@ -10,7 +10,9 @@ use crate::chance::{Purpose, Rng};
 use crate::pattern::Seeds;
 use crate::process::{CpuCost, Identity, Process};
 use crate::region::{Extent, Placement};
+use crate::replay::{Replayed, Script};
 use crate::settings::Settings;
+use crate::source::Source;
 use crate::tenants::{Tenant, tenant_of, tenants};
 
 /// What the jobs of a run have in common.
@@ -51,6 +53,8 @@ pub struct Member {
     pub spec: usize,
     /// Index among the section's clones.
     pub clone: u32,
+    /// Its tenant.
+    pub tenant: TenantId,
     /// Reporting group, from 0.
     pub group: u32,
     /// A number like a process id, from 1001.
@@ -76,21 +80,33 @@ enum State {
     Never,
 }
 
-/// The processes of a run.
+/// Who takes part in a run, whatever makes their I/O.
+#[derive(Clone, Copy, Debug)]
+pub struct Roster<'a> {
+    /// The sections.
+    pub specs: &'a [JobSpec],
+    /// The cgroups that the sections name; the one at index n is tenant n + 1.
+    pub tenants: &'a [Tenant],
+    /// Where each process stands, by task.
+    pub members: &'a [Member],
+}
+
+/// The processes of a run: those of fio jobs, or those of a trace.
 #[derive(Debug)]
-pub struct Jobs {
+pub struct Jobs<S = Process> {
     pub(crate) specs: Vec<JobSpec>,
     tenants: Vec<Tenant>,
     /// What is set for tenants, and what changes during the run.
     pub settings: Settings,
     pub(crate) members: Vec<Member>,
-    pub(crate) processes: Vec<Process>,
+    pub(crate) processes: Vec<S>,
 }
 
 const FIRST_NUMBER: u32 = 1001;
 
 impl Jobs {
-    /// Builds every clone of every job. `layouts` makes the buffer of a task's slot (task, slot, bytes) known to the stack.
+    /// Builds every clone of every job. `layouts` makes the buffer of a task's slot (task, slot,
+    /// bytes) known to the stack.
     ///
     /// # Errors
     /// A job that does not fit on the device, or a `wait_for` that names no earlier, single job.
@@ -123,6 +139,7 @@ impl Jobs {
                 members.push(Member {
                     spec: index,
                     clone,
+                    tenant,
                     group,
                     number: FIRST_NUMBER + task.0,
                     extent,
@@ -134,6 +151,48 @@ impl Jobs {
             }
         }
         Ok(Self { specs: specs.to_vec(), tenants, settings: Settings::default(), members, processes })
+    }
+}
+
+impl Jobs<Replayed> {
+    /// The processes of a trace, each with the section that describes it: `specs` and `scripts` are
+    /// in the same order. `layouts` is as of [`Jobs::new`]; `slots` bounds the I/Os that a process
+    /// has in flight.
+    pub fn of_trace(
+        specs: &[JobSpec],
+        scripts: Vec<Script>,
+        slots: usize,
+        layouts: &mut dyn FnMut(TaskId, u32, u64) -> LayoutId,
+    ) -> Self {
+        let whole = Extent { regions: Vec::new(), files: Vec::new(), bytes: 0 };
+        let tenants = tenants(specs);
+        let (mut members, mut processes) = (Vec::new(), Vec::new());
+        for (index, (spec, script)) in specs.iter().zip(scripts).enumerate() {
+            let task = TaskId(index as u32);
+            let tenant = tenant_of(&tenants, spec);
+            let (number, delay) = (script.number, script.begins);
+            processes.push(Replayed::new(script, task, tenant, slots, layouts));
+            members.push(Member {
+                spec: index,
+                clone: 0,
+                tenant,
+                group: index as u32,
+                number,
+                extent: whole.clone(),
+                stage: 0,
+                wait_for: None,
+                delay,
+                state: State::Waiting,
+            });
+        }
+        Self { specs: specs.to_vec(), tenants, settings: Settings::default(), members, processes }
+    }
+}
+
+impl<S: Source> Jobs<S> {
+    /// Who takes part.
+    pub fn roster(&self) -> Roster<'_> {
+        Roster { specs: &self.specs, tenants: &self.tenants, members: &self.members }
     }
 
     /// The sections.
@@ -152,7 +211,7 @@ impl Jobs {
     }
 
     /// The processes, by task.
-    pub fn processes(&self) -> &[Process] {
+    pub fn processes(&self) -> &[S] {
         &self.processes
     }
 
@@ -161,8 +220,8 @@ impl Jobs {
         self.members.iter().filter(|m| !matches!(m.state, State::Over | State::Never)).count()
     }
 
-    /// Lets every process whose turn it is start, now or after its delay; calls `due(task, when)` for each. O(processes);
-    /// called at the start and whenever a process ends.
+    /// Lets every process whose turn it is start, now or after its delay; calls `due(task, when)`
+    /// for each. O(processes); called at the start and whenever a process ends.
     pub(crate) fn release(&mut self, now: Instant, mut due: impl FnMut(usize, Instant)) {
         let is_over = |m: &Member| matches!(m.state, State::Over | State::Never);
         let stage = self.members.iter().filter(|m| !is_over(m)).map(|m| m.stage).min();

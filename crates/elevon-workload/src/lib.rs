@@ -1,6 +1,8 @@
-//! Sources of I/O as state machines, and the one loop that drives them against a stack and a back end.
+//! Sources of I/O as state machines, and the one loop that drives them against a stack and a back
+//! end.
 //!
-//! Nothing here reads a clock or touches a device: time comes in as an argument, I/O goes out as values. Read in this order.
+//! Nothing here reads a clock or touches a device: time comes in as an argument, I/O goes out as
+//! values. Read in this order.
 #![forbid(unsafe_code)]
 
 // What a process does next.
@@ -17,6 +19,8 @@ pub mod cpu;
 pub mod logs;
 mod measure;
 pub mod process;
+pub mod replay;
+pub mod source;
 pub mod verify;
 
 // All of them, and the loop.

@@ -1,9 +1,10 @@
-//! The loop: takes completions, runs timers, polls the processes that can run, waits for whatever comes first. The same for
-//! virtual and for real time.
+//! The loop: takes completions, runs timers, polls the processes that can run, waits for whatever
+//! comes first. The same for virtual and for real time.
 //!
-//! One step per instant: completions go to the stack, finished I/Os to their processes, processes that have something to do
-//! into a queue in the order in which they became ready; each is polled until it waits. Cost per I/O beside stack and process:
-//! O(1), O(log processes) where a process sleeps until an instant. Nothing is allocated per I/O.
+//! One step per instant: completions go to the stack, finished I/Os to their processes, processes
+//! that have something to do into a queue in the order in which they became ready; each is polled
+//! until it waits. Cost per I/O beside stack and process: O(1), O(log processes) where a process
+//! sleeps until an instant. Nothing is allocated per I/O.
 
 use std::collections::VecDeque;
 
@@ -19,6 +20,7 @@ use crate::cpu::SchedulerLock;
 use crate::jobs::Jobs;
 use crate::process::Poll;
 use crate::series::Series;
+use crate::source::Source;
 use crate::wakeups::Wakeups;
 
 mod layer;
@@ -31,9 +33,6 @@ use layer::{Layer, NoLayer};
 use observer::Watcher;
 pub use observer::{NoObserver, Observer, Probe};
 pub use outcome::{EndedEarly, JobOutcome, Progress, RunOutcome};
-
-/// I/Os that one system call may carry without a plug: io_submit and io_uring plug from three on.
-const LARGEST_UNPLUGGED: usize = 2;
 
 /// A run is stuck if for this long I/Os were at the device, no command was answered, and no process
 /// had anything else to do: twenty of the block layer's timeouts; after an interrupt, two.
@@ -50,8 +49,13 @@ const TURN: Nanos = Nanos::from_micros(200);
 /// Batches after which a process that never waits is interrupted where time stands still meanwhile.
 const BATCHES_BETWEEN_LOOKS: u64 = 64;
 
-/// Runs all jobs to their end.
-pub fn run<B: Backend>(stack: &mut Stack, jobs: &mut Jobs, backend: &mut B, observer: &mut dyn Observer) -> RunOutcome {
+/// Runs all jobs, or all processes of a trace, to their end.
+pub fn run<B: Backend, S: Source>(
+    stack: &mut Stack,
+    jobs: &mut Jobs<S>,
+    backend: &mut B,
+    observer: &mut dyn Observer,
+) -> RunOutcome {
     Runner::new(stack, jobs, NoLayer, backend, Watcher::Observer(observer)).run()
 }
 
@@ -82,9 +86,9 @@ pub fn run_probed<B: Backend>(
     }
 }
 
-struct Runner<'a, B, L> {
+struct Runner<'a, B, L, S> {
     stack: &'a mut Stack,
-    jobs: &'a mut Jobs,
+    jobs: &'a mut Jobs<S>,
     layer: L,
     backend: &'a mut B,
     watcher: Watcher<'a>,
@@ -105,7 +109,8 @@ struct Runner<'a, B, L> {
     ended_early: Option<EndedEarly>,
     steps: u64,
     scheduler_lock: SchedulerLock,
-    /// When a command was last answered or an I/O last over, or an I/O last reached a device that had none.
+    /// When a command was last answered or an I/O last over, or an I/O last reached a device that
+    /// had none.
     last_progress: Instant,
     /// I/Os at the device at the end of the last wait.
     at_device: usize,
@@ -113,8 +118,14 @@ struct Runner<'a, B, L> {
     is_turn_over: bool,
 }
 
-impl<'a, B: Backend, L: Layer> Runner<'a, B, L> {
-    fn new(stack: &'a mut Stack, jobs: &'a mut Jobs, layer: L, backend: &'a mut B, mut watcher: Watcher<'a>) -> Self {
+impl<'a, B: Backend, L: Layer<S>, S: Source> Runner<'a, B, L, S> {
+    fn new(
+        stack: &'a mut Stack,
+        jobs: &'a mut Jobs<S>,
+        layer: L,
+        backend: &'a mut B,
+        mut watcher: Watcher<'a>,
+    ) -> Self {
         let now = backend.now();
         let count = jobs.processes.len();
         let interval = watcher.observer().interval().filter(|i| !i.is_zero());
@@ -263,7 +274,7 @@ impl<'a, B: Backend, L: Layer> Runner<'a, B, L> {
                 let (op, bytes) = process.operation(done.token);
                 self.series.on_done(op, bytes);
             }
-            process.complete(done.token, done.status);
+            process.complete(now, done.token, done.status);
             if let Some(probe) = self.watcher.probe_of_ios() {
                 probe.on_io_over(now, done.task, done.token, done.status);
             }
@@ -302,7 +313,8 @@ impl<'a, B: Backend, L: Layer> Runner<'a, B, L> {
         loop {
             let poll = self.jobs.processes[task].poll(now);
             if self.in_batch[task] && !matches!(poll, Poll::Submit(_)) && !self.jobs.processes[task].is_blocked() {
-                // The last I/O of the batch was the one that slept; what it plugged goes out as it wakes.
+                // The last I/O of the batch was the one that slept; what it plugged goes out as it
+                // wakes.
                 self.end_batch(task);
             }
             match poll {
@@ -358,14 +370,15 @@ impl<'a, B: Backend, L: Layer> Runner<'a, B, L> {
         }
     }
 
-    /// Hands a batch to the stack; stops where the submitter falls asleep and goes on when it wakes.
+    /// Hands a batch to the stack; stops where the submitter falls asleep and goes on when it
+    /// wakes.
     #[inline]
     fn submit(&mut self, task: usize, count: usize) {
         if L::submit(self, task) {
             return;
         }
         let id = self.jobs.processes[task].task();
-        if count > LARGEST_UNPLUGGED && !self.in_batch[task] {
+        if !self.in_batch[task] && self.jobs.processes[task].plugs(count) {
             self.in_batch[task] = true;
             let now = self.backend.now();
             self.stack.begin_batch(now, id);
@@ -509,7 +522,8 @@ impl<'a, B: Backend, L: Layer> Runner<'a, B, L> {
         if waited {
             return true;
         }
-        // Interrupted: the loop sees to it. Nothing in flight and no time given: nobody will ever wake.
+        // Interrupted: the loop sees to it. Nothing in flight and no time given: nobody will ever
+        // wake.
         if self.backend.interrupted() && (self.ended_early.is_none() || self.stack.ios_in_flight() > 0) {
             return true;
         }

@@ -8,8 +8,9 @@ use crate::failure::VsError;
 
 /// The Linux block layer as a user-space system.
 ///
-/// A fio job file runs through bio building, queue limits, splitting, plugging, an I/O scheduler, tags and a device: in
-/// virtual time over a simulated device, or in real time over a file or block device that you name.
+/// A fio job file runs through bio building, queue limits, splitting, plugging, an I/O scheduler,
+/// tags and a device: in virtual time over a simulated device, or in real time over a file or block
+/// device that you name.
 #[derive(Debug, Parser)]
 #[command(name = "elevon", version, max_term_width = 100)]
 pub(crate) struct Cli {
@@ -28,12 +29,17 @@ pub(crate) enum Command {
     /// Measure a device, simulated or real, and print what io.cost.model wants to know of it
     #[command(long_about = CALIBRATE_ABOUT, after_help = CALIBRATE_EXAMPLES)]
     Calibrate(CalibrateArgs),
-    /// Say what a trace of block events shows: problems first, then latency by stage, processes, depth, utilisation
+    /// Say what a trace of block events shows: problems first, then latency by stage, processes,
+    /// depth, utilisation
     #[command(long_about = INSPECT_ABOUT, after_help = INSPECT_EXAMPLES)]
     Inspect(InspectArgs),
+    /// Do the I/O of a trace again, under any device, scheduler, kernel and settings
+    #[command(long_about = REPLAY_ABOUT, after_help = REPLAY_EXAMPLES)]
+    Replay(ReplayArgs),
     /// Repeat a published experiment: the figures then and ours, and why they differ
     Reproduce(ReproduceArgs),
-    /// List the simulated devices, or show one: parameters, sources, predictions beside what the model does
+    /// List the simulated devices, or show one: parameters, sources, predictions beside what the
+    /// model does
     Devices(NameArgs),
     /// List the faults that a simulated device can be given, or show one: keys, units, defaults
     Faults(NameArgs),
@@ -107,19 +113,37 @@ docs/inspect.md explains every finding with its threshold, every table and every
 Exit status: 0 done, 1 the trace could not be read to its end or something could not be written, 2 bad input: no trace, a trace
 without block events, several devices and no --dev.";
 
+const REPLAY_ABOUT: &str = "\
+Do the I/O of a trace again, under any device, scheduler, kernel and settings, and report as `elevon run` does: a row for each process.
+
+Bios enter where they did in the kernel, before splits and merges (from queue events; a trace without them gives requests as they were issued, and the report says so), with their process, cgroup, priority and flags. In an open loop, the default, they enter at the times of the trace, whatever the device does; --closed lets each process wait for its completions, as it did. Latency is that of a bio, from its submission to its completion.";
+
+const REPLAY_EXAMPLES: &str = "\
+Examples:
+  elevon replay trace.txt                                 as timed, on the default simulated device
+  elevon replay trace.txt --closed --scheduler bfq --device @my-disk.toml
+  elevon replay trace.txt --dev 8:0 --set max_sectors_kb=1024 --output-format json | jq '.jobs[] | {jobname, read}'
+  elevon replay trace.txt --speed 2                       twice as fast
+  elevon replay sda.blktrace.0 --device /dev/nvme0n1      only reads and flushes; --allow-writes destroys what it stores
+
+docs/replay.md tells how dependencies are inferred and what does not survive a trace.
+
+Exit status: as `elevon run`; 2 for a trace that cannot be replayed.";
+
 /// What decides how I/O travels: device, kernel, scheduler, settings.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct StackArgs {
-    /// Device: a profile (`elevon devices` lists them), a model with parameters, @FILE for a description of a device of
-    /// your own in TOML (docs/devices.md), or the path of a file or block device, which is then really read and written.
-    /// Paths without a slash must exist
+    /// Device: a profile (`elevon devices` lists them), a model with parameters, @FILE for a
+    /// description of a device of your own in TOML (docs/devices.md), or the path of a file or
+    /// block device, which is then really read and written. Paths without a slash must exist
     #[arg(long, value_name = "D", default_value = "nvme-datacenter")]
     pub(crate) device: String,
-    /// I/O scheduler with tunables: NAME[:tunable=value,...]; the kernel's default for the device is not applied
+    /// I/O scheduler with tunables: NAME[:tunable=value,...]; the kernel's default for the device
+    /// is not applied
     #[arg(long, value_name = "S", default_value = "none")]
     pub(crate) scheduler: String,
-    /// Kernel version whose rules are followed: 6.1, 6.6, 6.12 or 6.18. A stable release such as 6.1.55 is read
-    /// as its version
+    /// Kernel version whose rules are followed: 6.1, 6.6, 6.12 or 6.18. A stable release such as
+    /// 6.1.55 is read as its version
     #[arg(long, value_name = "VERSION", default_value = "6.18")]
     pub(crate) kernel: String,
     /// Queue setting by its sysfs name, a variant (fill=, io_ticks=, hz=) or a setting of the page
@@ -129,37 +153,44 @@ pub(crate) struct StackArgs {
     /// Seed of every random choice: same seed, same bytes out, on every machine, in simulation
     #[arg(long, value_name = "N", default_value_t = 1, allow_negative_numbers = true)]
     pub(crate) seed: u64,
-    /// Physical memory behind user buffers in simulation, which decides how much a bio holds: contiguous, fragmented[:...],
-    /// buddy[:...], or runs:PAGESxTIMES,... as they are [default: fragmented]
+    /// Physical memory behind user buffers in simulation, which decides how much a bio holds:
+    /// contiguous, fragmented[:...], buddy[:...], or runs:PAGESxTIMES,... as they are [default:
+    /// fragmented]
     #[arg(long, value_name = "MODEL")]
     pub(crate) buffers: Option<String>,
-    /// CPU time that a process spends on every I/O in simulation [default: submit=4us,complete=1.4us]. Also scheduler= (what the I/O scheduler adds; its default was
-    /// measured: mq-deadline and kyber 2.25us, bfq 7.55us, with low_latency=0 5.25us; 0 switches it off) and lock= (the part of that under a lock for the
-    /// whole device: bfq 5.3us, with low_latency=0 3us, others 0). With --memory also call= (a system call on the page cache), hit= (a page found and
-    /// copied) and fault= (a page fault)
+    /// CPU time that a process spends on every I/O in simulation [default:
+    /// submit=4us,complete=1.4us]. Also scheduler= (what the I/O scheduler adds; its default was
+    /// measured: mq-deadline and kyber 2.25us, bfq 7.55us, with low_latency=0 5.25us; 0 switches it
+    /// off) and lock= (the part of that under a lock for the whole device: bfq 5.3us, with
+    /// low_latency=0 3us, others 0). With --memory also call= (a system call on the page cache),
+    /// hit= (a page found and copied) and fault= (a page fault)
     #[arg(long, value_name = "submit=T,complete=T")]
     pub(crate) cpu_cost: Option<String>,
-    /// Memory of the simulated machine, of which a page cache has what others leave: SIZE[,others=SIZE[,idle=SIZE[,zram=SIZE]]]; idle is
-    /// the part of others' that nobody touches, zram how much of it reclaim may compress (--set swappiness). Without it there is no page
+    /// Memory of the simulated machine, of which a page cache has what others leave:
+    /// SIZE[,others=SIZE[,idle=SIZE[,zram=SIZE]]]; idle is the part of others' that nobody touches,
+    /// zram how much of it reclaim may compress (--set swappiness). Without it there is no page
     /// cache, and buffered jobs run as direct ones
     #[arg(long, value_name = "SIZE")]
     pub(crate) memory: Option<String>,
-    /// Page cache before a real device, with bytes in this process's memory: SIZE[,write-back|write-through]. Jobs with direct=0 or
-    /// ioengine=mmap go through it; the cache's settings are among those of --set. Write-back (the default): what an fsync, a sync= write or
-    /// the end of the run was told is durable, the rest is in memory. Write-through: a write is over when the device has it, durable
-    /// after a sync. docs/cache.md has the whole table
+    /// Page cache before a real device, with bytes in this process's memory:
+    /// SIZE[,write-back|write-through]. Jobs with direct=0 or ioengine=mmap go through it; the
+    /// cache's settings are among those of --set. Write-back (the default): what an fsync, a sync=
+    /// write or the end of the run was told is durable, the rest is in memory. Write-through: a
+    /// write is over when the device has it, durable after a sync. docs/cache.md has the whole
+    /// table
     #[arg(long, value_name = "SIZE")]
     pub(crate) cache: Option<String>,
     /// Fault of a simulated device, such as error:sectors=1000-2000,status=medium; `elevon faults`
     /// lists kinds, keys and defaults (repeatable)
     #[arg(long, value_name = "FAULT")]
     pub(crate) fault: Vec<String>,
-    /// Limits, weights and priority classes of tenants (the cgroups that jobs name with cgroup=), and changes of them during the
-    /// run: TOML, with the kernel's file names or knobs of our own; docs/tenants.md describes it
+    /// Limits, weights and priority classes of tenants (the cgroups that jobs name with cgroup=),
+    /// and changes of them during the run: TOML, with the kernel's file names or knobs of our own;
+    /// docs/tenants.md describes it
     #[arg(long, value_name = "FILE")]
     pub(crate) tenants: Option<PathBuf>,
-    /// Folder of the logs that jobs ask for (write_bw_log= and the like), the current one unless given; a job's prefix cannot lead
-    /// out of it
+    /// Folder of the logs that jobs ask for (write_bw_log= and the like), the current one unless
+    /// given; a job's prefix cannot lead out of it
     #[arg(long, value_name = "DIR")]
     pub(crate) log_dir: Option<PathBuf>,
     /// Folder from which job files may include, besides their own
@@ -174,18 +205,67 @@ pub(crate) struct RunArgs {
     pub(crate) jobs: Vec<PathBuf>,
     #[command(flatten)]
     pub(crate) stack: StackArgs,
-    /// Print the device's statistics as iostat does, each time this many seconds of the run have passed
+    #[command(flatten)]
+    pub(crate) report: ReportArgs,
+}
+
+/// What is shown of a run.
+#[derive(Args, Debug)]
+pub(crate) struct ReportArgs {
+    /// Print the device's statistics as iostat does, each time this many seconds of the run have
+    /// passed
     #[arg(long, value_name = "SECS", allow_negative_numbers = true)]
     pub(crate) iostat: Option<f64>,
-    /// Write the events of every request: .ftrace text, .blktrace binary (base name of per-CPU files), .perfetto or .json
+    /// Write the events of every request: .ftrace text, .blktrace binary (base name of per-CPU
+    /// files), .perfetto or .json
     #[arg(long, value_name = "FILE")]
     pub(crate) trace: Option<PathBuf>,
-    /// Report as text, or in fio's JSON schema with one more object, `elevon`; `json+` adds bins and the run over time
+    /// Report as text, or in fio's JSON schema with one more object, `elevon`; `json+` adds bins
+    /// and the run over time
     #[arg(long, value_name = "FORMAT", value_enum, default_value_t = OutputFormat::Normal)]
     pub(crate) output_format: OutputFormat,
     /// Also write the report as one self-contained HTML page
     #[arg(long, value_name = "FILE")]
     pub(crate) html: Option<PathBuf>,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct ReplayArgs {
+    /// The trace: a file, any one of blktrace's per-CPU files or their base name, or - for the
+    /// standard input
+    #[arg(value_name = "TRACE")]
+    pub(crate) input: PathBuf,
+    #[command(flatten)]
+    pub(crate) how: ReplayOptions,
+    #[command(flatten)]
+    pub(crate) stack: StackArgs,
+    #[command(flatten)]
+    pub(crate) report: ReportArgs,
+}
+
+/// How the I/O of a trace is done again.
+#[derive(Args, Clone, Debug, Default)]
+pub(crate) struct ReplayOptions {
+    /// The device or partition of the trace whose I/O is replayed. Without it, the device that has
+    /// nearly all events; if there is none, they are listed
+    #[arg(long, value_name = "MAJ:MIN")]
+    pub(crate) dev: Option<String>,
+    /// Closed loop: each process does its next I/O when as many of its I/Os have completed as had
+    /// in the trace, after the time it thought then. Without it bios enter at the times of the
+    /// trace, whatever the device does
+    #[arg(long)]
+    pub(crate) closed: bool,
+    /// In a closed loop: a process that is through begins again, and ends when the time
+    /// that it took in the trace has passed
+    #[arg(long, requires = "closed")]
+    pub(crate) time_based: bool,
+    /// In an open loop: so many times as fast as in the trace
+    #[arg(long, value_name = "X", conflicts_with = "closed", allow_negative_numbers = true)]
+    pub(crate) speed: Option<f64>,
+    /// Write and discard on a real device, too: destroys what it stores. Without it only reads and
+    /// flushes are done there
+    #[arg(long)]
+    pub(crate) allow_writes: bool,
 }
 
 #[derive(Args, Debug)]
@@ -206,8 +286,8 @@ pub(crate) struct CompareArgs {
 
 #[derive(Args, Debug)]
 pub(crate) struct CalibrateArgs {
-    /// Device: a profile (`elevon devices` lists them), a model with parameters, or the path of a file or block device, which is
-    /// then really read
+    /// Device: a profile (`elevon devices` lists them), a model with parameters, or the path of a
+    /// file or block device, which is then really read
     #[arg(long, value_name = "D", default_value = "nvme-datacenter")]
     pub(crate) device: String,
     /// How long each of the six runs lasts
@@ -226,19 +306,20 @@ pub(crate) struct CalibrateArgs {
 
 #[derive(Args, Debug)]
 pub(crate) struct InspectArgs {
-    /// The trace: a file, any one of blktrace's per-CPU files or their base name, or - for the standard input
+    /// The trace: a file, any one of blktrace's per-CPU files or their base name, or - for the
+    /// standard input
     #[arg(value_name = "TRACE")]
     pub(crate) trace: PathBuf,
-    /// The device or partition to look at. Without it, the device that has nearly all events; if there is none, they are
-    /// listed
+    /// The device or partition to look at. Without it, the device that has nearly all events; if
+    /// there is none, they are listed
     #[arg(long, value_name = "MAJ:MIN")]
     pub(crate) dev: Option<String>,
-    /// Also write every request that completed as a row of CSV or Parquet, as the name ends: when it was queued, allocated, inserted, issued and completed,
-    /// what it was, whose it was
+    /// Also write every request that completed as a row of CSV or Parquet, as the name ends: when
+    /// it was queued, allocated, inserted, issued and completed, what it was, whose it was
     #[arg(long, value_name = "FILE.csv|FILE.parquet")]
     pub(crate) requests: Option<PathBuf>,
-    /// Also write one self-contained page: findings, a timeline that zooms to a single request, heat maps of latency, sector and
-    /// size over time
+    /// Also write one self-contained page: findings, a timeline that zooms to a single request,
+    /// heat maps of latency, sector and size over time
     #[arg(long, value_name = "FILE")]
     pub(crate) html: Option<PathBuf>,
     /// Report as text or as JSON
@@ -261,7 +342,8 @@ pub(crate) struct ReproduceArgs {
     /// Also write the figures as one self-contained page
     #[arg(long, value_name = "FILE")]
     pub(crate) html: Option<PathBuf>,
-    /// At the published sizes where an experiment is scaled down otherwise: content-ioprio, for a quarter of an hour
+    /// At the published sizes where an experiment is scaled down otherwise: content-ioprio, for a
+    /// quarter of an hour
     #[arg(long)]
     pub(crate) full: bool,
 }
@@ -306,8 +388,8 @@ impl StackArgs {
         Ok(parsed.stack)
     }
 
-    /// These options with those of a `--vs` text in place of or beside them. A scalar that the text gives replaces; `--set`
-    /// and `--fault` are added.
+    /// These options with those of a `--vs` text in place of or beside them. A scalar that the text
+    /// gives replaces; `--set` and `--fault` are added.
     pub(crate) fn with(&self, text: &str) -> Result<Self, VsError> {
         let words = split_words(text)?;
         if words.is_empty() {

@@ -11,7 +11,7 @@ use elevon_report::summary::DiskDelta;
 use elevon_report::text::{iostat_header, iostat_line, report};
 use elevon_sim::device::Description;
 use elevon_workload::buffered::BufferedIo;
-use elevon_workload::jobs::Jobs;
+use elevon_workload::jobs::Roster;
 use elevon_workload::run::{Observer, Progress, RunOutcome};
 
 use crate::bar::Bar;
@@ -76,8 +76,8 @@ impl<'a> Console<'a> {
         }
     }
 
-    /// Shows the report so far when SIGUSR1 asks for it: on stdout, as fio does, or on stderr if stdout
-    /// is for something else.
+    /// Shows the report so far when SIGUSR1 asks for it: on stdout, as fio does, or on stderr if
+    /// stdout is for something else.
     pub(crate) fn with_status(self, plan: &'a Plan, interrupt: &Interrupt, to_stderr: bool) -> Self {
         Self { status: Some(Status { interrupt: interrupt.clone(), plan, to_stderr }), ..self }
     }
@@ -167,7 +167,7 @@ impl Watch for Console<'_> {
         self.trace.is_some()
     }
 
-    fn on_start(&mut self, device: &Description, cpus: u16, jobs: &Jobs) -> Result<(), Failure> {
+    fn on_start(&mut self, device: &Description, cpus: u16, jobs: &Roster<'_>) -> Result<(), Failure> {
         let short = device.name.split(':').next().unwrap_or_default();
         self.described = Some(device.clone());
         self.device = short.rsplit('/').next().unwrap_or(short).to_owned();

@@ -11,10 +11,12 @@ use elevon_sim::simulation::Simulation;
 use elevon_workload::backend::Backend;
 use elevon_workload::buffered::BufferedIo;
 use elevon_workload::cpu::CpuCost;
-use elevon_workload::jobs::{Jobs, JobsOptions};
+use elevon_workload::jobs::{Jobs, JobsOptions, Roster};
 use elevon_workload::region::Placement;
+use elevon_workload::replay::Replayed;
 use elevon_workload::run::{self, EndedEarly, JobOutcome, Observer};
 use elevon_workload::settings::Settings;
+use elevon_workload::source::Source;
 
 use crate::failure::{Ending, Failure};
 use crate::in_force;
@@ -35,7 +37,7 @@ pub(crate) trait Watch: Observer {
     /// The run is over, its stack still there.
     fn on_end(&mut self, _stack: &Stack) {}
     /// The jobs are built and the run is about to start.
-    fn on_start(&mut self, _device: &Description, _cpus: u16, _jobs: &Jobs) -> Result<(), Failure> {
+    fn on_start(&mut self, _device: &Description, _cpus: u16, _jobs: &Roster<'_>) -> Result<(), Failure> {
         Ok(())
     }
 }
@@ -123,7 +125,8 @@ fn count_faults(plan: &Plan, fired: &[u64], result: &mut RunResult) {
     }
 }
 
-/// The size that the jobs' files need on a device that grows to fit them; 0 where a job does not say.
+/// The size that the jobs' files need on a device that grows to fit them; 0 where a job does not
+/// say.
 fn bytes_needed(plan: &Plan) -> u64 {
     const ENDLESS: u64 = 1 << 62;
     let jobs = &plan.jobs.jobs;
@@ -143,6 +146,10 @@ fn bytes_needed(plan: &Plan) -> u64 {
 }
 
 fn refuse_unaligned(plan: &Plan, block: u64) -> Result<(), Failure> {
+    if plan.replay.is_some() {
+        // Its I/Os are widened to whole blocks.
+        return Ok(());
+    }
     let mut errors = plan.jobs.unaligned(block, plan.cache.is_some());
     errors.dedup();
     if errors.is_empty() { Ok(()) } else { Err(Failure::text(errors)) }
@@ -163,43 +170,103 @@ fn run_on<B: Backend>(
     let block = config.limits.logical_block_size.into();
     refuse_unaligned(plan, block)?;
     let mut stack = Stack::new(config).map_err(Failure::input)?;
-    let real = plan.is_real();
     let options = JobsOptions {
         device_bytes: device.size.bytes().get(),
         logical_block: block,
         cached,
-        device_path: real.then(|| device.name.clone()),
+        device_path: plan.is_real().then(|| device.name.clone()),
         seed: plan.seed,
         cpu,
     };
-    let mut jobs = build_jobs(plan, &options, memory, &mut stack)?;
-    let now = backend.now();
-    let named = |error| Failure::input(format!("--tenants: {error}"));
-    jobs.settings = Settings::new(&mut stack, &plan.tenants, now).map_err(named)?;
-    stack.set_tracing(watch.wants_events());
-    watch.prepare(&mut stack);
-    watch.on_start(device, stack.config().cpus, &jobs)?;
-    let before = elevon_host::cpu::used();
-    let (mut outcome, cached) = run_jobs(plan, watch, &mut stack, &mut jobs, backend, cpu);
-    watch.on_end(&stack);
-    if real {
-        share_cpu(&mut outcome, before, elevon_host::cpu::used());
+    let sources = build_sources(plan, device, &options, memory, &mut stack)?;
+    let run = Run { plan, device, watch, backend, of_backend };
+    match sources {
+        Sources::Jobs(jobs) => run.go(stack, jobs, |watch, stack, jobs, backend| {
+            let (outcome, cached) = run_jobs(plan, watch, stack, jobs, backend, cpu);
+            (outcome, cached, Vec::new())
+        }),
+        Sources::Trace((jobs, mut said)) => run.go(stack, jobs, |watch, stack, jobs, backend| {
+            let outcome = run::run(stack, jobs, backend, watch);
+            said.extend(crate::replay::deviations(jobs));
+            (outcome, None, said)
+        }),
     }
-    // The last write-back of a cache is after the last job.
-    stack.control_mut().settle(outcome.ended.max(outcome.disk_end.at));
-    let mut warnings = plan.warnings.clone();
-    warnings.extend(of_backend);
-    warnings.extend(jobs.settings.refused().iter().map(|change| format!("--tenants: {change}")));
-    let late = jobs.settings.too_late(outcome.ended.since(outcome.started));
+}
+
+/// What does I/O in a run.
+enum Sources {
+    Jobs(Jobs),
+    /// With what is to be said of the I/Os that were changed to fit.
+    Trace((Jobs<Replayed>, Vec<String>)),
+}
+
+/// A run whose stack and sources are built.
+struct Run<'a, B> {
+    plan: &'a Plan,
+    device: &'a Description,
+    watch: &'a mut dyn Watch,
+    backend: &'a mut B,
+    of_backend: Vec<String>,
+}
+
+impl<B: Backend> Run<'_, B> {
+    /// Runs it; `drive` runs the loop, and says what there is to be said of it.
+    fn go<S: Source>(
+        self,
+        mut stack: Stack,
+        mut jobs: Jobs<S>,
+        drive: impl FnOnce(
+            &mut dyn Observer,
+            &mut Stack,
+            &mut Jobs<S>,
+            &mut B,
+        ) -> (run::RunOutcome, Option<BufferedIo>, Vec<String>),
+    ) -> Result<(RunResult, Ending), Failure> {
+        let Self { plan, device, watch, backend, of_backend } = self;
+        let now = backend.now();
+        let named = |error| Failure::input(format!("--tenants: {error}"));
+        jobs.settings = Settings::new(&mut stack, &plan.tenants, now).map_err(named)?;
+        stack.set_tracing(watch.wants_events());
+        watch.prepare(&mut stack);
+        watch.on_start(device, stack.config().cpus, &jobs.roster())?;
+        let before = elevon_host::cpu::used();
+        let (mut outcome, cached, said) = drive(watch, &mut stack, &mut jobs, backend);
+        watch.on_end(&stack);
+        let real = plan.is_real();
+        if real {
+            share_cpu(&mut outcome, before, elevon_host::cpu::used());
+        }
+        // The last write-back of a cache is after the last job.
+        stack.control_mut().settle(outcome.ended.max(outcome.disk_end.at));
+        let mut warnings = plan.warnings.clone();
+        warnings.extend(of_backend);
+        warnings.extend(said);
+        report(plan, device, real, &stack, &jobs.settings, outcome, cached, warnings)
+    }
+}
+
+/// The result of a run that is over, and how it ended.
+#[expect(clippy::too_many_arguments, reason = "all that a run leaves behind")]
+fn report(
+    plan: &Plan,
+    device: &Description,
+    real: bool,
+    stack: &Stack,
+    settings: &Settings,
+    outcome: run::RunOutcome,
+    cached: Option<BufferedIo>,
+    mut warnings: Vec<String>,
+) -> Result<(RunResult, Ending), Failure> {
+    warnings.extend(settings.refused().iter().map(|change| format!("--tenants: {change}")));
+    let late = settings.too_late(outcome.ended.since(outcome.started));
     warnings.extend(late.map(|line| format!("--tenants: {line}")));
-    warnings.extend(result::preset_is_off(plan, device, &stack, &outcome));
+    warnings.extend(result::preset_is_off(plan, device, stack, &outcome));
     warnings.extend(failures(&outcome));
     let lost = cached.as_ref().and_then(lost);
     let is_lost = lost.is_some();
     warnings.extend(lost);
     let ended = how_it_ended(&outcome, is_lost, &mut warnings)?;
-    let facts =
-        Facts { plan, device, settings: Some(&jobs.settings), stack: &stack, cached: cached.as_ref(), real, warnings };
+    let facts = Facts { plan, device, settings: Some(settings), stack, cached: cached.as_ref(), real, warnings };
     let logs = plan.log_folder.write(&outcome);
     let mut result = result::of(&facts, outcome);
     match logs {
@@ -212,27 +279,36 @@ fn run_on<B: Backend>(
     }
 }
 
-/// The processes of the plan's jobs, each with a buffer for every I/O that it may have in flight.
-fn build_jobs(plan: &Plan, options: &JobsOptions, memory: &MemoryModel, stack: &mut Stack) -> Result<Jobs, Failure> {
+/// The processes of the plan's jobs, or of its trace, each with a buffer for every I/O that it may
+/// have in flight.
+fn build_sources(
+    plan: &Plan,
+    device: &Description,
+    options: &JobsOptions,
+    memory: &MemoryModel,
+    stack: &mut Stack,
+) -> Result<Sources, Failure> {
     let mut memory = Memory::new(memory, plan.seed);
     let mut memory_error = None;
-    let jobs = Jobs::new(&plan.jobs.jobs, options, &mut |_task, _slot, bytes| match memory
-        .allocate(Bytes::new(bytes.max(1)))
-    {
+    let mut layouts = |_task, _slot, bytes: u64| match memory.allocate(Bytes::new(bytes.max(1))) {
         Ok(layout) => stack.register_layout(layout),
         Err(error) => {
             memory_error = Some(error.to_string());
             elevon_core::units::LayoutId(0)
         }
-    })
-    .map_err(Failure::input)?;
+    };
+    let sources = match &plan.replay {
+        Some(replay) => Sources::Trace(replay.jobs(plan, device, options.logical_block, &mut layouts)),
+        None => Sources::Jobs(Jobs::new(&plan.jobs.jobs, options, &mut layouts).map_err(Failure::input)?),
+    };
     if let Some(error) = memory_error {
         return Err(Failure::input(format!("--buffers: {error}; use --buffers contiguous or a larger size")));
     }
-    Ok(jobs)
+    Ok(sources)
 }
 
-/// What the end of a run is to the caller, with a warning where it ended early. `is_lost`: dirty data was not written.
+/// What the end of a run is to the caller, with a warning where it ended early. `is_lost`: dirty
+/// data was not written.
 fn how_it_ended(outcome: &run::RunOutcome, is_lost: bool, warnings: &mut Vec<String>) -> Result<Ending, Failure> {
     match outcome.ended_early {
         Some(EndedEarly::Interrupted) => {

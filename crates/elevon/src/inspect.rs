@@ -141,7 +141,7 @@ impl RequestSink for Takers<'_> {
 }
 
 /// Opens the trace; the standard input once only.
-fn open(path: &Path, time: u32) -> Result<Reader, OpenError> {
+pub(crate) fn open(path: &Path, time: u32) -> Result<Reader, OpenError> {
     if path != Path::new(STDIN) {
         return elevon_trace::open(path);
     }
@@ -154,7 +154,7 @@ fn open(path: &Path, time: u32) -> Result<Reader, OpenError> {
     elevon_trace::from_read("stdin", Box::new(std::io::stdin()) as Box<dyn Read + Send>)
 }
 
-fn failure(name: &str, error: InspectError) -> Failure {
+pub(crate) fn failure(name: &str, error: InspectError) -> Failure {
     match error {
         // These name the file themselves.
         InspectError::Open(error) => Failure::input(error.to_string()),

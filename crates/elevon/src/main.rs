@@ -17,6 +17,7 @@ mod memory;
 mod output;
 mod own_device;
 mod plan;
+mod replay;
 mod reproduce;
 mod result;
 mod run;
@@ -51,6 +52,7 @@ fn dispatch(cli: Cli) -> Result<Ending, Failure> {
         Command::Compare(args) => compare::compare(&args),
         Command::Calibrate(args) => calibrate::calibrate(&args),
         Command::Inspect(args) => inspect::inspect(&args),
+        Command::Replay(args) => replay::replay(&args),
         Command::Reproduce(args) => reproduce::reproduce(&args),
         Command::Devices(args) => catalogue::devices(args.name.as_deref()),
         Command::Faults(args) => catalogue::faults(args.name.as_deref()),

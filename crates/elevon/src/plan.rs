@@ -1,4 +1,5 @@
-//! Arguments to a checked plan: nothing is opened or run before everything that can be checked has been.
+//! Arguments to a checked plan: nothing is opened or run before everything that can be checked has
+//! been.
 
 use std::borrow::Cow;
 use std::path::{Path, PathBuf};
@@ -28,19 +29,21 @@ use crate::in_force;
 use crate::logs::LogFolder;
 use crate::memory::{CachePlan, Memory};
 use crate::own_device::OwnDevice;
+use crate::replay::Replay;
 use crate::setting;
 use crate::source::{STDIN, Sources, name_of, quoted};
 
-/// CPU time of an I/O where nobody says otherwise. Measured with fio 3.33 on Linux 6.18 (2 virtual CPUs of an AMD EPYC): 4 KiB
-/// direct random reads of a file on ext4 at depth 32 cost 5.4 us of CPU each, by io_uring and by libaio alike, of which about
-/// 4 us lie in the submission.
+/// CPU time of an I/O where nobody says otherwise. Measured with fio 3.33 on Linux 6.18 (2 virtual
+/// CPUs of an AMD EPYC): 4 KiB direct random reads of a file on ext4 at depth 32 cost 5.4 us of CPU
+/// each, by io_uring and by libaio alike, of which about 4 us lie in the submission.
 const DEFAULT_CPU_COST: CpuCost = CpuCost::new(Nanos::new(4_000), Nanos::new(1_400));
 
 /// Memory behind user buffers where nobody says otherwise.
 const DEFAULT_BUFFERS: &str = "fragmented";
 
-/// The same for the page cache. Measured on that machine (ext4): a 4 KiB read of cached data costs 1.1 us, of 128 KiB 0.5 us a
-/// page; a store that faults (tmpfs, one page) 1.4 us. A read fault that maps sixteen pages cost 4.5 us there: it counts as one here.
+/// The same for the page cache. Measured on that machine (ext4): a 4 KiB read of cached data costs
+/// 1.1 us, of 128 KiB 0.5 us a page; a store that faults (tmpfs, one page) 1.4 us. A read fault
+/// that maps sixteen pages cost 4.5 us there: it counts as one here.
 const DEFAULT_CACHE_COST: CacheCost =
     CacheCost { call: Nanos::new(600), hit: Nanos::new(500), fault: Nanos::new(1_400) };
 
@@ -55,6 +58,8 @@ pub(crate) enum Target {
 #[derive(Clone, Debug)]
 pub(crate) struct Plan {
     pub(crate) jobs: ParsedJobs,
+    /// The trace whose I/O is done in place of that of jobs; `jobs` then describes its processes.
+    pub(crate) replay: Option<Replay>,
     pub(crate) target: Target,
     pub(crate) kernel: Kernel,
     pub(crate) scheduler: SchedulerConfig,
@@ -91,16 +96,36 @@ impl Plan {
             errors.dedup();
             Failure::text(errors)
         })?;
-        Self::of_sources(parsed, &names, args, sources)
+        Self::of_sources(parsed, "run", &names, args, sources)
     }
 
-    /// The same for jobs that are parsed already and no file; `name` is how a command line names them.
+    /// The same for jobs that are parsed already and no file; `name` is how a command line names
+    /// them.
     pub(crate) fn of_jobs(jobs: ParsedJobs, name: &str, args: &StackArgs) -> Result<Self, Failure> {
-        Self::of_sources(jobs, &[name], args, Sources::default())
+        Self::of_sources(jobs, "run", &[name], args, Sources::default())
+    }
+
+    /// The processes of a trace in place of jobs.
+    pub(crate) fn of_replay(replay: Replay, args: &StackArgs) -> Result<Self, Failure> {
+        replay.check(args)?;
+        let words = replay.words();
+        let words: Vec<&str> = words.iter().map(String::as_str).collect();
+        let mut plan = Self::of_sources(replay.described(), "replay", &words, args, Sources::default())?;
+        if args.buffers.is_none() {
+            // A bio stays as it was traced.
+            plan.memory = MemoryModel::Contiguous;
+        }
+        // The times of a trace have it in them.
+        plan.cpu = CpuCost::default();
+        plan.warnings.extend(replay.said());
+        plan.inputs.extend(replay.inputs());
+        plan.replay = Some(replay);
+        Ok(plan)
     }
 
     fn of_sources(
         mut jobs: ParsedJobs,
+        verb: &str,
         names: &[&str],
         args: &StackArgs,
         mut sources: Sources,
@@ -131,6 +156,7 @@ impl Plan {
             tenants,
             log_folder: LogFolder::new(args.log_dir.as_deref(), &jobs)?,
             jobs,
+            replay: None,
             target,
             kernel,
             scheduler,
@@ -142,7 +168,7 @@ impl Plan {
             faults: args.fault.clone(),
             own,
             tenants_file: args.tenants.clone(),
-            command: command(names, args),
+            command: command(verb, names, args),
             inputs: sources.files().chain(device_file).collect(),
         };
         if of_cache == Some(false) {
@@ -184,7 +210,8 @@ impl Plan {
         {
             config.io_timeout = profile.io_timeout();
         }
-        // What the driver reports is made valid first; settings then change a valid whole, as on a running system.
+        // What the driver reports is made valid first; settings then change a valid whole, as on a
+        // running system.
         config.limits.validate(&config.kernel.rules()).map_err(|e| Failure::input(format!("{}: {e}", device.name)))?;
         let is_real = self.is_real();
         if is_real {
@@ -377,8 +404,8 @@ fn weights_in_vain(plan: &Plan) -> Vec<String> {
     lines
 }
 
-/// Refuses a rate of one tenant that `io.max` and `limit` both set if `io.max` is exact: both then set the same limit, and the
-/// later would replace the earlier.
+/// Refuses a rate of one tenant that `io.max` and `limit` both set if `io.max` is exact: both then
+/// set the same limit, and the later would replace the earlier.
 fn limited_once(plan: &Plan) -> Result<(), Failure> {
     let is_exact =
         plan.settings.iter().rev().find(|(key, _)| key == "io_max").is_some_and(|(_, value)| value == "exact");
@@ -427,8 +454,9 @@ pub(crate) fn target(device: &str) -> Result<Target, Failure> {
     }
 }
 
-/// `submit=T,complete=T,...`, each with its unit; what is left out keeps its default, which for `scheduler=` and `lock=` is
-/// that of the scheduler. A lock is never held for longer than the scheduler works.
+/// `submit=T,complete=T,...`, each with its unit; what is left out keeps its default, which for
+/// `scheduler=` and `lock=` is that of the scheduler. A lock is never held for longer than the
+/// scheduler works.
 fn cpu_cost(text: Option<&str>, scheduler: &SchedulerConfig) -> Result<(CpuCost, CacheCost), Failure> {
     let low_latency = scheduler.tunables.iter().all(|(name, value)| *name != "low_latency" || *value != 0);
     let of_scheduler = SchedulerCost::measured(scheduler.name, low_latency);
@@ -489,9 +517,9 @@ fn text_of<'a>(what: &str, path: &'a Path) -> Result<&'a str, Failure> {
 }
 
 /// The command line again, with everything that is not a default, as a shell reads it.
-fn command(jobs: &[&str], args: &StackArgs) -> String {
+fn command(verb: &str, jobs: &[&str], args: &StackArgs) -> String {
     let seed = args.seed.to_string();
-    let mut words = ["elevon", "run"].to_vec();
+    let mut words = ["elevon", verb].to_vec();
     words.extend(jobs);
     words.extend(["--device", &args.device, "--seed", &seed]);
     for (name, value, default) in [("--scheduler", &args.scheduler, "none"), ("--kernel", &args.kernel, "6.18")] {

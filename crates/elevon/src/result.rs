@@ -120,6 +120,7 @@ fn effective(facts: &Facts<'_>) -> Vec<(String, String)> {
             format!("{of_scheduler}submit={submit},complete={complete}{}", of_cache.unwrap_or_default()),
         ));
     }
+    rows.extend(plan.replay.iter().map(|replay| ("replay", replay.loop_words())));
     rows.extend(plan.cache.iter().flat_map(CachePlan::rows));
     // What few change is there if it is changed.
     rows.extend(config.changed());
@@ -250,7 +251,8 @@ fn limits_of(control: &TenantControl, tenant: TenantId) -> Vec<(Rule, u64)> {
     all
 }
 
-/// What one process of a job is due, as BFQ reads it: 10 for each level that its priority is above the last.
+/// What one process of a job is due, as BFQ reads it: 10 for each level that its priority is above
+/// the last.
 fn claim(spec: &JobSpec, tenants: &[Tenant]) -> Claim {
     let prio = if spec.ioprio.class() == PrioClass::None { IoPrio::DEFAULT } else { spec.ioprio };
     let level = if prio.class() == PrioClass::Idle { 7 } else { prio.level() };

@@ -6,7 +6,7 @@ use elevon_report::compare::Variant;
 use elevon_report::json::JsonOptions;
 use elevon_report::{html, json, text};
 
-use crate::args::{OutputFormat, RunArgs};
+use crate::args::{OutputFormat, ReportArgs, RunArgs};
 use crate::console::Console;
 use crate::execute::execute;
 use crate::failure::{Ending, Failure, all, emit, emit_text, tell};
@@ -16,6 +16,12 @@ use crate::trace::TraceFile;
 
 pub(crate) fn run(args: &RunArgs) -> Result<Ending, Failure> {
     let plan = Plan::new(&args.jobs, &args.stack)?;
+    let label = args.jobs.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(" ");
+    run_plan(&plan, &label, &args.report)
+}
+
+/// Runs a plan and reports.
+pub(crate) fn run_plan(plan: &Plan, label: &str, args: &ReportArgs) -> Result<Ending, Failure> {
     let json = args.output_format.is_json();
     let iostat = args.iostat.map(interval).transpose()?;
     let mut files = plan.files()?;
@@ -26,10 +32,9 @@ pub(crate) fn run(args: &RunArgs) -> Result<Ending, Failure> {
     let trace = args.trace.as_deref().map(|path| TraceFile::new(path, plan.kernel, &mut files)).transpose()?;
     let page = args.html.as_deref().map(|path| NewFile::create("--html", path)).transpose()?;
     let interrupt = Interrupt::on_signals().map_err(|e| Failure::Machine(format!("cannot watch for signals: {e}")))?;
-    let label = args.jobs.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(" ");
     warn(&plan.warnings);
-    let mut console = Console::new(&label, iostat, json, trace).with_status(&plan, &interrupt, json);
-    let (result, outcome) = execute(&plan, &mut console, &interrupt)?;
+    let mut console = Console::new(label, iostat, json, trace).with_status(plan, &interrupt, json);
+    let (result, outcome) = execute(plan, &mut console, &interrupt)?;
     // Whatever cannot be written, the rest is.
     let watched = console.finish();
     warn(&result.warnings[plan.warnings.len()..]);
@@ -39,8 +44,8 @@ pub(crate) fn run(args: &RunArgs) -> Result<Ending, Failure> {
         OutputFormat::JsonPlus => emit(&json::report(&result, JsonOptions { bins: true, series: true })),
     };
     let page = page.map_or(Ok(()), |file| {
-        let variant = Variant { label: &label, result: &result };
-        file.commit(html::page(&label, &[variant]).as_bytes())
+        let variant = Variant { label, result: &result };
+        file.commit(html::page(label, &[variant]).as_bytes())
     });
     all([watched, printed, page])?;
     Ok(outcome)

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use elevon_core::units::Instant;
-use elevon_workload::jobs::Jobs;
+use elevon_workload::jobs::Roster;
 use elevon_workload::run::Progress;
 
 /// Tenants that have a line; a report has all.
@@ -23,10 +23,10 @@ pub(crate) struct TenantLines {
 
 impl TenantLines {
     /// The jobs are known, and start now.
-    pub(crate) fn new(jobs: &Jobs) -> Self {
+    pub(crate) fn new(jobs: &Roster<'_>) -> Self {
         let mut lines = Self::default();
-        for process in jobs.processes() {
-            let path = process.tenant().index().checked_sub(1).map(|at| jobs.tenants()[at].path.clone());
+        for member in jobs.members {
+            let path = member.tenant.index().checked_sub(1).map(|at| jobs.tenants[at].path.clone());
             let at = path.and_then(|path| {
                 let known = lines.paths.iter().position(|known| *known == path);
                 known.or_else(|| {
@@ -39,7 +39,8 @@ impl TenantLines {
         lines
     }
 
-    /// A line for each tenant; nothing where there are none. `has_header`: begins with what the columns are.
+    /// A line for each tenant; nothing where there are none. `has_header`: begins with what the
+    /// columns are.
     pub(crate) fn text(&mut self, now: Instant, jobs: &[Progress], has_header: bool) -> String {
         let mut sums = vec![[0; 4]; self.paths.len()];
         for (progress, of) in jobs.iter().zip(&self.of_task) {

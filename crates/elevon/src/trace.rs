@@ -1,4 +1,5 @@
-//! `--trace FILE`: events of a run, written beside the final name as it goes on and renamed when it is over.
+//! `--trace FILE`: events of a run, written beside the final name as it goes on and renamed when it
+//! is over.
 
 use std::fs;
 use std::io;
@@ -10,14 +11,15 @@ use elevon_core::kernel::Kernel;
 use elevon_sim::device::Description;
 use elevon_trace::run::{self, RunContext, RunTraceWriter, TaskName};
 use elevon_trace::write::WriteFormat;
-use elevon_workload::jobs::Jobs;
+use elevon_workload::jobs::Roster;
 use tempfile::TempDir;
 
 use crate::failure::Failure;
 use crate::files::Files;
 use crate::output::{folder_of, hidden, inherit, target_of};
 
-/// Parts of a blktrace that are looked for among the other files of the command, before the number of CPUs is known.
+/// Parts of a blktrace that are looked for among the other files of the command, before the number
+/// of CPUs is known.
 const PARTS_CHECKED: u32 = 256;
 
 /// A trace being written: a hidden folder beside the final place holds it until it is whole.
@@ -58,16 +60,15 @@ impl TraceFile {
     }
 
     /// The run is about to start: the file gets its head.
-    pub(crate) fn start(&mut self, device: &Description, cpus: u16, jobs: &Jobs) -> Result<(), Failure> {
+    pub(crate) fn start(&mut self, device: &Description, cpus: u16, jobs: &Roster<'_>) -> Result<(), Failure> {
         if self.is_in_parts() {
             (0..u32::from(cpus)).try_for_each(|cpu| check_replaceable(&self.name, &part(&self.path, cpu)))?;
         }
-        let name =
-            |member: &elevon_workload::jobs::Member| TaskName::new(&jobs.specs()[member.spec].name, member.number);
+        let name = |member: &elevon_workload::jobs::Member| TaskName::new(&jobs.specs[member.spec].name, member.number);
         let context = RunContext {
             device: number_of(&device.name),
             // Behind the jobs comes the flusher of a page cache.
-            tasks: jobs.members().iter().map(name).chain([TaskName::new("kworker/flush", 100)]).collect(),
+            tasks: jobs.members.iter().map(name).chain([TaskName::new("kworker/flush", 100)]).collect(),
             cpus,
             ioprio_in_events: self.kernel.rules().ioprio_in_events,
         };
@@ -98,8 +99,8 @@ impl TraceFile {
         run::format_of(&self.path).is_ok_and(|format| format == WriteFormat::Blktrace)
     }
 
-    /// Moves its files beside the path. blktrace's are one a CPU: those of an earlier trace that had more CPUs go away, or
-    /// `blkparse` would read them as part of this one.
+    /// Moves its files beside the path. blktrace's are one a CPU: those of an earlier trace that
+    /// had more CPUs go away, or `blkparse` would read them as part of this one.
     fn move_into_place(&self) -> io::Result<()> {
         if !self.is_in_parts() {
             return replace(&self.folder.path().join(self.path.file_name().unwrap_or_default()), &self.target);

@@ -26,6 +26,11 @@ pub struct ParsedJobs {
 }
 
 impl ParsedJobs {
+    /// Jobs that no file describes.
+    pub fn of_specs(jobs: Vec<JobSpec>) -> Self {
+        Self { places: vec![Vec::new(); jobs.len()], jobs, warnings: Vec::new() }
+    }
+
     /// Drops what holds only in a run without a page cache, and says whether any job goes through
     /// it.
     pub fn with_cache(&mut self) -> bool {

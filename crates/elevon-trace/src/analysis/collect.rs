@@ -6,6 +6,7 @@ use std::collections::BinaryHeap;
 use elevon_core::op::Flags;
 use elevon_core::stats::LatencyStat;
 
+use super::bios::BioLog;
 use super::depth::Depths;
 use super::findings::Watchers;
 use super::life::{Bio, Request};
@@ -118,6 +119,7 @@ pub(super) struct Collector {
     free_whole: Vec<u64>,
     /// Requests that completed since they were last handed out, if anybody wants them.
     pub(super) records: Option<Vec<super::RequestRecord>>,
+    pub(super) bios: Option<BioLog>,
 }
 
 /// An I/O of a format that has one record for it.
@@ -152,6 +154,7 @@ impl Collector {
             whole: Vec::new(),
             free_whole: Vec::new(),
             records: None,
+            bios: None,
         }
     }
 
@@ -235,6 +238,12 @@ impl Collector {
             self.queue_seeks.add(sector, sectors);
         }
         self.mix.bio(group, event.flags.unwrap_or_default());
+        if let Some(log) = &mut self.bios {
+            let number = log.queued(event, process, now);
+            if let (TraceKind::Io { response_ns: Some(response) }, true) = (event.kind, now != ABSENT) {
+                log.completed(number, None, now.saturating_add(response));
+            }
+        }
         if now == ABSENT {
             return;
         }
@@ -483,6 +492,9 @@ impl Collector {
     pub(super) fn on_bio_completed(&mut self, bio: &Bio, now: u64) {
         let at = bio.group as usize;
         self.counts.bios_completed[at] += 1;
+        if let Some(log) = &mut self.bios {
+            log.completed(bio.number, bio.prio, now);
+        }
         if let Some(total) = self.span(bio.queued, now) {
             self.stages[at].bio_total.add(total);
             self.process(bio.process).latency[at].add(total);

@@ -16,6 +16,7 @@ use std::collections::VecDeque;
 use elevon_core::ioprio::IoPrio;
 use elevon_core::op::Flags;
 
+use super::bios::BioLog;
 use super::chains::{Chains, Key, NIL};
 use super::collect::Collector;
 use super::{ABSENT, Group};
@@ -66,6 +67,10 @@ pub(super) struct Bio {
     live: u32,
     /// Set if it completes with the end of a flush sequence.
     is_sequence: bool,
+    /// Its number in the log of bios.
+    pub(super) number: u32,
+    /// Priority of the last of its requests that completed.
+    pub(super) prio: Option<IoPrio>,
 }
 
 /// A request under way. Times are [`ABSENT`] if the trace does not have them.
@@ -256,7 +261,7 @@ impl Life {
         }
         let flags = event.flags.unwrap_or_default();
         let is_flush = place.sectors == 0 && (flags.contains(Flags::PREFLUSH) || event.op == Some(TraceOp::Flush));
-        let bio = Bio {
+        let mut bio = Bio {
             start: place.start,
             end: place.end(),
             cursor: place.start,
@@ -270,7 +275,12 @@ impl Life {
             pieces: 0,
             live: 0,
             is_sequence: place.sectors == 0 || flags.contains(Flags::PREFLUSH),
+            number: BioLog::NONE,
+            prio: None,
         };
+        if let Some(log) = &mut collect.bios {
+            bio.number = log.queued(event, process, now);
+        }
         let id = put(&mut self.bios, &mut self.free_bios, bio);
         self.waiting.push(id, key);
         collect.on_bio_queued(&bio, now);
@@ -669,6 +679,7 @@ impl Life {
             sectors -= done;
             let bio = &mut self.bios[bio_id as usize];
             bio.left -= done.min(bio.left);
+            bio.prio = request.prio.or(bio.prio);
             if done < have {
                 self.pieces[at as usize].sectors -= done;
                 break;

@@ -52,35 +52,50 @@ fn there_are(devices: &[(Device, u64)]) -> String {
 pub fn inspect(
     open: &mut dyn FnMut() -> Result<Reader, OpenError>,
     device: Option<Device>,
-    mut sink: Option<&mut dyn RequestSink>,
+    sink: Option<&mut dyn RequestSink>,
     progress: &mut dyn FnMut(u64),
 ) -> Result<Inspection, InspectError> {
-    let found = pass(open()?, device, &mut sink, progress)?;
+    let (analysis, reader) = analyse(open, device, false, sink, progress)?;
+    Ok(analysis.finish(&reader))
+}
+
+/// The same up to the end of the trace, for who wants more than [`Inspection`] has; `keeps_bios`:
+/// every bio, too.
+pub(crate) fn analyse(
+    open: &mut dyn FnMut() -> Result<Reader, OpenError>,
+    device: Option<Device>,
+    keeps_bios: bool,
+    mut sink: Option<&mut dyn RequestSink>,
+    progress: &mut dyn FnMut(u64),
+) -> Result<(Analysis, Reader), InspectError> {
+    let (analysis, reader) = pass(open()?, device, keeps_bios, &mut sink, progress)?;
     if let Some(chosen) = device {
-        if found.events.iter().all(|&count| count == 0) {
-            let mut devices = found.report.devices;
+        if analysis.events.iter().all(|&count| count == 0) {
+            let mut devices = reader.report().devices.clone();
             devices.sort_by_key(|&(device, events)| (std::cmp::Reverse(events), device));
             return Err(InspectError::NoSuchDevice { chosen, devices });
         }
-        return Ok(found);
+        return Ok((analysis, reader));
     }
-    let choice = Choice::of(&found.report)?;
-    if choice.device == found.device {
-        return Ok(found);
+    let choice = Choice::of(reader.report())?;
+    if choice.device == analysis.device {
+        return Ok((analysis, reader));
     }
     if let Some(sink) = &mut sink {
         sink.restart();
     }
-    pass(open()?, Some(choice.device), &mut sink, progress)
+    drop((analysis, reader));
+    pass(open()?, Some(choice.device), keeps_bios, &mut sink, progress)
 }
 
 /// One pass over a trace, for a device or for the one with most events at its beginning.
 fn pass(
     mut reader: Reader,
     device: Option<Device>,
+    keeps_bios: bool,
     sink: &mut Option<&mut dyn RequestSink>,
     progress: &mut dyn FnMut(u64),
-) -> Result<Inspection, InspectError> {
+) -> Result<(Analysis, Reader), InspectError> {
     let mut first: Vec<TraceEvent> = Vec::new();
     let device = match device {
         Some(device) => device,
@@ -98,6 +113,9 @@ fn pass(
     if sink.is_some() {
         analysis.keep_requests();
     }
+    if keeps_bios {
+        analysis.keep_bios();
+    }
     analysis.add(&first);
     let mut events = first.len() as u64;
     drop(first);
@@ -114,5 +132,5 @@ fn pass(
     if let Some(sink) = sink {
         analysis.hand_out(&reader, &mut **sink);
     }
-    Ok(analysis.finish(&reader))
+    Ok((analysis, reader))
 }

@@ -11,6 +11,7 @@ use crate::backend::Backend;
 use crate::by_owner::OwnerSeries;
 use crate::logs::Logger;
 use crate::series::Series;
+use crate::source::Source;
 
 /// What a job has done so far.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -80,13 +81,14 @@ pub struct RunOutcome {
     pub disk_start: DiskStats,
     /// The device's statistics at the end.
     pub disk_end: DiskStats,
-    /// How long the scheduler's lock for the whole device was held; zero where that is not modelled.
+    /// How long the scheduler's lock for the whole device was held; zero where that is not
+    /// modelled.
     pub scheduler_lock: Nanos,
     /// Set if the run ended before its jobs.
     pub ended_early: Option<EndedEarly>,
 }
 
-impl<B: Backend, L: Layer> Runner<'_, B, L> {
+impl<B: Backend, L: Layer<S>, S: Source> Runner<'_, B, L, S> {
     /// The run as it stands.
     pub(super) fn snapshot(&mut self, now: Instant) -> RunOutcome {
         let jobs = self.jobs.members.iter().zip(&self.jobs.processes).map(|(member, process)| JobOutcome {

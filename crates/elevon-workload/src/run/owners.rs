@@ -8,14 +8,16 @@ use super::layer::Layer;
 use crate::backend::Backend;
 use crate::by_owner::{OwnerSeries, Progressed};
 use crate::jobs::Jobs;
+use crate::source::Source;
 
-/// A series for the processes and the tenants of a run that has tenants; one without rows for any other.
-pub(super) fn series(now: Instant, stack: &Stack, jobs: &Jobs) -> OwnerSeries {
+/// A series for the processes and the tenants of a run that has tenants; one without rows for any
+/// other.
+pub(super) fn series<S: Source>(now: Instant, stack: &Stack, jobs: &Jobs<S>) -> OwnerSeries {
     let rows = jobs.processes().len() + jobs.tenants().len() + 1;
     OwnerSeries::new(now, if stack.control().is_watched() { rows } else { 0 })
 }
 
-impl<B: Backend, L: Layer> Runner<'_, B, L> {
+impl<B: Backend, L: Layer<S>, S: Source> Runner<'_, B, L, S> {
     /// What all rows say now.
     fn progressed(&self) -> Vec<Progressed> {
         let of_jobs = self.jobs.processes().iter().map(|process| {

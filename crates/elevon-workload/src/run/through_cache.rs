@@ -1,7 +1,7 @@
 //! The layer of a run with a page cache: what goes to and fro between processes, cache and stack.
 //!
-//! A buffered I/O that slept crosses two queues on its way back: that of the page cache's calls that are
-//! over, as one bio ends the sleep of several, and that of its process, which may be busy.
+//! A buffered I/O that slept crosses two queues on its way back: that of the page cache's calls
+//! that are over, as one bio ends the sleep of several, and that of its process, which may be busy.
 
 use elevon_core::stack::{Done, Io, Submitted};
 use elevon_core::status::Status;
@@ -11,9 +11,10 @@ use super::layer::Layer;
 use super::{EndedEarly, Runner, TURN};
 use crate::backend::Backend;
 use crate::buffered::{BufferedIo, Event, Route};
+use crate::process::Process;
 use crate::token::Token;
 
-impl Layer for &mut BufferedIo {
+impl Layer<Process> for &mut BufferedIo {
     fn on_start(&mut self, now: Instant) {
         (**self).on_start(now);
     }
@@ -44,7 +45,7 @@ impl Layer for &mut BufferedIo {
         Some(self)
     }
 
-    fn prepare<B: Backend>(runner: &mut Runner<'_, B, Self>, now: Instant, task: usize) -> bool {
+    fn prepare<B: Backend>(runner: &mut Runner<'_, B, Self, Process>, now: Instant, task: usize) -> bool {
         if runner.jobs.start_of(task).is_none_or(|at| at > now) {
             return true;
         }
@@ -55,7 +56,7 @@ impl Layer for &mut BufferedIo {
 
     /// Begins the I/Os of the batch one by one.
     #[inline]
-    fn submit<B: Backend>(runner: &mut Runner<'_, B, Self>, task: usize) -> bool {
+    fn submit<B: Backend>(runner: &mut Runner<'_, B, Self, Process>, task: usize) -> bool {
         if !runner.layer.is_user(runner.jobs.processes[task].task()) {
             return false;
         }
@@ -83,12 +84,12 @@ impl Layer for &mut BufferedIo {
     }
 
     #[inline]
-    fn pump<B: Backend>(runner: &mut Runner<'_, B, Self>, now: Instant) -> bool {
+    fn pump<B: Backend>(runner: &mut Runner<'_, B, Self, Process>, now: Instant) -> bool {
         pump_from(runner, now, None)
     }
 
     #[inline]
-    fn take_done<B: Backend>(runner: &mut Runner<'_, B, Self>, now: Instant, done: &Done) -> bool {
+    fn take_done<B: Backend>(runner: &mut Runner<'_, B, Self, Process>, now: Instant, done: &Done) -> bool {
         match Token::decode(done.token) {
             Token::Cache(bio) => {
                 if let Some(probe) = runner.watcher.probe_of_ios() {
@@ -104,7 +105,7 @@ impl Layer for &mut BufferedIo {
         }
     }
 
-    fn unblock<B: Backend>(runner: &mut Runner<'_, B, Self>, now: Instant, task: TaskId) -> bool {
+    fn unblock<B: Backend>(runner: &mut Runner<'_, B, Self, Process>, now: Instant, task: TaskId) -> bool {
         let Some(ends_batch) = runner.layer.unblocked(now, &mut runner.jobs.processes, task) else { return false };
         if ends_batch {
             runner.stack.end_batch(now, task, runner.backend);
@@ -112,7 +113,7 @@ impl Layer for &mut BufferedIo {
         true
     }
 
-    fn write_back<B: Backend>(runner: &mut Runner<'_, B, Self>) {
+    fn write_back<B: Backend>(runner: &mut Runner<'_, B, Self, Process>) {
         let now = runner.backend.now();
         let (_, left) = runner.layer.unwritten();
         if left > 0 {
@@ -131,10 +132,10 @@ impl Layer for &mut BufferedIo {
 }
 
 /// A loop with a page cache.
-type Cached<'r, 'a, 'b, B> = &'r mut Runner<'a, B, &'b mut BufferedIo>;
+type Cached<'r, 'a, 'b, B> = &'r mut Runner<'a, B, &'b mut BufferedIo, Process>;
 
-/// Carries bios to the stack and what is over to the processes, `first` before anything else that is over. True if
-/// anything moved.
+/// Carries bios to the stack and what is over to the processes, `first` before anything else that
+/// is over. True if anything moved.
 fn pump_from<B: Backend>(runner: Cached<'_, '_, '_, B>, now: Instant, mut first: Option<Event>) -> bool {
     let mut moved = false;
     loop {

@@ -1,0 +1,286 @@
+//! What a trace says of a workload: its I/Os by process, each with its place, its time, and what it
+//! followed.
+//!
+//! I/Os are taken from `queue` events, before the kernel split and merged them; a trace without
+//! those gives requests as they were issued ([`Taken`] tells). The whole workload is kept in
+//! memory, about 100 bytes an I/O.
+//!
+//! [`Workload::infer`] finds the dependencies of a closed loop; its rule is told there.
+
+use elevon_core::ioprio::IoPrio;
+use elevon_core::op::{Flags, Op};
+
+use crate::analysis::{Analysis, BioRecord, InspectError, ProcessStats, RequestRecord, RequestSink, analyse};
+use crate::event::Device;
+use crate::op::TraceOp;
+use crate::open::OpenError;
+use crate::reader::Reader;
+use crate::report::ReadReport;
+
+mod infer;
+
+pub use infer::After;
+
+/// Time that is not known.
+const ABSENT: u64 = u64::MAX;
+
+/// Which events of a trace the I/Os were taken from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Taken {
+    /// Bios as they were queued, before splits and merges.
+    Queued,
+    /// Whole I/Os as the format records them.
+    Records,
+    /// Requests as they were issued to the driver: the trace has no `queue` events. What the kernel
+    /// split and merged stays so.
+    Issued,
+}
+
+impl Taken {
+    /// What they are, for people: `queue events`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Queued => "queue events",
+            Self::Records => "records of whole I/Os",
+            Self::Issued => "issue events",
+        }
+    }
+}
+
+/// An I/O of a process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WorkloadIo {
+    /// When it was queued, in nanoseconds from the first I/O of the workload.
+    pub at: u64,
+    /// When it completed, likewise; `None` if the trace does not show it.
+    pub completed: Option<u64>,
+    /// First sector.
+    pub sector: u64,
+    /// Length; 0 for a flush.
+    pub bytes: u64,
+    /// Operation.
+    pub op: Op,
+    /// Flags as traced.
+    pub flags: Flags,
+    /// Priority, if the trace has it.
+    pub prio: Option<IoPrio>,
+    /// Set if it was under one plug with the I/O of the process before it.
+    pub joins: bool,
+}
+
+/// What one process did.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WorkloadProcess {
+    /// Its id: of the process where the trace has it, else of the thread; `None` if the trace has
+    /// neither.
+    pub id: Option<u32>,
+    /// Its name, if the trace has one.
+    pub name: Option<String>,
+    /// The cgroup of most of its I/O, if the trace has it.
+    pub cgroup: Option<u64>,
+    /// Its I/Os, in order of time.
+    pub ios: Vec<WorkloadIo>,
+}
+
+impl WorkloadProcess {
+    /// Name and id in one word, as ftrace prints a task: `fio-4242`.
+    pub fn label(&self) -> String {
+        match (&self.name, self.id) {
+            (Some(name), Some(id)) => format!("{name}-{id}"),
+            (Some(name), None) => name.clone(),
+            (None, Some(id)) => format!("process-{id}"),
+            (None, None) => "trace".to_owned(),
+        }
+    }
+
+    /// Nanoseconds from its first I/O to its last, or to its last completion.
+    pub fn duration(&self) -> u64 {
+        let first = self.ios.first().map_or(0, |io| io.at);
+        self.ios.iter().map(|io| io.completed.unwrap_or(0).max(io.at)).max().map_or(0, |last| last - first)
+    }
+
+    /// The most I/Os that it had under way at once, of those whose completion the trace shows; at
+    /// least 1.
+    pub fn depth(&self) -> u64 {
+        let mut ends: Vec<u64> = self.ios.iter().filter_map(|io| io.completed).collect();
+        ends.sort_unstable();
+        let known = self.ios.iter().filter(|io| io.completed.is_some());
+        let (mut over, mut most) = (0, 1);
+        for (begun, io) in known.enumerate() {
+            over += ends[over..].iter().take_while(|&&end| end <= io.at).count();
+            most = most.max(begun + 1 - over.min(begun));
+        }
+        most as u64
+    }
+}
+
+/// What a trace says of the workload on one device.
+#[derive(Clone, Debug)]
+pub struct Workload {
+    /// The device.
+    pub device: Device,
+    /// Which events the I/Os were taken from.
+    pub taken: Taken,
+    /// Who did them, in order of appearance; each has at least one I/O.
+    pub processes: Vec<WorkloadProcess>,
+    /// Nanoseconds from the first I/O to the last event of the device.
+    pub duration: u64,
+    /// I/Os of operations that the stack does not have (zone management, passthrough), which are
+    /// left out.
+    pub left_out: u64,
+    /// Gaps of lost events: begin and end, in nanoseconds from the first I/O.
+    pub gaps: Vec<(u64, u64)>,
+    /// What the reader met.
+    pub report: ReadReport,
+}
+
+/// Why a trace gives no workload.
+#[derive(Debug, thiserror::Error)]
+pub enum WorkloadReadError {
+    /// It cannot be read, or no device can be chosen.
+    #[error(transparent)]
+    Trace(#[from] InspectError),
+    /// Its events have no times.
+    #[error("device {0}: the events have no times, so nothing says when an I/O is to go")]
+    Untimed(Device),
+    /// No I/O of the device can be replayed.
+    #[error("device {0}: there is no queue or issue event of a read, write, flush or discard")]
+    Empty(Device),
+}
+
+/// Requests as they complete.
+#[derive(Default)]
+struct Requests(Vec<RequestRecord>);
+
+impl RequestSink for Requests {
+    fn requests(&mut self, requests: &[RequestRecord], _processes: &[ProcessStats]) {
+        self.0.extend_from_slice(requests);
+    }
+
+    fn restart(&mut self) {
+        self.0.clear();
+    }
+}
+
+/// Reads the workload of a device of a trace; without one, of the device that has nearly all
+/// events.
+///
+/// `open` and `progress` are as of [`crate::analysis::inspect`].
+///
+/// # Errors
+/// A trace that cannot be read, a device without I/O, several devices and none chosen, events without times.
+pub fn read(
+    open: &mut dyn FnMut() -> Result<Reader, OpenError>,
+    device: Option<Device>,
+    progress: &mut dyn FnMut(u64),
+) -> Result<Workload, WorkloadReadError> {
+    let mut requests = Requests::default();
+    let (mut analysis, reader) = analyse(open, device, true, Some(&mut requests), progress)?;
+    let mut bios = std::mem::take(analysis.bios());
+    let mut taken = match analysis.has_whole_ios() {
+        true => Taken::Records,
+        false => Taken::Queued,
+    };
+    if bios.is_empty() {
+        taken = Taken::Issued;
+        bios = requests.0.iter().filter_map(of_request).collect();
+        bios.sort_by_key(|bio| bio.queued);
+    }
+    build(&analysis, &reader, bios, taken)
+}
+
+/// A request as the bio that it stands for.
+fn of_request(request: &RequestRecord) -> Option<BioRecord> {
+    Some(BioRecord {
+        queued: request.issued?,
+        completed: request.completed.unwrap_or(ABSENT),
+        sector: request.sector,
+        bytes: request.bytes,
+        op: request.op,
+        flags: Some(request.flags),
+        process: request.process,
+        cgroup: None,
+        prio: request.prio,
+        plug: 0,
+    })
+}
+
+fn build(
+    analysis: &Analysis,
+    reader: &Reader,
+    bios: Vec<BioRecord>,
+    taken: Taken,
+) -> Result<Workload, WorkloadReadError> {
+    let (device, span) = analysis.device_and_span();
+    let rows = analysis.processes();
+    let mut processes: Vec<WorkloadProcess> = rows.iter().map(|row| process(row, reader)).collect();
+    let mut cgroups: Vec<Option<u64>> = vec![None; rows.len()];
+    let mut plugs: Vec<u32> = vec![0; rows.len()];
+    let (mut first, mut left_out, mut untimed) = (None, 0, false);
+    for bio in &bios {
+        if bio.queued == ABSENT {
+            untimed = true;
+            continue;
+        }
+        let Some((op, bytes)) = operation(bio) else {
+            left_out += 1;
+            continue;
+        };
+        let first = *first.get_or_insert(bio.queued);
+        let at = bio.process as usize;
+        cgroups[at] = cgroups[at].or(bio.cgroup);
+        let joins = bio.plug != 0 && bio.plug == plugs[at];
+        plugs[at] = bio.plug;
+        processes[at].ios.push(WorkloadIo {
+            at: bio.queued - first,
+            completed: (bio.completed != ABSENT).then(|| bio.completed.saturating_sub(first)),
+            sector: if op == Op::Flush { 0 } else { bio.sector },
+            bytes,
+            op,
+            flags: bio.flags.unwrap_or(Flags::NONE),
+            prio: bio.prio,
+            joins,
+        });
+    }
+    let Some(first) = first else {
+        return Err(if untimed { WorkloadReadError::Untimed(device) } else { WorkloadReadError::Empty(device) });
+    };
+    for (process, cgroup) in processes.iter_mut().zip(cgroups) {
+        process.cgroup = cgroup;
+    }
+    processes.retain(|process| !process.ios.is_empty());
+    let since = |time: u64| time.saturating_sub(first);
+    let last_io = processes.iter().flat_map(|p| p.ios.iter().map(|io| io.at)).max().unwrap_or(0);
+    let gaps = reader.report().gaps.iter().filter_map(|gap| Some((since(gap.from?), since(gap.until.or(gap.from)?))));
+    Ok(Workload {
+        device,
+        taken,
+        processes,
+        duration: span.map_or(0, |(_, last)| since(last)).max(last_io),
+        left_out,
+        gaps: gaps.collect(),
+        report: reader.report().clone(),
+    })
+}
+
+fn process(row: &ProcessStats, reader: &Reader) -> WorkloadProcess {
+    let names = reader.names();
+    let name = row.comm.map(|comm| names.name(comm)).or_else(|| row.id.and_then(|id| names.process(id)));
+    WorkloadProcess { id: row.id, name: name.map(str::to_owned), cgroup: None, ios: Vec::new() }
+}
+
+/// What the stack is asked to do; a write of no sectors that empties the cache is a flush.
+fn operation(bio: &BioRecord) -> Option<(Op, u64)> {
+    let op = bio.op?;
+    let is_preflush = bio.flags.is_some_and(|flags| flags.contains(Flags::PREFLUSH));
+    match op.to_core() {
+        Some(Op::Flush) => Some((Op::Flush, 0)),
+        Some(_) if bio.bytes == 0 && (is_preflush || op == TraceOp::Write) => Some((Op::Flush, 0)),
+        Some(_) if bio.bytes == 0 => None,
+        Some(op) => Some((op, bio.bytes)),
+        None => None,
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,164 @@
+use super::*;
+use crate::testing::data;
+
+const US: u64 = 1_000;
+
+fn io(at: u64, completed: Option<u64>) -> WorkloadIo {
+    WorkloadIo {
+        at: at * US,
+        completed: completed.map(|end| end * US),
+        sector: 0,
+        bytes: 4096,
+        op: Op::Read,
+        flags: Flags::NONE,
+        prio: None,
+        joins: false,
+    }
+}
+
+fn process(ios: Vec<WorkloadIo>) -> WorkloadProcess {
+    WorkloadProcess { id: Some(1), name: None, cgroup: None, ios }
+}
+
+fn workload(processes: Vec<WorkloadProcess>, gaps: Vec<(u64, u64)>) -> Workload {
+    Workload {
+        device: Device::new(8, 0),
+        taken: Taken::Queued,
+        processes,
+        duration: 0,
+        left_out: 0,
+        gaps,
+        report: ReadReport::new(crate::TraceFormat::Ftrace),
+    }
+}
+
+/// What each I/O followed: completions and microseconds.
+fn inferred(ios: Vec<WorkloadIo>, gaps: Vec<(u64, u64)>) -> Vec<(u64, u64)> {
+    let after = workload(vec![process(ios)], gaps).infer();
+    after[0].iter().map(|after| (after.completions, after.think / US)).collect()
+}
+
+#[test]
+fn one_at_a_time_with_thought() {
+    let ios = (0..4).map(|n| io(1000 * n, Some(1000 * n + 400))).collect();
+    assert_eq!(inferred(ios, vec![]), [(0, 0), (1, 600), (2, 600), (3, 600)]);
+}
+
+#[test]
+fn a_deep_queue_issues_one_for_each_completion() {
+    // 32 at once; completions two by two, 30 us apart, which a woken process finds together.
+    let mut ios: Vec<_> = (0..32).map(|n| io(n, Some(1000 + n / 2 * 300 + n % 2 * 30))).collect();
+    ios.extend((0..32).map(|n| io(1050 + n / 2 * 300 + n % 2 * 5, Some(9000 + n))));
+    let found = inferred(ios, vec![]);
+    assert!(found[..32].iter().enumerate().all(|(n, &after)| after == (0, n as u64)));
+    for (n, &after) in found[32..].iter().enumerate() {
+        // The k-th I/O after the window follows the k-th completion.
+        let think = if n % 2 == 0 { 50 } else { 25 };
+        assert_eq!(after, (n as u64 + 1, think), "{n}");
+    }
+}
+
+#[test]
+fn a_barrier_waits_for_all() {
+    // Eight writes, then one I/O when the last of them is done, then eight again.
+    let mut ios: Vec<_> = (0..8).map(|n| io(n, Some(500 + 100 * n))).collect();
+    ios.push(io(1250, Some(1300)));
+    ios.extend((0..8).map(|n| io(1310 + n, None)));
+    let found = inferred(ios, vec![]);
+    assert_eq!(found[8], (8, 50));
+    assert!(found[9..].iter().all(|&(completions, _)| completions == 9));
+}
+
+#[test]
+fn processes_are_apart() {
+    let quick = process((0..3).map(|n| io(100 * n, Some(100 * n + 50))).collect());
+    let slow = process((0..3).map(|n| io(1000 * n, Some(1000 * n + 900))).collect());
+    let after = workload(vec![quick, slow], vec![]).infer();
+    let thinks = |at: usize| after[at].iter().map(|after| after.think / US).collect::<Vec<_>>();
+    assert_eq!((thinks(0), thinks(1)), (vec![0, 50, 50], vec![0, 100, 100]));
+}
+
+#[test]
+fn a_gap_is_waited_for() {
+    let ios = vec![io(0, Some(400)), io(1000, None), io(9000, Some(9400)), io(9500, None)];
+    // Lost: 1100 us to 8900 us, and with it the completion of the second.
+    assert_eq!(inferred(ios, vec![(1_100 * US, 8_900 * US)]), [(0, 0), (1, 600), (2, 7900), (3, 100)]);
+}
+
+#[test]
+fn no_io_follows_itself() {
+    // A device that answers within the clock's resolution, and a completion that a gap swallowed.
+    assert_eq!(inferred(vec![io(0, Some(0)), io(0, Some(0)), io(3, Some(3))], vec![]), [(0, 0), (1, 0), (2, 3)]);
+    assert_eq!(inferred(vec![io(0, None), io(2000, None)], vec![(0, 2_000 * US)]), [(0, 0), (1, 2000)]);
+}
+
+#[test]
+fn depth_counts_what_is_under_way_at_once() {
+    let ios = vec![io(0, Some(10)), io(1, Some(5)), io(2, None), io(6, Some(20)), io(10, Some(12))];
+    assert_eq!(process(ios).depth(), 2);
+    assert_eq!(process(vec![io(0, None)]).depth(), 1);
+}
+
+fn read_text(text: &str) -> Workload {
+    let bytes = text.as_bytes().to_vec();
+    read(&mut || crate::from_bytes(bytes.clone()), None, &mut |_| {}).expect("a workload")
+}
+
+#[test]
+fn bios_of_a_plug_go_together_and_keep_what_they_carry() {
+    let text = "\
+  a-11 [000] ..... 1.000000: block_bio_queue: 8,0 WSM 100 + 8 [a]
+  a-11 [000] ..... 1.000001: block_getrq: 8,0 WSM 100 + 8 [a]
+  a-11 [000] ..... 1.000002: block_plug: [a]
+  b-12 [001] ..... 1.000003: block_bio_queue: 8,0 R 5000 + 16 [b]
+  b-12 [001] ..... 1.000004: block_getrq: 8,0 R 5000 + 16 [b]
+  b-12 [001] ..... 1.000004: block_io_start: 8,0 R 8192 () 5000 + 16 rt,0,2 [b]
+  b-12 [001] ..... 1.000005: block_rq_issue: 8,0 R 8192 () 5000 + 16 rt,0,2 [b]
+  a-11 [000] ..... 1.000006: block_bio_queue: 8,0 WSM 108 + 8 [a]
+  a-11 [000] ..... 1.000007: block_bio_backmerge: 8,0 WSM 108 + 8 [a]
+  a-11 [000] ..... 1.000008: block_unplug: [a] 1
+  a-11 [000] ..... 1.000009: block_rq_issue: 8,0 WSM 8192 () 100 + 16 be,0,4 [a]
+  a-11 [000] ..... 1.000010: block_bio_queue: 8,0 FWS 0 + 0 [a]
+  b-12 [001] ..... 1.000500: block_rq_complete: 8,0 R () 5000 + 16 rt,0,2 [0]
+  a-11 [000] ..... 1.000600: block_rq_complete: 8,0 WSM () 100 + 16 be,0,4 [0]
+";
+    let found = read_text(text);
+    assert_eq!((found.taken, found.device), (Taken::Queued, Device::new(8, 0)));
+    let labels: Vec<String> = found.processes.iter().map(WorkloadProcess::label).collect();
+    assert_eq!(labels, ["a-11", "b-12"]);
+    let [first, second, flush] = found.processes[0].ios[..] else { panic!("{:?}", found.processes[0]) };
+    assert_eq!((first.joins, second.joins, flush.joins), (false, true, false));
+    assert_eq!((first.completed, second.completed, flush.completed), (Some(600 * US), Some(600 * US), None));
+    assert_eq!((first.op, first.flags), (Op::Write, Flags::SYNC | Flags::META));
+    assert_eq!((flush.op, flush.bytes), (Op::Flush, 0));
+    let read = found.processes[1].ios[0];
+    assert_eq!((read.at, read.completed, read.sector, read.bytes), (3 * US, Some(500 * US), 5000, 8192));
+    assert_eq!(read.prio.map(|prio| (prio.class(), prio.level())), Some((elevon_core::ioprio::PrioClass::Rt, 2)));
+}
+
+#[test]
+fn without_queue_events_requests_are_taken() {
+    let text = "\
+  a-11 [000] ..... 1.000005: block_rq_issue: 8,0 R 8192 () 5000 + 16 [a]
+  a-11 [000] ..... 1.000500: block_rq_complete: 8,0 R () 5000 + 16 [0]
+";
+    let found = read_text(text);
+    assert_eq!(found.taken, Taken::Issued);
+    assert_eq!(found.processes[0].ios.len(), 1);
+    assert_eq!(found.processes[0].ios[0].completed, Some(495 * US));
+}
+
+#[test]
+fn a_real_trace_has_every_bio_before_it_was_split() {
+    let path = data("kernel-truth/whatif/mq-deadline.ftrace.zst");
+    let found = read(&mut || crate::open(&path), None, &mut |_| {}).expect("a workload");
+    let of = |op: Op, bytes: u64| {
+        let ios = found.processes.iter().flat_map(|process| &process.ios);
+        ios.filter(|io| io.op == op && io.bytes == bytes && io.completed.is_some()).count()
+    };
+    // As fio counted them: db, scan, log with an fsync after each fourth, bulk.
+    assert_eq!([of(Op::Read, 8192), of(Op::Read, 1 << 20), of(Op::Write, 65536)], [3233, 755, 1162]);
+    assert_eq!([of(Op::Flush, 0), of(Op::Write, 32768)], [290, 10_819]);
+    let depths: Vec<u64> = found.processes.iter().map(WorkloadProcess::depth).collect();
+    assert_eq!(depths, [4, 1, 1, 16]);
+}
