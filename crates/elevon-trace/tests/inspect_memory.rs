@@ -46,7 +46,7 @@ fn feed(analysis: &mut Analysis, from: u64, count: u64) {
         event.time = Some(time);
         event.sector = Some(n % 4096 * 4096 + first);
         event.bytes = Some(sectors * 512);
-        event.op = Some(if n % 3 == 0 { TraceOp::Write } else { TraceOp::Read });
+        event.op = Some(if n.is_multiple_of(3) { TraceOp::Write } else { TraceOp::Read });
         event.tid = Some((n % 10) as u32);
         analysis.add(&[event]);
     };

@@ -346,7 +346,7 @@ fn apply(row: &OptionRow, draft: &mut Draft, scan: &mut Scan, value: Option<&str
         }
         (OptionKind::Amount(set), Some(text)) => set(draft, scan.amount(text)?),
         (OptionKind::Time(bare, set), Some(text)) => {
-            set(draft, grammar::nanos(scan.unsigned(text, Unit::Time(bare))?)?)
+            set(draft, grammar::nanos(scan.unsigned(text, Unit::Time(bare))?)?);
         }
         (OptionKind::Choice(words, set), Some(text)) => match words.iter().find(|word| **word == text) {
             Some(word) => set(draft, word),
