@@ -44,7 +44,7 @@ pub struct CacheConfig {
     /// looks at files' pages only.
     pub zram: Bytes,
     /// How ready reclaim is to take programs' memory, 0 to 200; see
-    /// [`super::replace::Anonymous::swappiness`].
+    /// [`Anonymous::swappiness`].
     pub swappiness: u8,
     /// Which page goes next.
     pub policy: ReplacementConfig,
