@@ -1,8 +1,8 @@
-//! The bytes of I/O: for every task one aligned slab, cut into slots of equal size; those of a page
-//! cache are `frames`.
+//! The data buffers of I/O: one aligned slab per task, divided into slots of equal size. Those of a
+//! page cache are in `frames`.
 //!
 //! The kernel writes into a slot while a command is in flight. Every slot counts its commands, and
-//! a slot is handed out as a slice only while none is, so no Rust reference ever covers memory that
+//! a slot is lent as a slice only while it has none, so no Rust reference ever covers memory that
 //! the kernel may be changing.
 
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
@@ -34,8 +34,8 @@ unsafe impl Send for Slab {}
 impl Drop for Slab {
     fn drop(&mut self) {
         if !self.is_idle() {
-            // A command was abandoned: the kernel may still write here, so the memory is never used
-            // again.
+            // A command was abandoned: the kernel may still write here, so the memory is never
+            // freed or reused.
             return;
         }
         // SAFETY: allocated in `Slab::new` with this layout, freed once.
@@ -69,7 +69,7 @@ impl Slab {
     }
 }
 
-/// Memory that a piece of a command lies in.
+/// Memory that contains a piece of a command.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Span {
     pub(crate) address: *mut u8,
@@ -81,31 +81,31 @@ pub(crate) struct Span {
     slot: u32,
 }
 
-// SAFETY: a span is an address and a length; whoever dereferences it answers for that.
+// SAFETY: a span is an address and a length; the code that dereferences it is responsible.
 unsafe impl Send for Span {}
 
-/// In place of the index of a slab: the span lies in frames of the page cache, which are not
+/// Used instead of the index of a slab: the span is in frames of the page cache, which are not
 /// registered. No task has this number.
 const FRAMES: u32 = TaskId::IDLE.0;
 
 impl Span {
-    /// Memory in frames of the page cache.
+    /// Returns a span in frames of the page cache.
     pub(crate) const fn of_frames(address: *mut u8, len: usize) -> Self {
         Self { address, len, registered: None, slab: FRAMES, slot: 0 }
     }
 
-    /// Returns true if it lies in frames of the page cache.
+    /// Returns true if it is in frames of the page cache.
     pub(crate) const fn is_of_frames(&self) -> bool {
         self.slab == FRAMES
     }
 
-    /// The address behind it.
+    /// Returns the address behind it.
     pub(crate) const fn end(&self) -> *mut u8 {
         self.address.wrapping_add(self.len)
     }
 }
 
-/// All slabs, by task, and the frames of the page cache, where there is one.
+/// All slabs, by task, and the frames of the page cache, if there is one.
 #[derive(Default)]
 pub(crate) struct Buffers {
     slabs: Vec<Option<Slab>>,
@@ -113,7 +113,7 @@ pub(crate) struct Buffers {
 }
 
 impl Buffers {
-    /// Makes a slab for a task, in place of the one it had. Panics if a command is in flight on
+    /// Makes a slab for a task, and replaces the one it had. Panics if a command is in flight on
     /// that one.
     pub(crate) fn prepare(&mut self, task: TaskId, slots: u32, bytes: u64) {
         assert_ne!(task, TaskId::IDLE, "the idle task does no I/O");
@@ -125,12 +125,13 @@ impl Buffers {
         *slab = Some(Slab::new(slots, bytes));
     }
 
-    /// The bytes of a slot that no command is in flight on.
+    /// Returns the bytes of a slot that has no command in flight.
     pub(crate) fn slot(&mut self, task: TaskId, token: u64) -> Option<&mut [u8]> {
         self.slabs.get_mut(task.index())?.as_mut()?.slot(token)
     }
 
-    /// Marks a piece as in flight and says where it lies. Panics where the piece leaves its slot.
+    /// Marks a piece as in flight and appends its memory to `spans`. Panics if the piece exceeds
+    /// its slot.
     pub(crate) fn start(&mut self, piece: &Piece, is_read: bool, spans: &mut Vec<Span>) {
         let slot = match Token::decode(piece.token) {
             Token::Job(slot) => slot as usize,
@@ -148,7 +149,7 @@ impl Buffers {
         spans.push(Span { address, len, registered: slab.registered, slab: piece.task.0, slot: slot as u32 });
     }
 
-    /// The command of a span is over.
+    /// Ends the command of a span.
     pub(crate) fn finish(&mut self, span: &Span, is_read: bool) {
         if span.is_of_frames() {
             if let Some(frames) = &mut self.frames {
@@ -159,15 +160,15 @@ impl Buffers {
         }
     }
 
-    /// The bytes of frames and buffers that a copy speaks of.
+    /// Copies bytes between frames and buffers.
     pub(crate) fn carry_out(&mut self, copy: &ByteCopy) {
         let Some(frames) = &mut self.frames else { return };
         let slab = self.slabs.get_mut(copy.task.index()).and_then(Option::as_mut);
         frames.carry_out(copy, slab.and_then(|slab| slab.slot(copy.token)));
     }
 
-    /// Registers slabs by `register`, which says whether that succeeded: as many as one call takes,
-    /// and none that is too large. The others have no index.
+    /// Registers slabs by `register`, which returns true on success: as many as one call accepts,
+    /// and none that is too large. The other slabs have no index.
     pub(crate) fn register(&mut self, register: impl FnOnce(&[libc::iovec]) -> bool) {
         const LARGEST: usize = 1 << 30;
         const MOST: usize = 1024;
@@ -182,7 +183,7 @@ impl Buffers {
         }
     }
 
-    /// No slab is registered any more.
+    /// Marks all slabs as not registered.
     pub(crate) fn unregister(&mut self) {
         for slab in self.slabs.iter_mut().flatten() {
             slab.registered = None;

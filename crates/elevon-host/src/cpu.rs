@@ -1,6 +1,6 @@
 //! CPU time that this process has used.
 
-/// CPU time of the whole process so far, in nanoseconds: (outside the kernel, inside).
+/// Returns the CPU time of the whole process so far, in nanoseconds: (outside the kernel, inside).
 pub fn used() -> (u64, u64) {
     // SAFETY: all-zero bytes are a valid `rusage` value.
     let mut usage: libc::rusage = unsafe { std::mem::zeroed() };

@@ -1,4 +1,4 @@
-//! Opening what a user named, and what its kind says of limits.
+//! Opens the file or block device that a user named, and determines its limits.
 
 use std::fs::File;
 use std::os::fd::AsRawFd;
@@ -8,14 +8,14 @@ use std::path::{Path, PathBuf};
 use elevon_core::limits::QueueLimits;
 use elevon_core::units::{Bytes, Sectors};
 
-/// How to open.
+/// Options for opening.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct OpenOptions {
-    /// Writes will come.
+    /// The file will be written.
     pub write: bool,
-    /// Bypass the page cache (O_DIRECT) where the file system allows.
+    /// Bypass the page cache (O_DIRECT) if the file system allows it.
     pub direct: bool,
-    /// Create a regular file of this size, or grow one to it; 0 leaves the size as it is.
+    /// Create a regular file of this size, or extend one to it; 0 keeps the size.
     pub grow_to: u64,
 }
 
@@ -23,36 +23,36 @@ pub struct OpenOptions {
 #[derive(Debug)]
 pub struct HostFile {
     pub(crate) file: File,
-    /// The same file, opened a second time for flushes. The kernel tells a lost write once to each
-    /// open file. If flushes shared `file` with writes, a FUA write (`RWF_DSYNC`) could take the
-    /// error that a flush in flight should have been told, and that flush would succeed.
+    /// The same file, opened a second time for flushes. The kernel reports a lost write once to
+    /// each open file. If flushes shared `file` with writes, a FUA write (`RWF_DSYNC`) could
+    /// consume the error that belongs to a flush in flight, and that flush would succeed.
     pub(crate) flush_file: File,
-    /// The path as it was named.
+    /// The path as the user gave it.
     pub path: PathBuf,
     /// Size.
     pub size: Sectors,
     /// Whether it is a block device.
     pub is_block_device: bool,
-    /// Whether O_DIRECT is in force.
+    /// Whether O_DIRECT is in use.
     pub is_direct: bool,
-    /// Limits: of the block device as sysfs says, or generous ones for a file.
+    /// Limits: from sysfs for a block device, generous ones for a file.
     pub limits: QueueLimits,
-    /// What the user should know.
+    /// Notes for the user.
     pub notes: Vec<String>,
 }
 
-/// Why something named cannot be used.
+/// Why a path cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
-    /// It is a directory, socket, terminal ...
+    /// The path is a directory, socket, terminal ...
     #[error("{}: is {what}; a regular file or a block device is needed", .path.display())]
     Kind {
         /// The path.
         path: PathBuf,
-        /// What it is.
+        /// The type of file.
         what: &'static str,
     },
-    /// A block device that is mounted or held otherwise, opened for writing.
+    /// A block device that is mounted or in use otherwise was opened for writing.
     #[error(
         "{}: is mounted, or something else holds it; writing to it would destroy what is there. Unmount it, or name another",
         .path.display()
@@ -61,7 +61,7 @@ pub enum OpenError {
         /// The path.
         path: PathBuf,
     },
-    /// It has no byte.
+    /// The file is empty.
     #[error(
         "{}: has size 0; give the job size= (a job that writes then creates the file), or name a file with content",
         .path.display()
@@ -70,7 +70,7 @@ pub enum OpenError {
         /// The path.
         path: PathBuf,
     },
-    /// It is smaller than a block.
+    /// The file is smaller than a block.
     #[error("{}: has {bytes} bytes, less than a block of {block}; name a larger file", .path.display())]
     Small {
         /// The path.
@@ -85,7 +85,7 @@ pub enum OpenError {
     Io {
         /// The path.
         path: PathBuf,
-        /// What was tried.
+        /// The action that failed.
         action: &'static str,
         /// The error.
         #[source]
@@ -94,8 +94,8 @@ pub enum OpenError {
 }
 
 impl HostFile {
-    /// Opens a path. A regular file is created or grown only if the caller writes and says how
-    /// large.
+    /// Opens a path. A regular file is created or extended only if the caller writes and gives a
+    /// size.
     pub fn open(path: &Path, options: OpenOptions) -> Result<Self, OpenError> {
         let io = |action| move |error| OpenError::Io { path: path.to_owned(), action, error };
         let existing = match std::fs::metadata(path) {
@@ -118,7 +118,7 @@ impl HostFile {
         if !is_block_device && options.write && bytes < options.grow_to {
             grow(&file, options.grow_to).map_err(|error| {
                 if created {
-                    // Nothing half-made stays behind.
+                    // Remove an incomplete file.
                     let _ = std::fs::remove_file(path);
                 } else {
                     let _ = file.set_len(bytes);
@@ -166,11 +166,11 @@ fn open_as(
     notes: &mut Vec<String>,
 ) -> std::io::Result<(File, bool)> {
     let open = |direct: bool| {
-        // Without O_CREAT, O_EXCL on a block device means that nobody else holds it: no file
-        // system, no md, no swap.
+        // Without O_CREAT, O_EXCL on a block device means that it is not in use: no file system, no
+        // md, no swap.
         let exclusive = if is_block_device && options.write { libc::O_EXCL } else { 0 };
         let flags = libc::O_CLOEXEC | exclusive | if direct { libc::O_DIRECT } else { 0 };
-        // Not `create_new`: an open with O_DIRECT that fails may have made the file already.
+        // Not `create_new`: a failed open with O_DIRECT may have created the file already.
         let create = create && options.write;
         File::options().read(true).write(options.write).create(create).truncate(false).custom_flags(flags).open(path)
     };
@@ -187,7 +187,7 @@ fn open_as(
     }
 }
 
-/// The file that flushes go to, opened a second time if it is written to; see
+/// Returns the file for flushes: opened a second time if it is written to; see
 /// [`HostFile::flush_file`].
 fn open_to_flush(path: &Path, file: &File, write: bool) -> std::io::Result<File> {
     if !write {
@@ -195,7 +195,7 @@ fn open_to_flush(path: &Path, file: &File, write: bool) -> std::io::Result<File>
     }
     let second = File::options().read(true).write(true).custom_flags(libc::O_CLOEXEC).open(path)?;
     let (one, other) = (file.metadata()?, second.metadata()?);
-    // The path may mean another file by now.
+    // The path may refer to another file by now.
     if (one.dev(), one.ino()) == (other.dev(), other.ino()) { Ok(second) } else { file.try_clone() }
 }
 
@@ -207,7 +207,7 @@ fn size_of(file: &File, is_block_device: bool) -> std::io::Result<u64> {
     std::io::Seek::seek(&mut file, std::io::SeekFrom::End(0))
 }
 
-/// Reserves the blocks, so that a full disk is found now and not in the middle of the run.
+/// Reserves the blocks, so that a full disk is detected now and not in the middle of the run.
 fn grow(file: &File, bytes: u64) -> std::io::Result<()> {
     let len = libc::off_t::try_from(bytes).map_err(|_| std::io::Error::from_raw_os_error(libc::EFBIG))?;
     // SAFETY: a valid descriptor and plain numbers.
@@ -217,7 +217,7 @@ fn grow(file: &File, bytes: u64) -> std::io::Result<()> {
     }
 }
 
-/// A block device's limits from sysfs; for a file what io_uring takes in one call.
+/// Returns a block device's limits from sysfs; for a file, what io_uring accepts in one call.
 fn limits_of(file: &File, is_block_device: bool, is_direct: bool) -> QueueLimits {
     let mut limits = QueueLimits {
         logical_block_size: if is_direct { 4096 } else { 512 },
@@ -261,7 +261,7 @@ fn limits_of(file: &File, is_block_device: bool, is_direct: bool) -> QueueLimits
     limits
 }
 
-/// The alignment that direct I/O on this file needs (statx, 6.1 and later).
+/// Returns the alignment that direct I/O on this file needs (statx, 6.1 and later).
 fn direct_alignment(file: &File) -> Option<u32> {
     const EMPTY: &std::ffi::CStr = c"";
     // SAFETY: all-zero bytes are a valid `statx` value.

@@ -1,9 +1,9 @@
-//! The page frames of a cache with real bytes: one mapping, a page a frame, memory taken as frames
-//! are first used.
+//! The page frames of a cache with real data: one mapping, one page per frame, memory allocated
+//! when frames are first used.
 //!
-//! Frames that a command reads into or writes from count as in flight. The policy above never moves
+//! Frames that a command reads into or writes from count as in flight. The page cache never moves
 //! bytes of such a frame (a page that is being read is locked, one that is being written is
-//! stable), and that is asserted here before any byte moves.
+//! stable), and this is asserted here before any byte moves.
 
 use elevon_cache::FrameId;
 use elevon_cache::page_cache::{ByteCopy, Way};
@@ -13,12 +13,12 @@ use crate::buffers::Span;
 
 const PAGE: usize = PAGE_SIZE as usize;
 
-/// Commands on a frame.
+/// Number of commands on a frame.
 #[derive(Clone, Copy, Default)]
 struct InFlight {
-    /// The device fills it.
+    /// Commands in which the device writes to the frame.
     reads: u16,
-    /// The device takes from it.
+    /// Commands in which the device reads from the frame.
     writes: u16,
 }
 
@@ -26,7 +26,7 @@ struct InFlight {
 pub(crate) struct Frames {
     memory: *mut u8,
     in_flight: Vec<InFlight>,
-    /// By token: the frames of a bio, in order.
+    /// The frames of a bio in order, by token.
     bios: Vec<Vec<FrameId>>,
 }
 
@@ -36,8 +36,8 @@ unsafe impl Send for Frames {}
 impl Drop for Frames {
     fn drop(&mut self) {
         if self.in_flight.iter().any(|frame| frame.reads > 0 || frame.writes > 0) {
-            // A command was abandoned: the kernel may still use this memory, so nobody else ever
-            // does.
+            // A command was abandoned: the kernel may still use this memory, so it is never
+            // unmapped.
             return;
         }
         // SAFETY: mapped in `Frames::new` with this length, unmapped once.
@@ -46,7 +46,7 @@ impl Drop for Frames {
 }
 
 impl Frames {
-    /// So many frames, all zero.
+    /// Maps `count` frames, all zero.
     pub(crate) fn new(count: u64) -> std::io::Result<Self> {
         let count = usize::try_from(count).ok().filter(|count| *count > 0 && *count <= usize::MAX / 2 / PAGE);
         let count = count.ok_or_else(|| std::io::Error::from_raw_os_error(libc::ENOMEM))?;
@@ -56,14 +56,14 @@ impl Frames {
         if memory == libc::MAP_FAILED {
             return Err(std::io::Error::last_os_error());
         }
-        // Hits of a large cache are misses of the TLB. Frames are first used in order, so huge
-        // pages take no more memory than frames do, but for the last one. A kernel without them
-        // says so, and nothing is lost. SAFETY: the mapping that was just made, whole.
+        // Hits of a large cache cause TLB misses. Frames are first used in order, so huge pages
+        // take no more memory than frames do, except for the last one. A kernel without huge pages
+        // returns an error, which is ignored. SAFETY: the whole mapping that was just made.
         unsafe { libc::madvise(memory, count * PAGE, libc::MADV_HUGEPAGE) };
         Ok(Self { memory: memory.cast(), in_flight: vec![InFlight::default(); count], bios: Vec::new() })
     }
 
-    /// The data of a bio lies in these frames.
+    /// Sets the frames that contain the data of a bio.
     pub(crate) fn bind(&mut self, bio: usize, frames: &[FrameId]) {
         if self.bios.len() <= bio {
             self.bios.resize_with(bio + 1, Vec::new);
@@ -79,8 +79,8 @@ impl Frames {
         unsafe { self.memory.add(slot * PAGE + offset) }
     }
 
-    /// Marks bytes `[offset, offset + len)` of a bio as in flight and says where they lie: a span
-    /// for each run of neighbouring frames.
+    /// Marks bytes `[offset, offset + len)` of a bio as in flight and appends their memory to
+    /// `spans`: a span for each run of contiguous frames.
     pub(crate) fn start(&mut self, bio: usize, offset: u64, len: u64, is_read: bool, spans: &mut Vec<Span>) {
         let (mut offset, mut left) = (offset as usize, len as usize);
         while left > 0 {
@@ -88,7 +88,7 @@ impl Frames {
             let bytes = left.min(PAGE - offset % PAGE);
             let address = self.address(slot, offset % PAGE);
             let extends = spans.last_mut().filter(|last| last.is_of_frames() && last.end() == address);
-            // The rest of a frame whose beginning is in the span counts with it.
+            // The rest of a frame counts with its beginning if that is in the span.
             if extends.is_none() || offset % PAGE == 0 {
                 let frame = &mut self.in_flight[slot.0 as usize];
                 *if is_read { &mut frame.reads } else { &mut frame.writes } += 1;
@@ -101,7 +101,7 @@ impl Frames {
         }
     }
 
-    /// The command of a span is over.
+    /// Ends the command of a span.
     pub(crate) fn finish(&mut self, span: &Span, is_read: bool) {
         let first = span.address as usize - self.memory as usize;
         for slot in first / PAGE..(first + span.len).div_ceil(PAGE) {
@@ -110,7 +110,7 @@ impl Frames {
         }
     }
 
-    /// Moves the bytes of a copy. `buffer`: that of its I/O, where it has one.
+    /// Copies bytes. `buffer`: that of the I/O, if it has one.
     pub(crate) fn carry_out(&mut self, copy: &ByteCopy, buffer: Option<&mut [u8]>) {
         let &ByteCopy { slot, frame_offset, bytes, call_offset, way, .. } = copy;
         let (from, len) = (frame_offset as usize, bytes as usize);
@@ -125,9 +125,9 @@ impl Frames {
             let buffer = buffer.expect("a call that moves bytes has a buffer");
             buffer[call_offset as usize..][..len].as_mut_ptr()
         };
-        // SAFETY: both ends lie inside what they belong to, by the assertion and the slicing above,
-        // and never overlap: one is a buffer of a task, the other our own mapping. No command
-        // writes to the frame, and none reads it while it is changed.
+        // SAFETY: both ranges are inside their memory, by the assertion and the slicing above, and
+        // never overlap: one is a buffer of a task, the other our own mapping. No command writes to
+        // the frame, and none reads it while it is changed.
         unsafe {
             match way {
                 Way::ToCall => std::ptr::copy_nonoverlapping(frame, place(buffer), len),
@@ -158,7 +158,7 @@ mod tests {
     fn neighbouring_frames_are_one_span_and_each_counts_once() {
         let mut frames = frames(&[2, 3, 6]);
         let mut spans = Vec::new();
-        // Cut within frame 2 and joined again, as a bio that was split and merged.
+        // Split within frame 2 and merged again, as a bio.
         frames.start(0, 0, 512, true, &mut spans);
         frames.start(0, 512, 3 * PAGE_SIZE - 512, true, &mut spans);
         assert_eq!(spans.iter().map(|span| span.len).collect::<Vec<_>>(), [2 * PAGE, PAGE]);

@@ -1,10 +1,11 @@
-//! Signals as flags: a run sees that it is to stop, drains what is in flight, and still reports; or
-//! it is asked how far it is.
+//! Signals as flags: a signal makes a run stop, drain what is in flight and still report; or it
+//! requests the status so far.
 //!
 //! SIGINT, SIGTERM and SIGHUP ask the run to stop. Senders often send two: timeout(1) signals its
 //! child and then its own group, a terminal that closes sends SIGHUP after SIGTERM. So a further
-//! signal gives the run up only [`GRACE`] after the first; what comes sooner belongs to the first.
-//! SIGUSR1 asks for the status so far, as with fio, and never ends the process.
+//! signal ends the process at once only if it arrives at least [`GRACE`] after the first; an
+//! earlier one counts as the same request. SIGUSR1 requests the status so far, as with fio, and
+//! never ends the process.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
@@ -12,10 +13,10 @@ use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
 use elevon_core::units::{Instant, Nanos};
 use libc::{SIGHUP, SIGINT, SIGTERM, SIGUSR1};
 
-/// A signal that comes sooner after the first does not give the run up.
+/// A signal that arrives within this time after the first does not end the process.
 pub const GRACE: Nanos = Nanos::from_secs(1);
 
-/// The user's wishes. Clones share them.
+/// The user's requests. Clones share them.
 #[derive(Clone, Debug, Default)]
 pub struct Interrupt(Arc<State>);
 
@@ -23,29 +24,29 @@ pub struct Interrupt(Arc<State>);
 struct State {
     /// The first signal that asked to stop; 0 for none.
     signal: AtomicI32,
-    /// When it came, in nanoseconds of the machine's monotonic clock; 0 until that is known.
+    /// When it arrived, in nanoseconds of the machine's monotonic clock; 0 until that is known.
     at: AtomicU64,
     is_status_wanted: AtomicBool,
 }
 
-/// What a signal that asks to stop means.
+/// The effect of a signal that asks to stop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Meaning {
-    /// The first: the run is to stop.
+    /// The first signal: the run is to stop.
     Stop,
-    /// It belongs to the first.
+    /// The signal belongs to the first one.
     Same,
     /// The process is to end at once.
     GiveUp,
 }
 
 impl Interrupt {
-    /// Flags that only [`Self::set`] sets.
+    /// Returns flags that only [`Self::set`] sets.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Flags that signals set. SIGHUP stays ignored if it is (nohup).
+    /// Returns flags that signals set. SIGHUP stays ignored if it is ignored already (nohup).
     ///
     /// # Errors
     /// A handler cannot be installed.
@@ -62,7 +63,7 @@ impl Interrupt {
         }
         let status = flags.clone();
         let ask = move || status.0.is_status_wanted.store(true, Ordering::Relaxed);
-        // SAFETY: the handler stores to an atomic.
+        // SAFETY: the handler only stores to an atomic.
         unsafe { signal_hook::low_level::register(SIGUSR1, ask) }?;
         Ok(flags)
     }
@@ -72,17 +73,17 @@ impl Interrupt {
         let _ = self.on_signal(SIGINT, Instant::ZERO);
     }
 
-    /// Returns true if somebody asked the run to stop.
+    /// Returns true if a signal or [`Self::set`] asked the run to stop.
     pub fn is_set(&self) -> bool {
         self.0.signal.load(Ordering::Relaxed) != 0
     }
 
-    /// The number of the signal that asked first.
+    /// Returns the number of the first signal that asked to stop.
     pub fn signal(&self) -> Option<i32> {
         Some(self.0.signal.load(Ordering::Relaxed)).filter(|&signal| signal != 0)
     }
 
-    /// Returns true if somebody asked for the status since the last call.
+    /// Returns true if the status was requested since the last call.
     pub fn take_status_request(&self) -> bool {
         self.0.is_status_wanted.swap(false, Ordering::Relaxed)
     }
@@ -94,14 +95,14 @@ impl Interrupt {
             return Meaning::Stop;
         }
         match at.load(Ordering::Relaxed) {
-            // The first is being handled by another thread.
+            // Another thread is handling the first signal.
             0 => Meaning::Same,
             at if now.since(Instant::new(at)) < GRACE => Meaning::Same,
             _ => Meaning::GiveUp,
         }
     }
 
-    /// Runs in the signal handler.
+    /// Handles a signal, in the signal handler.
     fn handle(&self, signal: i32) {
         match self.on_signal(signal, clock()) {
             Meaning::Stop => {
@@ -129,7 +130,7 @@ const fn name(signal: i32) -> &'static str {
     }
 }
 
-/// The machine's monotonic clock.
+/// Returns the time of the machine's monotonic clock.
 fn clock() -> Instant {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: a valid place for the answer. An error leaves zero.
@@ -137,7 +138,7 @@ fn clock() -> Instant {
     Instant::new(time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64)
 }
 
-/// Returns true if a signal is ignored at present.
+/// Returns true if a signal is currently ignored.
 fn is_ignored(signal: i32) -> bool {
     // SAFETY: zeroes are a valid sigaction, and a null pointer in place of a new one only asks for
     // the old.
@@ -147,14 +148,14 @@ fn is_ignored(signal: i32) -> bool {
     }
 }
 
-/// Writes to stderr if that does not block: a signal handler must not wait for whoever reads it.
+/// Writes to stderr if that does not block: a signal handler must not wait for the reader.
 fn say(text: &str) {
     // SAFETY: errno is this thread's own; the pollfd and the text are valid while they are used.
     unsafe {
         let errno = *libc::__errno_location();
         let mut stderr = libc::pollfd { fd: libc::STDERR_FILENO, events: libc::POLLOUT, revents: 0 };
         if libc::poll(&raw mut stderr, 1, 0) == 1 && stderr.revents & libc::POLLOUT != 0 {
-            // A line that cannot be written is lost: there is nobody else to tell.
+            // A line that cannot be written is lost: there is no other output.
             let _ = libc::write(libc::STDERR_FILENO, text.as_ptr().cast(), text.len());
         }
         *libc::__errno_location() = errno;

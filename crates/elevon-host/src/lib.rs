@@ -1,7 +1,7 @@
 //! Real time: files and block devices as the back end of a run, by io_uring or a pool of threads.
 //!
-//! The only crate with `unsafe`: buffers whose bytes the kernel moves, and system calls. Nothing is
-//! opened that the caller did not name, but files of /proc and /sys that describe the machine.
+//! The only crate with `unsafe`: for buffers whose bytes the kernel moves, and for system calls. It
+//! opens only what the caller named, and files of /proc and /sys that describe the machine.
 
 mod buffers;
 pub mod cpu;
@@ -29,10 +29,10 @@ use buffers::Buffers;
 use interrupt::Interrupt;
 use promise::Promises;
 
-/// How I/O reaches the kernel.
+/// How I/O is submitted to the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Method {
-    /// io_uring, with registered buffers where the memory lock limit allows.
+    /// io_uring, with registered buffers if the memory lock limit allows.
     IoUring,
     /// System calls on a pool of threads.
     Threads,
@@ -42,10 +42,10 @@ pub enum Method {
 pub struct Host {
     epoch: std::time::Instant,
     interrupt: Interrupt,
-    /// Dropped before the buffers and the file: it waits for what is still in flight.
+    /// Dropped before the buffers and the file: it waits for commands in flight.
     engine: Engine,
-    /// Discards of a block device, which io_uring knows only from Linux 6.12 on; started with the
-    /// first.
+    /// Engine for discards of a block device, which io_uring supports only from Linux 6.12 on;
+    /// started with the first discard.
     discards: Option<threads::Threads>,
     buffers: Buffers,
     file: HostFile,
@@ -54,7 +54,7 @@ pub struct Host {
     warnings: Vec<String>,
 }
 
-/// A command that is over.
+/// A completed command.
 struct Finished {
     command: Command,
     status: Status,
@@ -68,12 +68,12 @@ enum Engine {
 }
 
 impl Host {
-    /// Starts the clock, for `depth` commands in flight. `method` `None` takes io_uring, or threads
-    /// with a warning where the kernel denies it; see [`Self::queue_depth`].
+    /// Starts the clock, for `depth` commands in flight. If `method` is `None`, io_uring is used,
+    /// or threads with a warning if the kernel denies io_uring; see [`Self::queue_depth`].
     ///
     /// # Errors
     ///
-    /// The kernel denies io_uring and it was asked for, or the machine has no thread to give.
+    /// The kernel denies io_uring although it was asked for, or no thread can be created.
     pub fn new(file: HostFile, depth: u32, method: Option<Method>, interrupt: Interrupt) -> std::io::Result<Self> {
         let mut warnings = file.notes.clone();
         let engine = match method {
@@ -108,21 +108,22 @@ impl Host {
         })
     }
 
-    /// Makes room for the frames of a page cache, before a run through one with bytes.
+    /// Allocates the frames of a page cache. Call it before a run through a page cache with real
+    /// data.
     ///
     /// # Errors
-    /// The machine has no memory for so many.
+    /// The machine has not enough memory.
     pub fn reserve_frames(&mut self, memory: Bytes) -> std::io::Result<()> {
         self.buffers.frames = Some(frames::Frames::new(memory.get() / PAGE_SIZE)?);
         Ok(())
     }
 
-    /// What the user should know about how this run was made.
+    /// Returns warnings for the user about how this run was made.
     pub fn warnings(&self) -> &[String] {
         &self.warnings
     }
 
-    /// How I/O reaches the kernel.
+    /// Returns how I/O is submitted to the kernel.
     pub const fn method(&self) -> Method {
         match self.engine {
             Engine::Uring(_) => Method::IoUring,
@@ -130,14 +131,15 @@ impl Host {
         }
     }
 
-    /// Commands that are at the device at a time: a thread carries out one, and there are at most
-    /// 32. A stack of this depth keeps the rest in its own queue, where it is counted as
-    /// waiting; of a deeper one some would wait here, unseen.
+    /// Returns how many commands are at the device at a time: each thread carries out one, and
+    /// there are at most 32. A stack of this depth keeps other commands in its own queue, where
+    /// they are counted as waiting; with a deeper queue, some would wait here without being
+    /// counted.
     pub const fn queue_depth(&self) -> u32 {
         self.depth
     }
 
-    /// Why no I/O reaches the kernel any more, if that is so. Every command ends with
+    /// Returns why I/O no longer reaches the kernel, if this has failed. Every command ends with
     /// [`Status::Offline`] then.
     pub fn failure(&self) -> Option<String> {
         match &self.engine {
@@ -146,7 +148,7 @@ impl Host {
         }
     }
 
-    /// The engine of discards on a block device.
+    /// Returns the engine for discards on a block device.
     fn discards(&mut self) -> std::io::Result<&mut threads::Threads> {
         if self.discards.is_none() {
             let threads = threads::Threads::new(&self.file, self.depth)?;
@@ -158,13 +160,13 @@ impl Host {
         Ok(self.discards.as_mut().expect("made above"))
     }
 
-    /// The file.
+    /// Returns the file.
     pub const fn file(&self) -> &HostFile {
         &self.file
     }
 
-    /// The kernel may still be at work on memory of commands that were given up: nobody may look at
-    /// it.
+    /// Returns true if the engine failed: the kernel may still be using memory of abandoned
+    /// commands, so this memory must not be accessed.
     fn is_broken(&self) -> bool {
         matches!(&self.engine, Engine::Uring(ring) if ring.failure().is_some())
     }
@@ -195,14 +197,14 @@ impl Driver for Host {
         }
     }
 
-    /// The kernel below has tried as often as it will.
+    /// The kernel has retried already.
     fn retries(&self) -> bool {
         false
     }
 }
 
-/// Returns true if the pieces of a command follow one another. One system call punches one hole: a
-/// discard of several ranges would hit what lies between them.
+/// Returns true if the pieces of a command are contiguous. One system call discards one range: a
+/// discard of several ranges would discard what is between them.
 fn is_one_range(command: &Command, pieces: &dyn Pieces) -> bool {
     let (mut next, mut follows) = (command.sector, true);
     pieces.for_each(&mut |piece| {

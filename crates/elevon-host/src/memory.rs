@@ -2,7 +2,7 @@
 
 use elevon_core::units::Bytes;
 
-/// Physical memory, in whole pages; the most there can be where the system does not say.
+/// Returns the physical memory, in whole pages; the largest value if the system does not report it.
 pub fn total() -> Bytes {
     // SAFETY: plain selectors; an answer below zero means that it is not known.
     let [pages, page] = [libc::_SC_PHYS_PAGES, libc::_SC_PAGESIZE].map(|what| unsafe { libc::sysconf(what) });

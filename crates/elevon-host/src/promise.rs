@@ -1,22 +1,23 @@
-//! What may still be called durable on this file.
+//! Tracks whether a flush of this file may still report success.
 
 use elevon_core::driver::Command;
 use elevon_core::op::{Flags, Op};
 use elevon_core::status::Status;
 
-/// Remembers the first answer that took a promise back.
+/// Remembers the first failed flush or FUA write.
 ///
-/// The flushes of all jobs of a run share one open file ([`crate::HostFile`]), and the kernel tells
-/// a lost write once to each open file. The first flush after it fails and the next one succeeds,
-/// though the lost write may be another job's. So after a flush or a FUA write that failed, no
-/// flush of the run succeeds: what the failed one covered is never told durable by a later one.
+/// The flushes of all jobs of a run share one open file ([`crate::HostFile`]), and the kernel
+/// reports a lost write once to each open file. The first flush after it fails and the next one
+/// succeeds, although the lost write may be another job's. So after a failed flush or FUA write, no
+/// flush of the run succeeds: data that the failed one covered is never reported as durable by a
+/// later one.
 #[derive(Debug, Default)]
 pub(crate) struct Promises {
     broken: Option<Status>,
 }
 
 impl Promises {
-    /// What the stack is told of a command that ended with `status`.
+    /// Returns the status to report to the stack for a command that ended with `status`.
     pub(crate) fn settle(&mut self, command: &Command, status: Status) -> Status {
         if !is_promise(command) {
             return status;
@@ -32,8 +33,8 @@ impl Promises {
     }
 }
 
-/// Returns true if the success of a command says that something is durable. Such a command is never
-/// tried again, whatever came of it.
+/// Returns true if the success of a command means that data is durable. Such a command is never
+/// retried, whatever its result.
 pub(crate) const fn is_promise(command: &Command) -> bool {
     matches!(command.op, Op::Flush) || command.flags.contains(Flags::FUA)
 }
@@ -80,7 +81,7 @@ mod tests {
         assert_eq!(promises.settle(&command(Op::Flush, Flags::NONE), Status::Ok), Status::Ok);
         promises.settle(&command(Op::Flush, Flags::NONE), Status::IoError);
         assert_eq!(promises.settle(&write, Status::Ok), Status::Ok);
-        // It promises no more than its own bytes, which it wrote itself.
+        // A FUA write covers only its own bytes, which it wrote itself.
         assert_eq!(promises.settle(&command(Op::Write, Flags::FUA), Status::Ok), Status::Ok);
     }
 }

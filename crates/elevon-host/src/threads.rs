@@ -1,5 +1,5 @@
-//! Commands by plain system calls on a pool of threads, where io_uring is denied, and those that
-//! io_uring does not know.
+//! Commands by plain system calls on a pool of threads: if io_uring is denied, and for commands
+//! that io_uring does not support.
 
 use std::collections::VecDeque;
 use std::fs::File;
@@ -17,7 +17,7 @@ use crate::buffers::{Buffers, Span};
 use crate::promise::is_promise;
 use crate::{Finished, HostFile};
 
-/// Threads at the most: more only fight for the same device.
+/// Maximum number of threads: more would only compete for the same device.
 const MOST_THREADS: u32 = 32;
 
 /// `BLKDISCARD` and `BLKSECDISCARD` of linux/fs.h: discard a range of a block device, or erase it
@@ -33,14 +33,14 @@ struct Work {
     moved: u64,
 }
 
-/// Commands waiting for a thread; true beside them ends the threads.
+/// Commands that wait for a thread, and a flag that ends the threads.
 #[derive(Default)]
 struct WorkQueue {
     waiting: Mutex<(VecDeque<Work>, bool)>,
     ready: Condvar,
 }
 
-/// What a thread needs.
+/// The data that a thread needs.
 #[derive(Clone)]
 struct Hand {
     queue: Arc<WorkQueue>,
@@ -56,29 +56,29 @@ struct Hand {
 pub(crate) struct Threads {
     queue: Arc<WorkQueue>,
     results: Receiver<Work>,
-    /// An eventfd, readable once a command is over.
+    /// An eventfd, readable if a command has completed.
     alarm: Arc<OwnedFd>,
     arrived: VecDeque<Work>,
     handles: Vec<std::thread::JoinHandle<()>>,
     in_flight: usize,
-    /// Span lists to be used again.
+    /// Span lists to be reused.
     spare: Vec<Vec<Span>>,
 }
 
 impl Threads {
-    /// A pool for so many commands at a time, 32 at the most, and as many threads as the machine
-    /// gives.
+    /// Returns a pool for `depth` commands at a time, at most 32, with as many threads as can be
+    /// created.
     ///
     /// # Errors
     ///
-    /// The machine gives no thread, or no descriptor.
+    /// No thread or no descriptor can be created.
     pub(crate) fn new(file: &HostFile, depth: u32) -> std::io::Result<Self> {
         // SAFETY: plain numbers.
         let alarm = unsafe { libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) };
         if alarm < 0 {
             return Err(std::io::Error::last_os_error());
         }
-        // SAFETY: a descriptor that was made above, and belongs to nobody else.
+        // SAFETY: a descriptor that was made above and is not used elsewhere.
         let alarm = Arc::new(unsafe { OwnedFd::from_raw_fd(alarm) });
         let (sender, results) = channel();
         let queue = Arc::new(WorkQueue::default());
@@ -102,17 +102,17 @@ impl Threads {
         Ok(Self { queue, results, alarm, arrived: VecDeque::new(), handles, in_flight: 0, spare: Vec::new() })
     }
 
-    /// Commands that are carried out at a time.
+    /// Returns how many commands are carried out at a time.
     pub(crate) const fn depth(&self) -> u32 {
         self.handles.len() as u32
     }
 
-    /// Commands taken and not yet given back.
+    /// Returns the number of commands that were accepted and not returned yet.
     pub(crate) const fn in_flight(&self) -> usize {
         self.in_flight
     }
 
-    /// A descriptor that becomes readable when a command is over.
+    /// Returns a descriptor that becomes readable when a command has completed.
     pub(crate) fn alarm(&self) -> RawFd {
         self.alarm.as_raw_fd()
     }
@@ -146,7 +146,7 @@ impl Threads {
         if !self.arrived.is_empty() {
             return true;
         }
-        // Woken now and then without a limit too, so that a signal is noticed.
+        // Without a limit it still wakes up from time to time, so that a signal is noticed.
         let limit = match limit {
             None if self.in_flight == 0 => return false,
             None => Duration::from_millis(100),
@@ -169,7 +169,7 @@ impl Drop for Threads {
     }
 }
 
-/// A thread's life: take a command, carry it out, report.
+/// The main loop of a thread: takes a command, carries it out, reports it.
 fn serve(hand: &Hand) {
     loop {
         let mut waiting = hand.queue.waiting.lock().expect("no thread panics with the lock");
@@ -189,13 +189,13 @@ fn serve(hand: &Hand) {
             return;
         }
         let one = 1_u64.to_ne_bytes();
-        // SAFETY: a valid descriptor and eight bytes. It fails only where the counter is full, and
-        // then it is readable.
+        // SAFETY: a valid descriptor and eight bytes. It fails only if the counter is full, and
+        // then the eventfd is readable.
         unsafe { libc::write(hand.alarm.as_raw_fd(), one.as_ptr().cast(), one.len()) };
     }
 }
 
-/// Carries a command out with as many system calls as it takes; an errno on failure.
+/// Carries a command out with as many system calls as needed. Returns an errno on failure.
 fn carry_out(hand: &Hand, work: &mut Work) -> Result<(), i32> {
     let fd = hand.file.as_raw_fd();
     let (offset, bytes) = (work.command.sector.byte_offset(), work.command.bytes.get());
@@ -211,8 +211,7 @@ fn carry_out(hand: &Hand, work: &mut Work) -> Result<(), i32> {
     };
     match work.command.op {
         Op::Read | Op::Write | Op::ZoneAppend => move_data(fd, work),
-        // Asked for once: see `Promises`.
-        // SAFETY: a valid descriptor.
+        // Called once, without a retry: see `Promises`. SAFETY: a valid descriptor.
         Op::Flush => checked(unsafe { libc::fdatasync(hand.flush_file.as_raw_fd()) } as isize).map(|_| ()),
         Op::Discard if hand.is_block_device => discard(BLKDISCARD),
         Op::SecureErase if hand.is_block_device => discard(BLKSECDISCARD),
@@ -229,8 +228,8 @@ fn move_data(fd: i32, work: &mut Work) -> Result<(), i32> {
         while done < span.len {
             let vector = libc::iovec { iov_base: span.address.wrapping_add(done).cast(), iov_len: span.len - done };
             let at = (start + work.moved) as libc::off_t;
-            // SAFETY: the span's slot counts as in flight until the completion is taken, so nobody
-            // else touches it, and the memory lives as long as the slab.
+            // SAFETY: the span's slot counts as in flight until the completion is taken, so no
+            // other code accesses it, and the memory lives as long as the slab.
             let result = unsafe {
                 if work.command.op.is_write() {
                     libc::pwritev2(fd, &vector, 1, at, flags)
@@ -239,7 +238,7 @@ fn move_data(fd: i32, work: &mut Work) -> Result<(), i32> {
                 }
             };
             match checked(result) {
-                // Nothing was moved, and nothing was promised.
+                // No data was moved, and the command is not a flush or FUA write.
                 Err(libc::EINTR) if !is_promise(&work.command) => {}
                 Err(errno) => return Err(errno),
                 Ok(0) => return Err(libc::EIO),

@@ -1,5 +1,5 @@
-//! Commands by io_uring: registered buffers where the kernel allows, one system call for a batch
-//! and its wait.
+//! Commands by io_uring: registered buffers if the kernel allows them, one system call to submit a
+//! batch and wait.
 
 use std::collections::VecDeque;
 use std::os::fd::{AsRawFd, RawFd};
@@ -15,15 +15,15 @@ use crate::buffers::{Buffers, Span};
 use crate::promise::is_promise;
 use crate::{Finished, HostFile};
 
-/// Submissions gathered at most before the kernel is told.
+/// Maximum number of submissions that are collected before the kernel is called.
 const BATCH: usize = 64;
 
-/// Tries to hand a full queue over, and tries of a command that the kernel sends back unheard,
-/// before the ring or the command counts as failed.
+/// How often to try to submit a full queue, or a command that the kernel returns without starting
+/// it, before the ring or the command counts as failed.
 const TRIES: u32 = 10_000;
 
-/// Names the poll of another engine's alarm among the results; commands are named by their place in
-/// the table.
+/// Key of the poll of another engine's alarm among the results; the keys of commands are their
+/// indices in the table.
 const ALARM: u64 = u64::MAX;
 
 /// A command in the kernel.
@@ -31,15 +31,15 @@ struct InFlight {
     command: Command,
     spans: Vec<Span>,
     iovecs: Vec<libc::iovec>,
-    /// Bytes moved by earlier, short tries.
+    /// Bytes moved by earlier, short results.
     moved: u64,
-    /// Times in a row that it came back with nothing done.
+    /// How often in a row it was returned with nothing done.
     tries: u32,
-    /// Whether it is in the kernel; else its place is free.
+    /// Whether it is in the kernel; if not, its entry is free.
     is_live: bool,
 }
 
-/// The ring and what is in it.
+/// The ring and its commands.
 pub(crate) struct Uring {
     ring: IoUring,
     table: Vec<InFlight>,
@@ -47,20 +47,20 @@ pub(crate) struct Uring {
     in_flight: usize,
     unsubmitted: usize,
     registration: Registration,
-    /// Results taken from the ring and not yet handed on.
+    /// Results taken from the ring and not yet passed on.
     results: VecDeque<(u32, i32)>,
-    /// Why the ring takes and answers nothing any more, once that is so.
+    /// Why the ring does not work any more, if it failed.
     broken: Option<std::io::Error>,
-    /// Another engine's alarm, and whether the ring is to wake up at it already.
+    /// Another engine's alarm, and whether a poll for it is in the ring.
     alarm: Option<(RawFd, bool)>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Registration {
-    /// To be tried before the next command.
+    /// Registration is to be tried before the next command.
     Wanted,
     Done,
-    /// Refused (memory lock limit, too many): plain addresses serve as well.
+    /// Registration was refused (memory lock limit, too many): plain addresses are used.
     Refused,
 }
 
@@ -72,7 +72,7 @@ impl Uring {
             .setup_coop_taskrun()
             .setup_defer_taskrun()
             .build(entries)
-            // Kernels before 6.1 know none of these; they only save interrupts.
+            // Kernels before 6.1 support none of these flags; they only save interrupts.
             .or_else(|_| IoUring::new(entries))?;
         waits_with_a_limit(ring.params().is_feature_ext_arg())?;
         Ok(Self {
@@ -88,26 +88,26 @@ impl Uring {
         })
     }
 
-    /// Why the ring takes and answers nothing any more, if that is so. Commands that were in it
-    /// ended with [`Status::Offline`], and the kernel may still be working on them.
+    /// Returns why the ring does not work any more, if it failed. Its commands ended with
+    /// [`Status::Offline`], and the kernel may still be working on them.
     pub(crate) const fn failure(&self) -> Option<&std::io::Error> {
         self.broken.as_ref()
     }
 
-    /// From now on a wait ends when this eventfd becomes readable, too. It is reset then.
+    /// From now on a wait also ends when this eventfd becomes readable. The eventfd is reset then.
     pub(crate) const fn watch(&mut self, alarm: RawFd) {
         self.alarm = Some((alarm, false));
     }
 
-    /// Buffers are about to be prepared. They are registered anew before the next command, unless
-    /// commands are in flight: the kernel may wait for those before it gives a registration
-    /// back. Then the new buffers go by their plain addresses.
+    /// Prepares for a change of buffers. They are registered again before the next command, unless
+    /// commands are in flight: the kernel may wait for those before it releases a registration. In
+    /// that case the new buffers are used by their plain addresses.
     pub(crate) fn forget_registration(&mut self, buffers: &mut Buffers) {
         if self.in_flight > 0 {
             return;
         }
         if self.registration == Registration::Done {
-            // An error leaves the old registration, which nobody names any more.
+            // An error leaves the old registration, which is not used any more.
             let _ = self.ring.submitter().unregister_buffers();
             buffers.unregister();
         }
@@ -117,8 +117,8 @@ impl Uring {
     fn register(&mut self, buffers: &mut Buffers) {
         self.registration = Registration::Refused;
         buffers.register(|iovecs| {
-            // SAFETY: the slabs are there for as long as a command may name them by their index: a
-            // slab that is replaced has none in flight, and its successor has no index before it is
+            // SAFETY: the slabs exist as long as a command may refer to them by their index: a slab
+            // that is replaced has none in flight, and its successor has no index before it is
             // registered itself. The kernel keeps the pages.
             let is_done = unsafe { self.ring.submitter().register_buffers(iovecs) }.is_ok();
             if is_done {
@@ -159,14 +159,14 @@ impl Uring {
         Accept::Ok
     }
 
-    /// Puts what is left of a command on the submission queue.
+    /// Puts the rest of a command on the submission queue.
     fn push(&mut self, file: &HostFile, key: u32) {
         let sqe = self.table[key as usize].sqe(file).user_data(u64::from(key));
         self.push_entry(&sqe);
     }
 
-    /// Puts an entry on the submission queue; where that is full it is handed over first. What
-    /// finds no place breaks the ring.
+    /// Puts an entry on the submission queue. If that is full, it is submitted first. If there is
+    /// still no place, the ring counts as failed.
     fn push_entry(&mut self, sqe: &squeue::Entry) {
         for _ in 0..TRIES {
             // SAFETY: the buffers stay where they are until the completion (their slots count as in
@@ -183,7 +183,7 @@ impl Uring {
             if self.broken.is_some() {
                 return;
             }
-            // The kernel may want room for results before it takes more.
+            // The kernel may need room for results before it accepts more.
             self.reap();
             std::thread::yield_now();
         }
@@ -196,7 +196,7 @@ impl Uring {
         self.note(result);
     }
 
-    /// An error that does not pass by itself breaks the ring.
+    /// Records a permanent error as the failure of the ring.
     fn note(&mut self, result: std::io::Result<usize>) {
         const PASSING: [i32; 4] = [libc::ETIME, libc::EINTR, libc::EBUSY, libc::EAGAIN];
         if let Err(error) = result
@@ -215,8 +215,8 @@ impl Uring {
             } else if let Some((fd, is_watched)) = alarm {
                 *is_watched = false;
                 let mut count = [0_u8; 8];
-                // SAFETY: a descriptor that the engine before this one in the host keeps open, and
-                // memory for eight bytes.
+                // SAFETY: a descriptor that the other engine in the host keeps open, and memory for
+                // eight bytes.
                 unsafe { libc::read(*fd, count.as_mut_ptr().cast(), count.len()) };
             }
         }
@@ -248,8 +248,8 @@ impl Uring {
         }
     }
 
-    /// With a broken ring: the next command that nobody will hear of again. Its memory stays in
-    /// flight, and its place is not used again: the kernel may still be working on it.
+    /// With a failed ring: returns the next command whose result will never arrive. Its memory
+    /// stays in flight, and its entry is not used again: the kernel may still be working on it.
     fn give_up(&mut self) -> Option<Finished> {
         self.broken.as_ref()?;
         let entry = self.table.iter_mut().find(|entry| entry.is_live)?;
@@ -258,8 +258,8 @@ impl Uring {
         Some(Finished { command: entry.command, status: Status::Offline, bytes: Bytes::ZERO })
     }
 
-    /// Hands over what was gathered and waits for a completion, the alarm or the time; false where
-    /// none can come. `others`: whether the alarm may come.
+    /// Submits what was collected and waits for a completion, the alarm or the time limit. Returns
+    /// false if none can occur. `others`: whether the alarm may occur.
     pub(crate) fn wait(&mut self, limit: Option<Duration>, others: bool) -> bool {
         if let Some((fd, is_watched @ false)) = &mut self.alarm {
             *is_watched = true;
@@ -285,8 +285,8 @@ impl Uring {
             Some(limit) => {
                 let timespec = types::Timespec::new().sec(limit.as_secs()).nsec(limit.subsec_nanos());
                 let args = types::SubmitArgs::new().timespec(&timespec);
-                // One is wanted even where there is no time: the kernel posts completions only to
-                // who waits for them.
+                // A result is requested even if there is no time to wait: the kernel posts
+                // completions only to a task that waits for them.
                 self.ring.submitter().submit_with_args(1, &args)
             }
         };
@@ -295,33 +295,33 @@ impl Uring {
     }
 }
 
-/// Refuses a ring whose waits cannot have a limit (kernels before 5.11): timers would come too
-/// late, or never.
+/// Refuses a ring without time limits for waits (kernels before 5.11): timers would be late, or
+/// never expire.
 fn waits_with_a_limit(has_ext_arg: bool) -> std::io::Result<()> {
     let words = "a wait cannot have a time limit before Linux 5.11";
     if has_ext_arg { Ok(()) } else { Err(std::io::Error::new(std::io::ErrorKind::Unsupported, words)) }
 }
 
 enum Settled {
-    /// Not over: the rest has to be submitted.
+    /// The command is not finished: the rest has to be submitted.
     Again,
     Over(Status),
 }
 
 impl InFlight {
-    /// What a result means: done, failed, or short and to be continued.
+    /// Evaluates a result: done, failed, or short and to be continued.
     fn settle(&mut self, result: i32) -> Settled {
         match result {
             _ if result == -libc::EAGAIN || result == -libc::EINTR => {
-                // Nothing was done. A promise is asked for once all the same: what it would have
-                // told may be gone.
+                // Nothing was done. A flush or FUA write is still not retried: the error that it
+                // would have reported may be lost.
                 self.tries += 1;
                 let is_over = is_promise(&self.command) || self.tries >= TRIES;
                 if is_over { Settled::Over(Status::from_errno(-result)) } else { Settled::Again }
             }
             _ if result < 0 => Settled::Over(Status::from_errno(-result)),
             _ if !self.command.op.has_data() => Settled::Over(Status::Ok),
-            // Nothing more to be had before the end: the file is shorter than it was.
+            // The end of the file was reached: the file is shorter than before.
             0 => Settled::Over(Status::IoError),
             _ => {
                 self.tries = 0;
@@ -387,8 +387,7 @@ impl InFlight {
 
 impl Drop for Uring {
     fn drop(&mut self) {
-        // Buffers outlive the ring, but not commands: wait for what is still in flight, a second at
-        // the most.
+        // Buffers outlive the ring, but not commands in flight: wait for those, at most a second.
         let until = std::time::Instant::now() + Duration::from_secs(1);
         while self.broken.is_none() && self.in_flight > self.results.len() && std::time::Instant::now() < until {
             self.wait(Some(Duration::from_millis(50)), false);

@@ -1,18 +1,19 @@
-//! Chance as a function: the same seed and counter give the same number on every machine, whatever
-//! else is drawn.
+//! Random numbers as a function: the same random seed and counter give the same number on every
+//! machine, whatever else is drawn.
 //!
-//! There is no generator with a state to share: a draw is `mix64` of seed, purpose and a counter (a
-//! command's sequence, a sector), so that a draw more in one place changes nothing in another.
+//! There is no generator with a shared state: a draw is `mix64` of random seed, purpose and a
+//! counter (a command's sequence number, a sector), so that one more draw in one place changes
+//! nothing in another.
 
 pub use elevon_workload::chance::mix64;
 
-/// The draw number `counter` for `purpose` under `seed`.
+/// Returns draw number `counter` for `purpose` with `seed`.
 #[inline]
 pub const fn draw(seed: u64, purpose: u64, counter: u64) -> u64 {
     mix64(mix64(seed ^ mix64(purpose)) ^ counter)
 }
 
-/// `draw` scaled to `0..bound`, without the bias and the cost of a remainder; 0 where `bound` is 0.
+/// Scales `draw` to `0..bound`, without the bias and the cost of a remainder; 0 if `bound` is 0.
 #[inline]
 pub const fn below(draw: u64, bound: u64) -> u64 {
     ((draw as u128 * bound as u128) >> 64) as u64

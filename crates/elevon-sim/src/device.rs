@@ -1,4 +1,4 @@
-//! Simulated devices: what a command costs, in integer nanoseconds.
+//! Simulated devices: the time that a command takes, in integer nanoseconds.
 
 pub mod closed_loop;
 pub mod fault;
@@ -28,10 +28,10 @@ pub use parameter::KeyLine;
 pub use slots::{Slots, SlotsParameters};
 pub use text::TextError;
 
-/// What a device says of itself before the first command.
+/// Properties of a device, known before the first command.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Description {
-    /// The profile's or model's name.
+    /// The name of the profile or model.
     pub name: String,
     /// Size in sectors.
     pub size: Sectors,
@@ -44,39 +44,39 @@ pub struct Description {
 }
 
 impl Description {
-    /// The defaults of a stack for this device; see [`StackConfig::new`].
+    /// Returns the defaults of a stack for this device; see [`StackConfig::new`].
     pub fn stack_config(&self) -> StackConfig {
         StackConfig::new(self.limits.clone(), self.size, self.hw_queues, self.queue_depth)
     }
 
-    /// Commands that all hardware queues together hold: what a device reserves room for. Cut to a
-    /// sane first allocation.
+    /// Returns how many commands all hardware queues together hold, for which a device reserves
+    /// memory; limited to a reasonable first allocation.
     pub(crate) fn capacity(&self) -> usize {
         (usize::from(self.hw_queues) * self.queue_depth as usize).min(1 << 16)
     }
 }
 
-/// A device in virtual time. Completions come out ordered by (time, command sequence).
+/// A device in virtual time. Completions are ordered by (time, command sequence).
 pub trait Device {
-    /// What it says of itself.
+    /// Returns the properties of the device.
     fn description(&self) -> &Description;
 
-    /// Takes a command at `now`.
+    /// Accepts or refuses a command at `now`.
     fn submit(&mut self, now: Instant, command: &Command) -> Accept;
 
-    /// When the device next has something to do (a completion, or an inner step); `None` when idle.
+    /// Returns when the device next has work (a completion, or an internal step); `None` if idle.
     fn next_event(&self) -> Option<Instant>;
 
-    /// Moves the device's inner steps to `now` and takes the next completion that is due, if any.
+    /// Advances the device's internal steps to `now` and returns the next completion that is due,
+    /// if any.
     fn poll(&mut self, now: Instant) -> Option<Completion>;
 
-    /// Forgets a command that the host has given up on; false where it is not (or no longer) in
-    /// flight.
+    /// Removes a command that the host aborts. Returns false if it is not, or no longer, in flight.
     fn abort(&mut self, now: Instant, command: &Command) -> bool;
 }
 
-/// Returns true if the command lies on the device. The block layer never lets another one through;
-/// a device checks all the same.
+/// Returns true if the command is inside the device. The block layer never sends another one, but a
+/// device checks it.
 #[inline]
 pub(crate) fn in_range(description: &Description, command: &Command) -> bool {
     let size = description.size.get();
@@ -84,8 +84,8 @@ pub(crate) fn in_range(description: &Description, command: &Command) -> bool {
     sectors <= size && command.sector.get() <= size - sectors
 }
 
-/// Limits of a device that has no medium to speak of: 512-byte blocks, discard and write zeroes in
-/// one go.
+/// Returns limits of a device without a real medium: 512-byte blocks, discard and write zeroes of
+/// any length in one request.
 pub(crate) fn limits_without_medium() -> QueueLimits {
     QueueLimits {
         max_hw_discard_sectors: Sectors::new((u32::MAX >> 9).into()),
@@ -95,18 +95,18 @@ pub(crate) fn limits_without_medium() -> QueueLimits {
     }
 }
 
-/// Any device model, told apart by a match instead of a pointer.
+/// Any device model, as an enum instead of a trait object.
 #[derive(Clone, Debug)]
 pub enum AnyDevice {
     /// Completes after a constant time.
     Null(Null),
-    /// Servers behind a FIFO.
+    /// Parallel servers with one FIFO.
     Slots(Slots),
     /// A hard disk.
     Hdd(Box<Hdd>),
     /// Dies, links and a write buffer.
     Flash(Box<Flash>),
-    /// A limiter before parallel servers.
+    /// A limiter in front of parallel servers.
     Lun(Box<Lun>),
 }
 
@@ -153,7 +153,7 @@ pub enum Model {
 }
 
 impl Model {
-    /// A new device of this model.
+    /// Returns a new device of this model.
     pub fn build(&self) -> AnyDevice {
         match self {
             Self::Null(parameters) => AnyDevice::Null(Null::new(parameters)),
@@ -161,7 +161,7 @@ impl Model {
         }
     }
 
-    /// Its keys with their values, as `elevon devices` shows them.
+    /// Returns its keys with their values, as `elevon devices` shows them.
     pub fn keys(&self) -> Vec<KeyLine> {
         match self {
             Self::Null(parameters) => parameter::lines(NullParameters::KEYS, parameters),
@@ -171,7 +171,7 @@ impl Model {
 }
 
 impl fmt::Display for Model {
-    /// The text that [`parse_model`] reads as this model, with every key.
+    /// Writes the text that [`parse_model`] parses to this model, with every key.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let name = match self {
             Self::Null(_) => "null",
@@ -182,8 +182,8 @@ impl fmt::Display for Model {
     }
 }
 
-/// Reads `MODEL[:key=value,...]`, as `slots:slots=8,latency=2ms`; what is not given has the model's
-/// default.
+/// Parses `MODEL[:key=value,...]`, for example `slots:slots=8,latency=2ms`; keys that are not given
+/// have the model's default.
 pub fn parse_model(text: &str) -> Result<Model, TextError> {
     let (name, parameters) = text.split_once(':').unwrap_or((text, ""));
     match name {
@@ -214,7 +214,7 @@ mod tests {
         assert_eq!(parse_model("slots:slots=1,latency=200us,bandwidth=1MiB/s"), Ok(Model::Slots(slots)));
     }
 
-    /// The values that are shown are what the parser reads, and each key sets its own value alone.
+    /// The parser accepts the values that are shown, and each key sets only its own value.
     #[test]
     fn keys_shown_are_keys_read() {
         let other = |value: &str| match value {
@@ -268,7 +268,8 @@ mod tests {
         }
     }
 
-    /// Little's law, no fall with depth, and the same seed gives the same completions.
+    /// Little's law holds, throughput does not fall with depth, and the same random seed gives the
+    /// same completions.
     #[test]
     fn invariants_of_every_model() {
         for text in ["null:latency=10us", "slots:", "slots:slots=3,latency=0,bandwidth=1MB/s"] {

@@ -1,12 +1,13 @@
-//! Physical memory: where the pages of a user's buffer lie, which decides how much a bio holds
-//! (proposal 001).
+//! Physical memory: the positions of the pages of a user's buffer, which determine the size of a
+//! bio (proposal 001).
 //!
-//! A page fault takes one page (order 0). Where the allocator has single pages left, neighbours in
-//! the buffer are no neighbours in memory; where it has to break up a larger block, it hands out
-//! its pages in ascending order, and they form a run. The models range from the bare result (a list
+//! A page fault allocates one page (order 0). If the allocator has single pages left, neighbouring
+//! pages of the buffer are not contiguous in memory; if it has to split a larger block, it returns
+//! its pages in ascending order, and they form a run. The models range from the result only (a list
 //! of runs, a distribution of them) to the mechanism (a buddy allocator).
 //!
-//! Everything follows from the seed. Cost: O(pages) for a buffer, once, before the run starts.
+//! Everything is determined by the random seed. Cost: O(pages) for a buffer, once, before the run
+//! starts.
 
 mod buddy;
 #[cfg(test)]
@@ -23,24 +24,24 @@ use crate::device::TextError;
 use crate::device::text::Fields;
 use buddy::Buddy;
 
-/// The largest order that a run is drawn of, and a buddy block has: 1024 pages, 4 MiB.
+/// Maximum order of a run that is drawn, and of a buddy block: 1024 pages, 4 MiB.
 pub const MAX_ORDER: usize = 10;
 /// Order of a transparent huge page: 512 pages, 2 MiB.
 const HUGE_ORDER: usize = 9;
-/// What probabilities are counted in.
+/// The unit of probabilities: millionths.
 const MILLION: u32 = 1_000_000;
 /// Purpose of the draws made here.
 const PURPOSE: u64 = u64::from_be_bytes(*b"memory..");
 
-/// How buffers lie in memory.
+/// How the pages of buffers are allocated.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum MemoryModel {
-    /// Every buffer is one run: huge pages throughout, or memory never fragmented.
+    /// Every buffer is one run: only huge pages, or memory that was never fragmented.
     Contiguous,
-    /// Runs of these lengths in pages (each at least 1), over and over.
+    /// Runs of these lengths in pages (each at least 1), repeated.
     Runs(Vec<u64>),
     /// Every run is a block of order k (2^k pages) with this probability in millionths, by order;
-    /// they add up to a million.
+    /// the sum is a million.
     Fragmented([u32; MAX_ORDER + 1]),
     /// A buddy allocator.
     Buddy(BuddyParameters),
@@ -51,13 +52,13 @@ pub enum MemoryModel {
 pub struct BuddyParameters {
     /// Memory of the machine; a multiple of the largest block, 4 MiB, up to 64 GiB.
     pub size: Bytes,
-    /// Percent of it (0 to 99) that others hold when the run starts.
+    /// Percentage of it (0 to 99) that others hold when the run starts.
     pub used: u8,
-    /// Percent (0 to 100) of the free memory that lies scattered as single pages among what others
-    /// hold; the rest is free in largest blocks. Scattered pages that happen to be buddies
-    /// coalesce.
+    /// Percentage (0 to 100) of the free memory that is scattered as single pages among the memory
+    /// that others hold; the rest is free in blocks of the largest order. Scattered pages that are
+    /// buddies coalesce.
     pub fragmentation: u8,
-    /// Whether faults ask for transparent huge pages first, for every 2 MiB of a buffer.
+    /// Whether faults first try transparent huge pages, for every 2 MiB of a buffer.
     pub thp: bool,
 }
 
@@ -68,8 +69,8 @@ impl Default for BuddyParameters {
 }
 
 impl Default for MemoryModel {
-    /// Single pages, and a pair in 4.4 % of the cases: mean run 1.044 pages, which gives the bio
-    /// sizes of the proposal's trace (2138 sectors in the mean, standard deviation 26).
+    /// Returns single pages, and a pair in 4.4 % of the cases: mean run 1.044 pages, which gives
+    /// the bio sizes of the proposal's trace (mean 2138 sectors, standard deviation 26).
     fn default() -> Self {
         let mut orders = [0; MAX_ORDER + 1];
         (orders[0], orders[1]) = (MILLION - 44_000, 44_000);
@@ -83,7 +84,7 @@ const ORDER_KEYS: &[&str] = &["p1", "p2", "p3", "p4", "p5", "p6", "p7", "p8", "p
 const BUDDY_KEYS: &[&str] = &["size", "used", "fragmentation", "thp"];
 
 impl MemoryModel {
-    /// The forms that [`Self::parse`] takes, each with a line of meaning.
+    /// The forms that [`Self::parse`] accepts, each with a one-line description.
     pub const FORMS: [(&str, &str); 4] = [
         ("contiguous", "every buffer is one run of memory"),
         ("runs:2x11,1x245", "exactly these runs, as pages x times, over and over"),
@@ -97,7 +98,7 @@ impl MemoryModel {
         ),
     ];
 
-    /// Reads the text form; see [`Self::FORMS`].
+    /// Parses the text form; see [`Self::FORMS`].
     ///
     /// # Errors
     /// What is wrong, and what would be right.
@@ -179,7 +180,7 @@ fn parse_buddy(text: &str) -> Result<MemoryModel, TextError> {
 }
 
 impl fmt::Display for MemoryModel {
-    /// The text form that parses back to this model.
+    /// Writes the text form that parses to this model.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Contiguous => f.write_str("contiguous"),
@@ -204,7 +205,7 @@ impl fmt::Display for MemoryModel {
     }
 }
 
-/// A buffer found no room.
+/// There was not enough memory for a buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "memory buddy: no room for a buffer of {} KiB, {} KiB are free; a larger size= would have it",
@@ -218,29 +219,29 @@ pub struct OutOfMemory {
     pub free: Bytes,
 }
 
-/// Memory that buffers are taken from.
+/// The memory from which buffers are allocated.
 #[derive(Clone, Debug)]
 pub struct Memory {
     seed: u64,
-    /// Draws made so far.
+    /// Number of draws so far.
     draws: u64,
     state: State,
 }
 
 #[derive(Clone, Debug)]
 enum State {
-    /// Runs from a list, one after the other; `next` is the first page number not used yet.
+    /// Runs from a list, one after the other; `next` is the first unused page number.
     Runs { lengths: Vec<u64>, taken: usize, next: u64 },
     /// Runs of random orders.
     Orders { orders: [u32; MAX_ORDER + 1], next: u64 },
-    /// One run a buffer.
+    /// One run per buffer.
     Contiguous { next: u64 },
     /// The allocator.
     Buddy { allocator: Box<Buddy>, thp: bool },
 }
 
 impl Memory {
-    /// Memory in the state of a machine that has been up for a while.
+    /// Returns memory in the state of a machine that has been running for some time.
     pub fn new(model: &MemoryModel, seed: u64) -> Self {
         let mut memory = Self { seed, draws: 0, state: State::Contiguous { next: 1 << MAX_ORDER } };
         let next = 1 << MAX_ORDER;
@@ -256,11 +257,11 @@ impl Memory {
         memory
     }
 
-    /// The pages of a new page-aligned buffer of at least `bytes` (at least one byte), touched from
-    /// its start to its end.
+    /// Allocates a page-aligned buffer of at least `bytes` (at least one byte), whose pages are
+    /// touched from its start to its end.
     ///
     /// # Errors
-    /// The buddy allocator has not that many free pages; nothing has then been taken.
+    /// The buddy allocator has not enough free pages. Nothing is allocated in this case.
     pub fn allocate(&mut self, bytes: Bytes) -> Result<Layout, OutOfMemory> {
         let pages = bytes.get().div_ceil(PAGE_SIZE).max(1);
         let (seed, draws) = (self.seed, &mut self.draws);
@@ -284,15 +285,14 @@ impl Memory {
         }
     }
 
-    /// Takes the buffers of jobs and makes them known to `stack`: what
-    /// [`Jobs::new`](elevon_workload::jobs::Jobs::new) asks for. It panics where
+    /// Returns the function that [`Jobs::new`](elevon_workload::jobs::Jobs::new) needs: it
+    /// allocates the buffers of jobs and registers them with `stack`. It panics if
     /// [`Self::allocate`] fails.
     pub fn buffers<'a>(&'a mut self, stack: &'a mut Stack) -> impl FnMut(TaskId, u32, u64) -> LayoutId + 'a {
         |_, _, bytes| stack.register_layout(self.allocate(Bytes::new(bytes)).expect("memory enough for the jobs"))
     }
 
-    /// Gives a buffer's pages back, from its start to its end. Only the buddy allocator ever uses
-    /// them again.
+    /// Frees a buffer's pages, from its start to its end. Only the buddy allocator uses them again.
     pub fn free(&mut self, buffer: &Layout) {
         if let State::Buddy { allocator, .. } = &mut self.state {
             for run in buffer.runs() {
@@ -302,8 +302,8 @@ impl Memory {
         }
     }
 
-    /// An allocator whose memory others hold, but for whole blocks and scattered pages that were
-    /// freed in random order.
+    /// Returns an allocator whose memory is held by others, except whole blocks and scattered pages
+    /// that were freed in random order.
     fn aged(&mut self, parameters: &BuddyParameters) -> Buddy {
         let blocks = (parameters.size.get() / (PAGE_SIZE << MAX_ORDER)) as u32;
         let pages = u64::from(blocks) << MAX_ORDER;
@@ -324,7 +324,7 @@ impl Memory {
         allocator
     }
 
-    /// Puts a random choice of `count` items, in random order, at the front.
+    /// Moves a random choice of `count` items, in random order, to the front.
     fn shuffle(&mut self, items: &mut [u32], count: usize) {
         for i in 0..count.min(items.len()) {
             self.draws += 1;
@@ -334,7 +334,7 @@ impl Memory {
     }
 }
 
-/// The order that a number below a million stands for.
+/// Returns the order for a random number below a million.
 fn order_of(orders: &[u32; MAX_ORDER + 1], mut number: u64) -> usize {
     for (order, &probability) in orders.iter().enumerate() {
         match number.checked_sub(probability.into()) {
@@ -345,8 +345,8 @@ fn order_of(orders: &[u32; MAX_ORDER + 1], mut number: u64) -> usize {
     0
 }
 
-/// A buffer of `pages` from runs of (length, alignment) in pages; no run physically follows the one
-/// before it.
+/// Returns a buffer of `pages` from runs of (length, alignment) in pages; no run is contiguous with
+/// the one before it.
 fn place(pages: u64, next: &mut u64, mut run: impl FnMut() -> (u64, u64)) -> Layout {
     let mut all = Vec::with_capacity(pages as usize);
     while (all.len() as u64) < pages {
@@ -358,7 +358,8 @@ fn place(pages: u64, next: &mut u64, mut run: impl FnMut() -> (u64, u64)) -> Lay
     Layout::from_pages(all)
 }
 
-/// Faults a buffer in; `None`, with nothing taken, where memory does not reach.
+/// Allocates a buffer by page faults. Returns `None`, with nothing allocated, if there is not
+/// enough memory.
 fn fault_in(allocator: &mut Buddy, pages: u64, thp: bool) -> Option<Layout> {
     let huge = 1 << HUGE_ORDER;
     let mut all: Vec<u64> = Vec::with_capacity(pages as usize);

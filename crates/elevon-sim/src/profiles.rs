@@ -1,9 +1,9 @@
-//! Named devices: profiles with their parameters and sources, and how a device is opened by its
-//! text.
+//! Named devices: profiles with their parameters and sources, and opening a device from its text.
 //!
 //! A profile is a model with settings. `ufs-4.0` opens one, `ufs-4.0:read_command_cost=50us`
-//! changes one thing of it, and `slots:slots=8,latency=2ms` is a model without a profile. What each
-//! profile should do by arithmetic stands beside what it does: see [`predictions`] and [`measure`].
+//! changes one setting, and `slots:slots=8,latency=2ms` is a model without a profile. The
+//! performance that follows from a profile's parameters can be compared with that of its model: see
+//! [`predictions`] and [`measure`].
 
 mod disk;
 mod limits;
@@ -24,20 +24,20 @@ use crate::device::parameter::{Parameter, ParameterError, apply};
 use crate::device::{AnyDevice, Description, Flash, FlashConfig, Hdd, HddParameters, Lun, LunConfig, TextError};
 use crate::device::{flash, lun, parse_model};
 
-/// The profile that is used when none is named.
+/// The profile that is used if none is named.
 pub const DEFAULT: &str = "nvme-datacenter";
 
-/// What a profile is built from.
+/// The model and settings of a profile.
 #[derive(Clone, Copy, Debug)]
 pub enum Base {
-    /// A flash device with these settings over [`FlashConfig::default`].
+    /// A flash device: [`FlashConfig::default`] changed by these settings.
     Flash {
         /// Its limits.
         class: Class,
         /// `key=value,...`
         settings: &'static str,
     },
-    /// A rate-limited LUN with these settings over [`LunConfig::default`].
+    /// A rate-limited LUN: [`LunConfig::default`] changed by these settings.
     Lun {
         /// Its limits.
         class: Class,
@@ -46,7 +46,7 @@ pub enum Base {
     },
     /// A hard disk.
     Disk(&'static HddParameters),
-    /// Another model in its own text form.
+    /// Another model with its own text form.
     Model {
         /// Its name.
         model: &'static str,
@@ -55,7 +55,7 @@ pub enum Base {
     },
 }
 
-/// How a value follows from its source.
+/// How a value is derived from its source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Basis {
     /// The source states the value.
@@ -66,26 +66,26 @@ pub enum Basis {
     Estimated,
 }
 
-/// Where values come from.
+/// The source of some values.
 #[derive(Clone, Copy, Debug)]
 pub struct Source {
-    /// The parameters, or queue limits by their sysfs names, that rest on it; none for what has no
-    /// name.
+    /// The parameters, or queue limits by their sysfs names, that are based on it; empty if they
+    /// have no name.
     pub parameters: &'static [&'static str],
     /// What the source says.
     pub value: &'static str,
-    /// How the values follow from it.
+    /// How the values are derived from it.
     pub basis: Basis,
     /// The source.
     pub reference: &'static Reference,
 }
 
-/// A published figure: IOPS where `random`, MB/s (10^6) otherwise.
+/// A published figure: IOPS if `random`, otherwise MB/s (10^6).
 #[derive(Clone, Copy, Debug)]
 pub struct Published {
-    /// Writes rather than reads.
+    /// Whether it is for writes; otherwise for reads.
     pub write: bool,
-    /// At random rather than in sequence.
+    /// Whether it is for random access; otherwise for sequential.
     pub random: bool,
     /// Bytes of a request.
     pub bytes: u64,
@@ -93,9 +93,9 @@ pub struct Published {
     pub depth: u32,
     /// The figure.
     pub value: f64,
-    /// Within how many percent of it the model comes; a test holds it.
+    /// Maximum deviation of the model from it in percent; a test checks this.
     pub within: f64,
-    /// What else is to be known of the figure; may be empty.
+    /// Notes on the figure; may be empty.
     pub note: &'static str,
     /// The source.
     pub reference: &'static Reference,
@@ -106,13 +106,13 @@ pub struct Published {
 pub struct Profile {
     /// Its name.
     pub name: &'static str,
-    /// One line of what it is.
+    /// One-line description.
     pub summary: &'static str,
-    /// What it is built from.
+    /// The model and its settings.
     pub base: Base,
-    /// Where its parameters come from.
+    /// The sources of its parameters.
     pub sources: &'static [Source],
-    /// What was measured or promised of the real device.
+    /// Published figures of the real device.
     pub published: &'static [Published],
 }
 
@@ -121,14 +121,14 @@ pub struct Profile {
 pub struct ParameterLine {
     /// Its name in a device's text.
     pub key: &'static str,
-    /// The profile's value with its unit, as it would be written.
+    /// The profile's value with its unit, as text that can be parsed.
     pub value: String,
     /// What it means.
     pub meaning: &'static str,
-    /// The source of the profile's value, by its place in [`Profile::sources`]; `None` for an
+    /// The source of the profile's value, by its index in [`Profile::sources`]; `None` for an
     /// estimate without one.
     pub source: Option<usize>,
-    /// Whether the value is the user's rather than the profile's.
+    /// Whether the user set the value.
     pub changed: bool,
 }
 
@@ -142,7 +142,7 @@ pub enum DeviceError {
         names().collect::<Vec<_>>().join(", ")
     )]
     UnknownName {
-        /// What was asked for.
+        /// The name that was given.
         name: String,
     },
     /// A parameter of a profile is wrong.
@@ -150,7 +150,7 @@ pub enum DeviceError {
     Parameter {
         /// The profile.
         profile: String,
-        /// What is wrong.
+        /// Why it is wrong.
         #[source]
         error: ParameterError,
     },
@@ -159,7 +159,7 @@ pub enum DeviceError {
     Inconsistent {
         /// The profile.
         profile: String,
-        /// The rule that they break.
+        /// The rule that they violate.
         rule: &'static str,
     },
     /// A model's own text is wrong.
@@ -167,21 +167,21 @@ pub enum DeviceError {
     Model(#[source] TextError),
 }
 
-/// Models that can be opened by their own name, with all parameters of theirs.
+/// Models that can be opened by their own name, with all their parameters.
 const MODELS: &[&str] = &["slots"];
 
-/// Every name that [`open`] knows.
+/// Iterates over every name that [`open`] accepts.
 pub fn names() -> impl Iterator<Item = &'static str> {
     PROFILES.iter().map(|profile| profile.name).chain(MODELS.iter().copied())
 }
 
-/// The profile of that name.
+/// Returns the profile with a name.
 pub fn profile(name: &str) -> Option<&'static Profile> {
     PROFILES.iter().find(|profile| profile.name == name)
 }
 
-/// Opens the device that `spec` describes: a profile's or model's name, with `:key=value,...` after
-/// it where something is different. `seed` decides every chance in it.
+/// Opens the device that `spec` describes: the name of a profile or model, with `:key=value,...`
+/// after it for changed settings. `seed` is its random seed.
 pub fn open(spec: &str, seed: u64) -> Result<AnyDevice, DeviceError> {
     let (name, settings) = spec.split_once(':').unwrap_or((spec, ""));
     if let Some(profile) = profile(name) {
@@ -194,7 +194,7 @@ pub fn open(spec: &str, seed: u64) -> Result<AnyDevice, DeviceError> {
 }
 
 impl Profile {
-    /// The device of this profile, with `settings` over its own.
+    /// Opens the device of this profile; `settings` override its own.
     pub fn open(&self, settings: &str, seed: u64) -> Result<AnyDevice, DeviceError> {
         match self.base {
             Base::Flash { class, .. } => {
@@ -212,7 +212,7 @@ impl Profile {
                 Ok(AnyDevice::Hdd(Box::new(Hdd::new(&parameters))))
             }
             Base::Model { model, settings: own } => {
-                // A key of the profile's own gives way to the user's.
+                // A key in the user's settings replaces the profile's.
                 let key = |setting: &str| setting.split('=').next().unwrap_or("").trim().to_string();
                 let own = own.split(',').filter(|o| settings.split(',').all(|s| key(s) != key(o)));
                 let text = own.chain([settings]).collect::<Vec<_>>().join(",");
@@ -221,8 +221,8 @@ impl Profile {
         }
     }
 
-    /// The flash parameters of this profile with `settings` over them; `None` where it is not a
-    /// flash device.
+    /// Returns the flash parameters of this profile, overridden by `settings`; `None` if it is not
+    /// a flash device.
     pub fn flash_config(&self, settings: &str) -> Result<Option<FlashConfig>, DeviceError> {
         let Base::Flash { settings: own, .. } = self.base else { return Ok(None) };
         let config = self.configured(flash::PARAMETERS, FlashConfig::default(), own, settings)?;
@@ -235,13 +235,13 @@ impl Profile {
         Ok(Some(config))
     }
 
-    /// The same for a LUN.
+    /// As [`Self::flash_config`], for a LUN.
     pub fn lun_config(&self, settings: &str) -> Result<Option<LunConfig>, DeviceError> {
         let Base::Lun { settings: own, .. } = self.base else { return Ok(None) };
         self.configured(lun::PARAMETERS, LunConfig::default(), own, settings).map(Some)
     }
 
-    /// The same for a hard disk.
+    /// As [`Self::flash_config`], for a hard disk.
     pub fn disk_parameters(&self, settings: &str) -> Result<Option<HddParameters>, DeviceError> {
         let Base::Disk(base) = self.base else { return Ok(None) };
         let changed = self.configured(disk::PARAMETERS, DiskSettings::of(base), "", settings)?;
@@ -265,16 +265,16 @@ impl Profile {
         }
     }
 
-    /// Its parameters with their values and meanings; empty for a model that documents its own
-    /// keys.
+    /// Returns its parameters with their values and meanings; empty for a model that documents its
+    /// own keys.
     pub fn parameters(&self) -> Vec<ParameterLine> {
         self.parameters_with("").unwrap_or_default()
     }
 
-    /// The same with `settings` over the profile's own.
+    /// As [`Self::parameters`]; `settings` override the profile's own.
     ///
     /// # Errors
-    /// Settings that the profile does not take.
+    /// Settings are not valid for the profile.
     pub fn parameters_with(&self, settings: &str) -> Result<Vec<ParameterLine>, DeviceError> {
         let given: Vec<&str> = settings.split(',').filter_map(|s| s.split('=').next()).map(str::trim).collect();
         let (sources, given) = (self.sources, given.as_slice());
@@ -292,7 +292,7 @@ impl Profile {
         .unwrap_or_default())
     }
 
-    /// How long a kernel waits for an answer before it gives a command up.
+    /// Returns how long a kernel waits for a command before it times out.
     pub fn io_timeout(&self) -> Nanos {
         match self.base {
             Base::Flash { class: Class::Emmc, .. } => Nanos::from_secs(60),
@@ -301,7 +301,7 @@ impl Profile {
     }
 }
 
-/// A configuration as lines: the parameters that are in `given` are the user's.
+/// Returns a configuration as lines: the parameters in `given` are marked as the user's.
 fn lines<C>(rows: &[Parameter<C>], config: C, sources: &[Source], given: &[&str]) -> Vec<ParameterLine> {
     let line = |row: &Parameter<C>| ParameterLine {
         key: row.key,

@@ -14,24 +14,24 @@ pub struct Simulation<D> {
 }
 
 impl<D: Device> Simulation<D> {
-    /// Starts at time zero.
+    /// Returns a simulation that starts at time zero.
     pub const fn new(device: D) -> Self {
         Self { device, now: Instant::ZERO, interrupt: None }
     }
 
-    /// Asks `interrupt` whether the user wants the run to stop.
+    /// Uses `interrupt` to check if the user wants the run to stop.
     #[must_use]
     pub fn with_interrupt(mut self, interrupt: impl Fn() -> bool + 'static) -> Self {
         self.interrupt = Some(Box::new(interrupt));
         self
     }
 
-    /// The device.
+    /// Returns the device.
     pub const fn device(&self) -> &D {
         &self.device
     }
 
-    /// The device, to be changed between steps (faults).
+    /// Returns the device, to be changed between steps (faults).
     pub const fn device_mut(&mut self) -> &mut D {
         &mut self.device
     }
@@ -44,8 +44,8 @@ impl<D: Device> Driver for Simulation<D> {
     }
 
     fn handle_timeout(&mut self, now: Instant, command: &Command) -> TimeoutAction {
-        // A command that the device will not give up, or has just answered, must not be ended here:
-        // its request would be used again, and the late answer would end another command.
+        // A command that the device does not abort, or has just completed, must not be ended here:
+        // its request would be used again, and the late completion would end another command.
         if self.device.abort(now, command) { TimeoutAction::Aborted } else { TimeoutAction::ResetTimer }
     }
 }
@@ -73,7 +73,7 @@ impl<D: Device> Backend for Simulation<D> {
             (Some(at), None) | (None, Some(at)) => at,
             (None, None) => return false,
         };
-        // An event may be overdue (its inner step was not asked for yet), but time never goes back.
+        // An event may be overdue (its internal step was not run yet), but time never goes back.
         self.now = self.now.max(next);
         true
     }

@@ -1,8 +1,8 @@
-//! A closed loop over a bare device: so many commands always in flight, and what came of it.
+//! A closed loop on a bare device: keeps a fixed number of commands in flight and measures them.
 //!
 //! Device tests and the predictions of `elevon devices NAME` use it; there is no block layer in
-//! between. Every client submits its next command at the instant its last one completed, in the
-//! order of the completions.
+//! between. Every client submits its next command at the instant when its last one completed, in
+//! the order of the completions.
 
 use elevon_core::driver::{Accept, Command};
 use elevon_core::ioprio::IoPrio;
@@ -12,21 +12,21 @@ use elevon_core::units::{Bytes, HwQueue, Instant, Nanos, RequestId, Sector, Sect
 use super::Device;
 use crate::chance::{below, draw, mix64};
 
-/// In what order the range is visited.
+/// The order in which the range is accessed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Order {
-    /// Anywhere, aligned to the size of a command, evenly.
+    /// Uniformly random, aligned to the size of a command.
     Random,
-    /// From the start, command after command, and from the start again.
+    /// Sequential from the start, and from the start again at the end.
     Sequential,
 }
 
-/// What a closed loop does.
+/// The plan of a closed loop.
 #[derive(Clone, Copy, Debug)]
 pub struct ClosedLoop {
-    /// Commands in flight, 1 and up.
+    /// Commands in flight, at least 1.
     pub depth: u32,
-    /// Commands in all.
+    /// Number of commands.
     pub ios: u64,
     /// Bytes of each command, a multiple of 512.
     pub bytes: Bytes,
@@ -34,13 +34,13 @@ pub struct ClosedLoop {
     pub op: Op,
     /// Flags of each command.
     pub flags: Flags,
-    /// Where it goes.
+    /// The order of positions.
     pub order: Order,
     /// First sector of the range.
     pub start: Sector,
-    /// Length of the range; cut to the device's end.
+    /// Length of the range; limited to the device's end.
     pub length: Sectors,
-    /// Seed of random positions.
+    /// Random seed of the positions.
     pub seed: u64,
 }
 
@@ -61,16 +61,16 @@ impl Default for ClosedLoop {
     }
 }
 
-/// What a closed loop measured.
+/// The result of a closed loop.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Measured {
     /// Commands completed.
     pub ios: u64,
-    /// Of them, with an error, refused ones included.
+    /// Commands of these with an error, including refused ones.
     pub errors: u64,
     /// Bytes moved.
     pub bytes: Bytes,
-    /// From the first submission to the last completion.
+    /// Time from the first submission to the last completion.
     pub elapsed: Nanos,
     /// Sum of latencies, in nanoseconds.
     pub latency_sum: u128,
@@ -80,32 +80,33 @@ pub struct Measured {
     pub latency_max: Nanos,
     /// Commands in flight integrated over time, in command-nanoseconds.
     pub in_flight_integral: u128,
-    /// A digest of every (time, command, status): the same for the same seed, on every machine.
+    /// A digest of every (time, command, status): the same for the same random seed, on every
+    /// machine.
     pub digest: u64,
 }
 
 impl Measured {
-    /// Commands per second.
+    /// Returns commands per second.
     pub fn iops(&self) -> f64 {
         self.ios as f64 * 1e9 / self.elapsed.get().max(1) as f64
     }
-    /// Bytes per second.
+    /// Returns bytes per second.
     pub fn bytes_per_second(&self) -> f64 {
         self.bytes.get() as f64 * 1e9 / self.elapsed.get().max(1) as f64
     }
-    /// Mean latency, rounded down.
+    /// Returns the mean latency, rounded down.
     #[cfg(test)]
     pub(crate) fn mean_latency(&self) -> Nanos {
         Nanos::new((self.latency_sum / u128::from(self.ios.max(1))) as u64)
     }
-    /// Mean number of commands in flight.
+    /// Returns the mean number of commands in flight.
     pub fn mean_in_flight(&self) -> f64 {
         self.in_flight_integral as f64 / self.elapsed.get().max(1) as f64
     }
 }
 
-/// A command of `bytes` at `sector`, with `id` for its request, sequence and tag, on hardware queue
-/// 0.
+/// Returns a command of `bytes` at `sector`, with `id` for its request, sequence and tag, on
+/// hardware queue 0.
 pub fn command(id: u32, op: Op, sector: u64, bytes: u64) -> Command {
     Command {
         request: RequestId(id),
@@ -120,7 +121,7 @@ pub fn command(id: u32, op: Op, sector: u64, bytes: u64) -> Command {
     }
 }
 
-/// [`command`] for a read.
+/// Returns a read [`command`].
 #[cfg(test)]
 pub(crate) fn read_command(id: u32, sector: u64, bytes: u64) -> Command {
     command(id, Op::Read, sector, bytes)
@@ -162,8 +163,8 @@ impl Clients<'_> {
         }
     }
 
-    /// Submits until the device takes one, or the plan is used up. A refused command counts as an
-    /// error.
+    /// Submits until the device accepts a command, or the plan is complete. A refused command
+    /// counts as an error.
     fn submit<D: Device + ?Sized>(&mut self, device: &mut D, now: Instant, client: u32) {
         while self.sequence < self.plan.ios {
             let command = self.next_command(client);
@@ -184,8 +185,8 @@ impl Clients<'_> {
     }
 }
 
-/// Runs a closed loop to its end and measures it. The device must be idle at the start, and
-/// complete all it takes.
+/// Runs a closed loop to its end and measures it. The device must be idle at the start, and must
+/// complete all accepted commands.
 pub fn closed_loop<D: Device + ?Sized>(device: &mut D, plan: &ClosedLoop) -> Measured {
     let size = device.description().size;
     let length = plan.length.get().min(size.get().saturating_sub(plan.start.get()));

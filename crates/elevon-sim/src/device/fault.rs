@@ -1,12 +1,13 @@
-//! A device that fails: a wrapper around any other, off until it has rules.
+//! A device with faults: a wrapper around any other device, without effect until it has rules.
 //!
-//! Every draw is a function of the seed, the rule and the command's sequence, so that the same run
-//! fails in the same way, and leaving one rule out changes nothing for the others. Whatever fires
-//! is logged with the command's sequence. Faults of the data (errors) do not move the clock, but
-//! for the time that the device says it retried; faults of time change no data.
+//! Every draw is a function of the random seed, the rule and the command's sequence number, so that
+//! the same run fails in the same way, and removing one rule changes nothing for the others. A rule
+//! that fires is logged with the command's sequence number. Faults of the data (errors) do not
+//! change the timing, except for the time of the device's own retries; faults of time change no
+//! data.
 //!
-//! With [`Fault::track_content`] it also keeps what a cut of power may leave ([`content`]), to be
-//! held against [`oracle`].
+//! With [`Fault::track_content`] it also tracks what a power cut may leave ([`content`]), to be
+//! compared with [`oracle`].
 //!
 //! Cost: without rules one branch per call; with rules O(rules) per command.
 
@@ -32,28 +33,28 @@ use clock::Clock;
 use content::{Content, PowerCut, Survivors};
 pub use plan::{Rule, SectorRange, Which};
 
-/// Log entries that are kept; later ones are only counted.
+/// Maximum number of log entries; later ones are only counted.
 const LOG_MAX: usize = 1 << 16;
 
 /// A rule that fired.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fired {
-    /// When, on the host's clock.
+    /// Time, on the host's clock.
     pub at: Instant,
-    /// The command's sequence.
+    /// The sequence number of the command.
     pub sequence: u64,
     /// The rule's name.
     pub rule: &'static str,
 }
 
-/// What is wrong with a command that ends well.
+/// A silent fault of a command that ends with success.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Silent {
-    /// The read brings something else.
+    /// The read returns other data.
     Rotten,
-    /// The write is not made.
+    /// The write is not done.
     Lost,
-    /// The write lands at this sector.
+    /// The write goes to this sector.
     Misdirected(Sector),
 }
 
@@ -61,18 +62,18 @@ pub enum Silent {
 #[derive(Clone, Copy, Debug)]
 struct PlannedFault {
     status: Status,
-    /// Bytes that move before the error.
+    /// Bytes that are transferred before the error.
     good: Bytes,
-    /// Time on top of what the device takes.
+    /// Additional time.
     extra: Nanos,
     lost: bool,
     late: bool,
-    /// What nobody is told of, if it ends well.
+    /// A silent fault, if the command ends with success.
     silent: Option<Silent>,
 }
 
 impl PlannedFault {
-    /// The command fails, unless it does so already; whether this was the first reason.
+    /// Makes the command fail, unless it fails already. Returns true if this was the first fault.
     fn fail(&mut self, status: Status, good: Bytes, retry: Nanos) -> bool {
         let first = self.status.is_ok();
         if first {
@@ -81,8 +82,8 @@ impl PlannedFault {
         first
     }
 
-    /// Something is wrong that nobody is told of, unless the command fails or something is wrong
-    /// already; whether this was the first.
+    /// Adds a silent fault, unless the command fails or has a silent fault already. Returns true if
+    /// this was the first.
     fn spoil(&mut self, silent: Silent) -> bool {
         let first = self.status.is_ok() && self.silent.is_none();
         if first {
@@ -102,7 +103,7 @@ struct Flight {
 }
 
 impl Flight {
-    /// The command as it reaches the medium; `None` where it does not.
+    /// Returns the command as it reaches the medium; `None` if it does not.
     fn landing(&self) -> Option<Command> {
         match self.verdict.silent {
             Some(Silent::Lost) => None,
@@ -123,23 +124,23 @@ pub struct Fault<D> {
     flights: Vec<Option<Flight>>,
     /// Completions on the host's clock.
     held: EventQueue<Completion>,
-    /// Unreadable sectors: first to the one after the last.
+    /// Unreadable sectors: from the first one to the one after the last.
     bad: BTreeMap<u64, u64>,
     submissions: u64,
     tries: u64,
     log: Vec<Fired>,
-    /// How many times each rule has fired.
+    /// How often each rule has fired.
     fired: Vec<u64>,
     content: Option<Content>,
 }
 
 impl<D: Device> Fault<D> {
-    /// Wraps a device without any fault.
+    /// Wraps a device without faults.
     pub fn none(inner: D) -> Self {
         Self::new(inner, 0, Vec::new())
     }
 
-    /// Wraps a device with rules. The same seed fails in the same way.
+    /// Wraps a device with rules. The same random seed gives the same faults.
     pub fn new(inner: D, seed: u64, rules: Vec<Rule>) -> Self {
         let bad = rules.iter().filter_map(|rule| match *rule {
             Rule::Latent { sectors: Some(SectorRange { first, last }), .. } => {
@@ -166,7 +167,7 @@ impl<D: Device> Fault<D> {
     /// Wraps a device with rules in their text form, as `error:sectors=1000-2000,status=medium`.
     ///
     /// # Errors
-    /// A rule that cannot be read, or that names sectors beyond the device.
+    /// A rule cannot be parsed, or it names sectors beyond the device.
     pub fn parse(inner: D, seed: u64, rules: &[impl AsRef<str>]) -> Result<Self, TextError> {
         let rules = rules.iter().map(|rule| Rule::parse(rule.as_ref())).collect::<Result<Vec<_>, _>>()?;
         let size = inner.description().size.get();
@@ -174,44 +175,45 @@ impl<D: Device> Fault<D> {
         Ok(Self::new(inner, seed, rules))
     }
 
-    /// From now on keeps what a cut of power may leave. To be called before the first command.
+    /// Tracks from now on what a power cut may leave. Must be called before the first command.
     pub fn track_content(&mut self) {
         let description = self.inner.description();
         self.content = Some(Content::new(description.limits.logical_block_size, description.limits.write_cache));
     }
 
-    /// From now on nothing goes wrong any more: no rules, and no bad sectors. Commands in flight
-    /// keep the fault planned for them, and what the clock has lost is not made up for.
+    /// Removes all rules and bad sectors. Commands in flight keep the fault planned for them, and
+    /// time lost by the clock remains lost.
     pub fn heal(&mut self) {
         self.rules.clear();
         self.bad.clear();
     }
 
-    /// What is wrong with a command in flight that nobody will be told of, if it ends well.
+    /// Returns the silent fault of a command in flight, which takes effect if the command ends with
+    /// success.
     pub fn silent(&self, command: &Command) -> Option<Silent> {
         let flight = self.flights.get(command.request.index())?.filter(|f| f.command.sequence == command.sequence);
         flight?.verdict.silent
     }
 
-    /// What has gone wrong so far, the first 65536 entries.
+    /// Returns the log, the first 65536 entries.
     pub fn log(&self) -> &[Fired] {
         &self.log
     }
 
-    /// How many times rules have fired, all together.
+    /// Returns how often all rules together have fired.
     pub fn fired(&self) -> u64 {
         self.fired.iter().sum()
     }
 
-    /// How many times each rule has fired, in the order in which they were given. What one time is
-    /// stands in [`kinds::KINDS`].
+    /// Returns how often each rule has fired, in the order in which they were given.
+    /// [`kinds::KINDS`] says what counts as one time.
     pub fn fired_by_rule(&self) -> &[u64] {
         &self.fired
     }
 
-    /// Cuts the power: everything in flight is gone without a completion. What each block that was
-    /// ever written holds afterwards; nothing where content is not tracked. `cut` numbers the
-    /// cuts of a run.
+    /// Cuts the power: all commands in flight are lost without a completion. Returns what each
+    /// block that was ever written holds afterwards; nothing if content is not tracked. `cut` is
+    /// the number of the cut in the run.
     pub fn power_cut(&mut self, now: Instant, mode: PowerCut, cut: u64) -> Survivors {
         let inner_now = self.clock.inner(now);
         for flight in self.flights.iter_mut().filter_map(Option::take) {
@@ -237,8 +239,8 @@ impl<D: Device> Fault<D> {
         below(draw(self.seed, rule as u64, counter), 1_000_000) < ppm
     }
 
-    /// Returns true if a rule refuses this try. Each try is a draw of its own, so that a retry gets
-    /// through.
+    /// Returns true if a rule refuses this try. Each try is a separate draw, so that a retry can
+    /// succeed.
     fn refuses(&mut self, now: Instant, command: &Command) -> bool {
         self.tries += 1;
         let busy = |(index, rule): (usize, &Rule)| match *rule {
@@ -252,7 +254,7 @@ impl<D: Device> Fault<D> {
         refused.is_some()
     }
 
-    /// The fault that all rules together plan for a command; the first error counts.
+    /// Returns the fault that all rules together plan for a command; the first error counts.
     fn judge(&mut self, now: Instant, command: &Command) -> PlannedFault {
         let mut verdict = FINE;
         for index in 0..self.rules.len() {
@@ -314,7 +316,7 @@ impl<D: Device> Fault<D> {
             }
             Rule::Transport { ppm } => hits(ppm) && verdict.fail(Status::Transport, Bytes::ZERO, Nanos::ZERO),
             Rule::Dead { after } => now >= after && verdict.fail(Status::Offline, Bytes::ZERO, Nanos::ZERO),
-            // Its effect is the clock's; here it is only counted.
+            // The clock applies its effect; here it is only counted.
             Rule::Slow { from, lasting, .. } => now >= from && now < from.saturating_add(lasting),
             Rule::NoCompletion { .. } | Rule::Late { .. } | Rule::Busy { .. } => false,
         }
@@ -348,7 +350,7 @@ impl<D: Device> Fault<D> {
         reads
     }
 
-    /// A completion of the inner device, at the host's time `at`.
+    /// Handles a completion of the inner device, at the host's time `at`.
     fn settle(&mut self, at: Instant, mut completion: Completion) {
         let Some(slot) = self.flights.get_mut(completion.request.index()) else { return };
         let Some(Flight { command, verdict }) = *slot else { return };
@@ -357,7 +359,7 @@ impl<D: Device> Fault<D> {
         }
         let died = self.rules.iter().position(|rule| matches!(*rule, Rule::Dead { after } if at >= after));
         if let Some(rule) = died {
-            // One that was refused at its start is counted already.
+            // A command that was refused at its start is counted already.
             if verdict.status != Status::Offline {
                 self.note(at, command.sequence, rule);
             }
@@ -368,8 +370,7 @@ impl<D: Device> Fault<D> {
         self.held.push(at.saturating_add(verdict.extra), command.sequence, completion);
     }
 
-    /// Tells the content model and the bad sectors what a completion means, as it goes up to the
-    /// host.
+    /// Updates the content model and the bad sectors for a completion that is passed to the host.
     fn deliver(&mut self, completion: Completion) -> Completion {
         let flight = self.flights.get_mut(completion.request.index()).and_then(Option::take);
         if let Some(command) = flight.and_then(|flight| flight.landing()) {
@@ -383,14 +384,14 @@ impl<D: Device> Fault<D> {
         completion
     }
 
-    /// Ends every command in flight with a transport error, when the reset is over.
+    /// Ends every command in flight with a transport error, at the end of the reset.
     fn reset(&mut self, now: Instant, lasting: Nanos) {
         let inner_now = self.clock.inner(now);
         self.clock.stall(now, lasting);
         for Flight { command, verdict } in self.flights.iter_mut().flatten() {
             self.inner.abort(inner_now, command);
             self.held.remove(command.sequence);
-            // Whatever the inner device says of it now is not heard, and an abort finds it.
+            // A later completion of the inner device is ignored, and an abort finds the command.
             *verdict = PlannedFault { lost: true, late: false, status: Status::Transport, ..*verdict };
             let Command { request, sequence, .. } = *command;
             let completion = Completion { request, sequence, status: Status::Transport, bytes: Bytes::ZERO };
@@ -398,7 +399,7 @@ impl<D: Device> Fault<D> {
         }
     }
 
-    /// Takes out of the inner device all that is due at `now`.
+    /// Takes all completions that are due at `now` from the inner device.
     fn collect(&mut self, now: Instant) {
         let inner_now = self.clock.inner(now);
         while let Some(due) = self.inner.next_event().filter(|due| *due <= inner_now) {
@@ -419,8 +420,8 @@ fn end(command: &Command) -> Sector {
     command.sector + command.bytes.sectors_ceil()
 }
 
-/// Where a write lands that misses its place by so much: behind it, or before it where the device
-/// ends. `None` where it would not fit either way.
+/// Returns the sector at which a write lands that misses its place by `by`: behind it, or before it
+/// at the end of the device. `None` if neither is inside the device.
 fn elsewhere(command: &Command, by: Sectors, size: Sectors) -> Option<Sector> {
     let (start, length) = (command.sector.get(), command.bytes.sectors_ceil().get());
     let behind = start.saturating_add(by.get());
@@ -436,14 +437,14 @@ fn fail_at_bad(bad: &BTreeMap<u64, u64>, command: &Command, retry: Nanos, verdic
     found.is_some_and(|sector| verdict.fail(Status::Medium, (sector - command.sector).bytes(), retry))
 }
 
-/// The first sector of `command` that lies in one of the ranges.
+/// Returns the first sector of `command` that is in one of the ranges.
 fn first_bad(bad: &BTreeMap<u64, u64>, command: &Command) -> Option<Sector> {
     let (start, end) = (command.sector.get(), end(command).get());
-    // Ranges may overlap one another, so all that start before the end have to be looked at.
+    // Ranges may overlap, so all ranges that start before the end are checked.
     bad.range(..end).filter(|(_, until)| **until > start).map(|(from, _)| Sector::new(start.max(*from))).min()
 }
 
-/// Takes `start..end` out of the ranges.
+/// Removes `start..end` from the ranges.
 fn heal(bad: &mut BTreeMap<u64, u64>, start: u64, end: u64) {
     let touched: Vec<_> = bad.range(..end).filter(|(_, until)| **until > start).map(|(f, u)| (*f, *u)).collect();
     for (from, until) in touched {
@@ -527,7 +528,7 @@ impl<D: Device> Device for Fault<D> {
         };
         *slot = None;
         let inner_now = self.clock.inner(now);
-        // A command that the inner device is done with was held back or lost here.
+        // A command that the inner device has completed was held or lost here.
         if !self.inner.abort(inner_now, command) {
             self.held.remove(command.sequence);
         }

@@ -6,20 +6,20 @@
 //!  write  ▶  c(s), serial   ▶   link   ▶   buffer, full: wait  ▶  t_fix       buffer ▶ programs ▶ dies
 //! ```
 //!
-//! Every resource is served in the order of arrival. The command stage and the dies are reached in
-//! the order of submission, so the time at which each is next free says all. The link comes after a
-//! stage of varying delay: there a command gets its turn by a second event, at the time when its
-//! data is ready; otherwise a slow die would hold back commands that in truth overtake it (a third
-//! of the throughput of 16 dies, by measurement). A read over several die accesses is ready at the
-//! earliest time from which the link can carry it without a gap.
+//! Every resource is served in FIFO order. Commands reach the command stage and the dies in the
+//! order of submission, so the time at which each is next free is enough state. The link follows a
+//! stage with varying delay: a command is queued there by a second event, at the time when its data
+//! is ready; otherwise a slow die would delay commands that really overtake it (a third of the
+//! throughput of 16 dies, by measurement). A read with several die accesses is ready at the
+//! earliest time from which the link can transfer it without a gap.
 //!
-//! Reads that were never written cost what mapped reads cost. Not modelled: a translation layer,
-//! wear, suspension of programs, reads served from the write buffer, weighted queue arbitration,
-//! interrupt coalescing.
+//! Reads of sectors that were never written cost the same as other reads. Not modelled: a
+//! translation layer, wear, suspension of programs, reads served from the write buffer, weighted
+//! queue arbitration, interrupt coalescing.
 //!
-//! A command costs O(log n) in the commands in flight (a heap for the reads whose dies work),
-//! O(s/U) in its die accesses, and O(1) for the rest. With several hardware queues a busy command
-//! stage takes them in turn, one command each.
+//! A command costs O(log n) in the commands in flight (a heap for the reads in the dies), O(s/U) in
+//! its die accesses, and O(1) for the rest. With several hardware queues a busy command stage takes
+//! them in turn, one command each.
 
 mod buffer;
 mod config;
@@ -43,7 +43,7 @@ pub use config::{FlashConfig, PARAMETERS};
 const READS: u64 = 0xf1_0001;
 const COLLECTION: u64 = 0xf1_0002;
 
-/// What a command in flight is to the device.
+/// The state of a command in flight.
 #[derive(Clone, Copy, Debug)]
 enum CommandKind {
     Read,
@@ -61,15 +61,15 @@ struct CommandSlot {
     start: u64,
     bytes: u64,
     queue: u16,
-    /// Given up by the host; runs its course and is not reported.
+    /// Aborted by the host: it is still processed but not reported.
     aborted: bool,
-    /// When the command stage took it: what the read-rate cap counts from.
+    /// When the command stage accepted it; the read-rate cap counts from here.
     fetched: u64,
-    /// How long it holds the link.
+    /// How long it occupies the link.
     transfer: u64,
 }
 
-/// A link: when it is free, and who waits for it.
+/// A link: when it is free, and the commands that wait for it.
 #[derive(Clone, Debug)]
 struct Link {
     free: u64,
@@ -83,7 +83,7 @@ struct Pace {
     free: u64,
 }
 
-/// The submission queues behind a busy command stage, taken in turn.
+/// The submission queues behind a busy command stage, served round robin.
 #[derive(Clone, Debug)]
 struct SubmissionQueues {
     queues: Vec<VecDeque<u32>>,
@@ -103,7 +103,7 @@ impl SubmissionQueues {
     }
 }
 
-/// The device.
+/// A flash device.
 #[derive(Clone, Debug)]
 pub struct Flash {
     description: Description,
@@ -122,24 +122,24 @@ pub struct Flash {
     submission: SubmissionQueues,
     command_free: u64,
     die_free: Vec<u64>,
-    /// The unit in each die's register, and since when; used with `page_register`.
+    /// The unit in each die's register, and since when; used if `page_register` is set.
     registers: Vec<(u64, u64)>,
-    /// The link of reads and, with `duplex`, that of writes.
+    /// The link of reads and, if `duplex` is set, that of writes.
     links: Vec<Link>,
     pace: Option<Pace>,
-    /// Writes whose data arrives at the buffer, in order of time.
+    /// Writes whose data will arrive at the buffer, in order of time.
     arriving: VecDeque<(u64, Arrived)>,
-    /// What `weigh` said of a write, by slot.
+    /// The result of `weigh` for a write, by slot.
     weighed: Vec<Option<Arrived>>,
     buffer: Buffer,
     done: EventQueue<u32>,
-    /// No inner step is due before this.
+    /// No internal step is due before this.
     quiet_until: u64,
 }
 
 impl Flash {
-    /// A device of these parameters that introduces itself as `description`. `config.unit` must be
-    /// a power of two.
+    /// Returns a device with these parameters and `description`. `config.unit` must be a power of
+    /// two.
     pub fn new(config: FlashConfig, description: Description, seed: u64) -> Self {
         assert!(config.unit.is_power_of_two(), "checked where the parameters are read");
         let share = |ppm: u64| (u64::from(u32::MAX) * ppm / 1_000_000) as u32;
@@ -172,7 +172,7 @@ impl Flash {
         }
     }
 
-    /// Its parameters.
+    /// Returns its parameters.
     pub fn config(&self) -> &FlashConfig {
         &self.config
     }
@@ -187,7 +187,7 @@ impl Flash {
         self.slots.len() as u32 - 1
     }
 
-    /// The command stage takes a command at `now`, when it is free.
+    /// Processes a command in the command stage at `now`, when the stage is free.
     #[inline]
     fn fetch(&mut self, now: u64, key: u32) {
         let slot = &mut self.slots[key as usize];
@@ -221,7 +221,7 @@ impl Flash {
         }
     }
 
-    /// Books the die accesses of a read. Returns when the link can start so as to carry it without
+    /// Reserves the die accesses of a read. Returns when the link can start to transfer it without
     /// a gap.
     #[inline]
     fn read_dies(&mut self, start: u64, bytes: u64, sequence: u64) -> u64 {
@@ -253,8 +253,8 @@ impl Flash {
         ready
     }
 
-    /// Books one die access, or finds the unit in the die's register. Returns when its data is
-    /// there.
+    /// Reserves one die access, or finds the unit in the die's register. Returns when its data is
+    /// ready.
     #[inline]
     fn read_unit(&mut self, die: usize, unit: u64, time: u64) -> u64 {
         let free = &mut self.die_free[die];
@@ -271,8 +271,8 @@ impl Flash {
         *free
     }
 
-    /// A flush waits until everything accepted before it has left the buffer. Protected drives have
-    /// nothing to do.
+    /// Makes a flush wait until everything accepted before it has left the buffer. With power-loss
+    /// protection it completes at once.
     fn flush(&mut self, key: u32, sequence: u64) {
         let (target, cost) = match self.config.power_loss_protection {
             0 => (self.buffer.accepted(), self.config.flush_time),
@@ -285,7 +285,7 @@ impl Flash {
         }
     }
 
-    /// The command whose data is ready takes the link.
+    /// Gives the link to the command whose data is ready.
     fn take_link(&mut self, link: usize, now: u64, key: u32) {
         let slot = self.slots[key as usize];
         let free = self.links[link].free.max(now);
@@ -309,7 +309,7 @@ impl Flash {
         }
     }
 
-    /// Data arrives at the buffer, or waits in front of it.
+    /// Handles data that arrives at the buffer, or waits in front of it.
     fn arrive(&mut self, now: u64, write: Arrived) {
         if self.buffer.waiting.is_empty() && self.buffer.has_room(write) {
             self.accept(now, write);
@@ -332,7 +332,7 @@ impl Flash {
         }
     }
 
-    /// A step of the drain ends: room for those who wait, and an end for flushes.
+    /// Ends a step of the drain: completes flushes, and accepts waiting writes into the free room.
     fn drain(&mut self) {
         let now = self.buffer.next().expect("called when a step is due");
         self.buffer.end_step(&mut self.die_free);
@@ -352,7 +352,7 @@ impl Flash {
         }
     }
 
-    /// Runs every inner step that is due at `now`, in order of time.
+    /// Runs every internal step that is due at `now`, in order of time.
     #[inline]
     fn advance(&mut self, now: u64) {
         if self.quiet_until <= now {
@@ -388,8 +388,8 @@ impl Flash {
         }
     }
 
-    /// The earliest time at which the command at the head of a link can be complete, if nothing new
-    /// comes.
+    /// Returns the earliest time at which the command at the head of a link can complete, if no new
+    /// command arrives.
     #[inline]
     fn link_bound(&self, link: &Link) -> u64 {
         let Some((at, key)) = link.ready.first() else { return u64::MAX };
@@ -441,7 +441,7 @@ impl Device for Flash {
             self.submission.waiting += 1;
             self.quiet_until = self.quiet_until.min(self.command_free);
         } else {
-            // One queue is taken in order, so the stage may as well be booked ahead.
+            // A single queue is served in order, so the stage can be reserved ahead.
             self.fetch(now.max(self.command_free), key);
         }
         Accept::Ok

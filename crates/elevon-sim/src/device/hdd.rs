@@ -2,10 +2,10 @@
 //! a volatile write cache.
 //!
 //! A command that needs the medium costs overhead + seek + margin + rotational wait + transfer. The
-//! overhead runs first; at its end the drive chooses among all it holds, so what arrived meanwhile
-//! takes part. Reads inside a read-ahead segment, and writes that fit into the cache, cost the
-//! interface alone: overhead of a hit plus transfer, one after another. Sectors never written cost
-//! as any others do: a disk turns all the same.
+//! overhead runs first; at its end the drive chooses among all its commands, including those that
+//! arrived meanwhile. Reads inside a read-ahead segment, and writes that fit into the cache, use
+//! only the interface: overhead of a hit plus transfer, one after another. Sectors that were never
+//! written cost the same as others, because the disk has to rotate in any case.
 //!
 //! Not modelled: reads served from dirty data, defects and their remapping, thermal recalibration.
 //!
@@ -35,14 +35,14 @@ use dirty::{Dirty, Waiting};
 use geometry::{Geometry, SectorPosition};
 use read_ahead::{ReadAhead, Span};
 
-/// What the arm is about.
+/// The state of the arm.
 #[derive(Clone, Copy, Debug)]
 enum Arm {
-    /// Nothing, but reading ahead. Dirty data goes out at `drain_at`.
+    /// Idle, or reading ahead. Dirty data is written from `drain_at` on.
     Idle { drain_at: Option<Instant> },
-    /// Command overhead runs; at its end the next job is chosen.
+    /// The command overhead runs; at its end the next job is chosen.
     Deciding { at: Instant },
-    /// A job; it ends at `at`.
+    /// A job is in progress; it ends at `at`.
     Busy { at: Instant, job: Job },
 }
 
@@ -57,11 +57,11 @@ impl Arm {
 
 #[derive(Clone, Copy, Debug)]
 enum Job {
-    /// A command at the medium; `aborted` where nobody waits for it any more.
+    /// A command at the medium; `aborted` if the host does not wait for it any more.
     Media { pending: Pending, aborted: bool },
-    /// An extent of the write cache, with its end.
+    /// An extent of the write cache is written; `end` is its end.
     Drain { end: Sector },
-    /// Reads that the read-ahead gets to by itself; their completions are queued already.
+    /// Reads that the read-ahead serves as it proceeds; their completions are queued already.
     Stream,
 }
 
@@ -70,19 +70,19 @@ enum Job {
 struct Pending {
     command: Command,
     span: Span,
-    /// How far past its end the drive reads on, in track time.
+    /// How far the drive reads ahead past its end, in track time.
     ahead: u64,
-    /// Where the arm stands after it.
+    /// Position of the arm after it.
     end_x: u32,
 }
 
-/// What the choice needs to know of a pending command, apart from the rest so that it scans little
+/// The part of a pending command that the choice needs, stored separately so that it scans little
 /// memory.
 #[derive(Clone, Copy, Debug)]
 struct Target {
     x: u32,
     angle: u32,
-    /// Track time of its start; `u64::MAX` for writes, which no read-ahead serves.
+    /// Track time of its start; `u64::MAX` for writes, which the read-ahead cannot serve.
     start: u64,
     arrived: Instant,
 }
@@ -99,9 +99,9 @@ pub struct Hdd {
     parameters: HddParameters,
     geometry: Geometry,
     arm: Arm,
-    /// Where the arm stands.
+    /// Position of the arm.
     x: u32,
-    /// The sector that comes under the head next, if the last job ended just now.
+    /// The next sector under the head, if the last job ended just now.
     under_head: Option<Sector>,
     pending: Vec<Pending>,
     targets: Vec<Target>,
@@ -112,8 +112,8 @@ pub struct Hdd {
 }
 
 impl Hdd {
-    /// A drive of these parameters, idle, its arm at the outer edge and its platter at angle 0 at
-    /// the clock's start.
+    /// Returns an idle drive with these parameters; at the clock's start its arm is at the outer
+    /// edge and its platter at angle 0.
     pub fn new(parameters: &HddParameters) -> Self {
         let p = parameters;
         let description = p.description();
@@ -135,13 +135,13 @@ impl Hdd {
         }
     }
 
-    /// Takes the interface for a transfer that needs no medium; when it ends.
+    /// Occupies the interface for a transfer that does not need the medium. Returns when it ends.
     fn take_link(&mut self, now: Instant, bytes: Bytes) -> Instant {
         self.link_free = self.link_free.max(now) + self.parameters.overhead_hit + transfer(bytes, self.parameters.link);
         self.link_free
     }
 
-    /// The command with all that its positions say.
+    /// Returns the command with its positions.
     fn pending(&self, command: &Command) -> (Pending, SectorPosition) {
         let start = self.geometry.locate(command.sector);
         let end = self.geometry.locate(command.sector + command.bytes.sectors_ceil());
@@ -166,7 +166,7 @@ impl Hdd {
         self.pending.push(pending);
         match self.arm {
             Arm::Idle { .. } => self.decide(now),
-            // The read-ahead is on its way through others already, and may get to this one too.
+            // The read-ahead is serving other reads already, and may serve this one too.
             Arm::Busy { at, job: Job::Stream } if self.pending.len() == 1 => {
                 if let Some(later) = self.stream(now) {
                     self.arm = Arm::Busy { at: at.max(later), job: Job::Stream };
@@ -213,7 +213,7 @@ impl Hdd {
         }
     }
 
-    /// New work may be more urgent than what an idle arm waits for.
+    /// Handles new work, which may be more urgent than what an idle arm waits for.
     fn wake(&mut self, now: Instant) {
         if matches!(self.arm, Arm::Idle { .. }) {
             self.decide(now);
@@ -228,7 +228,7 @@ impl Hdd {
         self.targets.iter().any(|target| now.since(target.arrived) > self.parameters.starvation)
     }
 
-    /// The arm is free: what comes next.
+    /// Selects the next action of a free arm.
     fn decide(&mut self, now: Instant) {
         if let Some(at) = self.stream(now) {
             self.arm = Arm::Busy { at, job: Job::Stream };
@@ -248,22 +248,22 @@ impl Hdd {
         } else if self.dirty.is_clean() {
             Arm::Idle { drain_at: None }
         } else {
-            // Reading ahead comes first, for as long as its segment has room.
+            // Reading ahead comes first while its segment has room.
             let full = self.read_ahead.full_at(now.get()).map_or(now, Instant::new);
             Arm::Idle { drain_at: planned.or(Some(full + self.parameters.overhead_miss)) }
         };
     }
 
-    /// The extent that lies under the head just now.
+    /// Returns the extent that begins under the head now.
     fn continues(&self) -> Option<usize> {
         let sector = self.under_head?;
         let window = self.parameters.drain_window as usize;
         self.dirty.candidates(window).find(|(_, extent)| extent.start == sector).map(|(index, _)| index)
     }
 
-    /// Gives the read-ahead all pending reads that it gets to by itself, in the order of the
-    /// medium, since it frees what lies behind each; when it has got through them. Where one
-    /// has starved, only if the oldest is among them.
+    /// Lets the read-ahead serve all pending reads that it will reach, in the order of the medium,
+    /// because it frees what is behind each. Returns when it has served them. If a read has
+    /// starved, only if the oldest is among them.
     fn stream(&mut self, now: Instant) -> Option<Instant> {
         let mut until = None;
         loop {
@@ -289,8 +289,8 @@ impl Hdd {
         self.pending.swap_remove(index)
     }
 
-    /// The overhead is over: takes the job with the shortest positioning time, if what arrived
-    /// meanwhile is not on the way of the read-ahead.
+    /// Chooses the job with the shortest positioning time at the end of the overhead, if the
+    /// read-ahead does not serve commands that arrived meanwhile.
     fn choose(&mut self, now: Instant) {
         if let Some(at) = self.stream(now) {
             self.arm = Arm::Busy { at, job: Job::Stream };
@@ -316,8 +316,8 @@ impl Hdd {
         self.arm = Arm::Busy { at: now + Nanos::new(u64::from(wait) + transfer), job };
     }
 
-    /// The job to take and how long positioning takes. Commands of the host go before idle
-    /// draining; a full cache or a flush makes draining compete.
+    /// Returns the next job and its positioning time. Commands of the host go before idle draining;
+    /// with a full cache or a flush, draining competes with them.
     fn shortest(&self, now: Instant, angle: u32) -> Option<(Choice, u32)> {
         let cost = |x, target_angle| self.geometry.positioning(self.x, angle, x, target_angle);
         if !self.pending.is_empty() && (!self.parameters.sptf || self.is_starved(now)) {
@@ -347,7 +347,7 @@ impl Hdd {
         best
     }
 
-    /// The inner step that is due.
+    /// Runs the internal step that is due.
     fn step(&mut self, now: Instant) {
         match self.arm {
             Arm::Idle { .. } | Arm::Deciding { .. } => {
@@ -385,7 +385,7 @@ impl Hdd {
         }
     }
 
-    /// Room in the cache: flushes that are done, then writes that waited.
+    /// Uses free room in the cache: completes flushes that are done, then accepts waiting writes.
     fn after_drain(&mut self, now: Instant) {
         while let Some((sequence, completion)) = self.dirty.flushed() {
             let end = self.take_link(now, Bytes::ZERO);
@@ -429,8 +429,8 @@ impl Device for Hdd {
 
     fn poll(&mut self, now: Instant) -> Option<Completion> {
         loop {
-            // Steps come before completions of the same instant: they may complete a command of a
-            // lower sequence.
+            // Internal steps come before completions of the same instant: they may complete a
+            // command with a lower sequence number.
             let completion = self.completions.next_at().unwrap_or(Instant::MAX);
             match self.arm.next_at() {
                 Some(step) if step <= now && step <= completion => self.step(step),

@@ -1,10 +1,11 @@
-//! A rate-limited LUN: what a guest sees of an array or cloud volume behind a provisioned limit.
+//! A rate-limited LUN: an array or cloud volume with a provisioned limit, as a guest sees it.
 //!
-//! A sliced token bucket in front of parallel servers: a slice of time admits so many requests at
-//! once, and what comes after them waits for the next slice. Latency is therefore bimodal, a burst
-//! and then a stall, unlike a leaky bucket's (Firecracker and Cloud Hypervisor limit so). Slices
-//! lie on a fixed grid from time zero, or end up to `slice_jitter` early or late. A command costs
-//! O(servers) to find the server that is free first, and O(log n) in those in flight.
+//! A sliced token bucket in front of parallel servers: a slice of time admits a number of requests
+//! at once, and later requests wait for the next slice. Latency is therefore bimodal, a burst and
+//! then a stall, unlike a leaky bucket's (Firecracker and Cloud Hypervisor limit so). Slices are on
+//! a fixed grid from time zero, or end up to `slice_jitter` early or late. A command costs
+//! O(servers) to find the server that is free first, and O(log n) in the number of commands in
+//! flight.
 
 use elevon_core::driver::{Accept, Command, Completion};
 use elevon_core::op::Op;
@@ -26,15 +27,15 @@ pub struct LunConfig {
     pub slice_requests: u64,
     /// Length of a slice.
     pub slice: u64,
-    /// How far a slice's length strays from the mean.
+    /// Maximum deviation of a slice's length from the mean.
     pub slice_jitter: u64,
     /// Parallel servers.
     pub servers: u64,
     /// Mean service time.
     pub service: u64,
-    /// Spread of service times, a place of [`DISTRIBUTIONS`].
+    /// Distribution of service times, an index of [`DISTRIBUTIONS`].
     pub distribution: u64,
-    /// Latency that occupies nothing.
+    /// Latency that does not occupy a server.
     pub base_latency: u64,
     /// Commands that the one hardware queue holds.
     pub queue_depth: u64,
@@ -81,13 +82,13 @@ struct InFlight {
     bytes: Bytes,
 }
 
-/// The device.
+/// A LUN.
 #[derive(Clone, Debug)]
 pub struct Lun {
     description: Description,
     config: LunConfig,
     service: Service,
-    /// Root of service draws, and the seed of slice draws.
+    /// Base of service draws, and the random seed of slice draws.
     service_seed: u64,
     seed: u64,
     slice_start: u64,
@@ -99,7 +100,7 @@ pub struct Lun {
 }
 
 impl Lun {
-    /// A LUN of these parameters that introduces itself as `description`.
+    /// Returns a LUN with these parameters and `description`.
     pub fn new(config: LunConfig, description: Description, seed: u64) -> Self {
         let service = Service::new(Distribution::at(config.distribution), config.service, 250_000);
         let mut lun = Self {
@@ -119,7 +120,8 @@ impl Lun {
         lun
     }
 
-    /// Requests a second that the limiter allows in the long run; `None` without a limit.
+    /// Returns how many requests a second the limiter allows in the long run; `None` without a
+    /// limit.
     pub fn limit(config: &LunConfig) -> Option<f64> {
         (config.slice_requests > 0).then(|| config.slice_requests as f64 * 1e9 / config.slice as f64)
     }
@@ -134,14 +136,14 @@ impl Lun {
         self.tokens = self.config.slice_requests;
     }
 
-    /// When the limiter lets a request pass that comes at `now`. Requests pass in the order they
-    /// come.
+    /// Returns when the limiter lets a request pass that arrives at `now`. Requests pass in the
+    /// order of arrival.
     fn admit(&mut self, now: u64) -> u64 {
         if self.config.slice_requests == 0 {
             return now;
         }
         if self.config.slice_jitter == 0 && now >= self.slice_end {
-            // The grid is regular: leap over the slices that nobody used.
+            // The grid is regular: skip the slices without requests.
             self.begin_slice(now - now % self.config.slice);
         }
         while now >= self.slice_end || self.tokens == 0 {
@@ -164,7 +166,7 @@ impl Device for Lun {
         let entry = InFlight { request: command.request, sequence: command.sequence, bytes: command.bytes };
         let base = self.config.base_latency;
         let end = match command.op {
-            // Nothing is cached here: there is nothing to do but to answer.
+            // There is no cache, so nothing has to be done.
             Op::Flush | Op::Discard | Op::SecureErase => now.get() + base,
             Op::Read | Op::Write | Op::ZoneAppend | Op::WriteZeroes => {
                 let admitted = self.admit(now.get());

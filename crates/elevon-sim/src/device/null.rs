@@ -1,8 +1,8 @@
-//! `null`: every command completes a constant time after it was submitted; with `latency=0` in the
+//! `null`: every command completes a constant time after its submission; with `latency=0` at the
 //! same instant.
 //!
-//! Cost: O(1) per command, a ring and nothing else: constant latency keeps completions in the order
-//! of submission.
+//! Cost: O(1) per command and only a ring: a constant latency keeps completions in the order of
+//! submission.
 
 use std::collections::VecDeque;
 
@@ -15,23 +15,23 @@ use super::parameter::{self, HOUR, Parameter, SWITCH, parameters};
 use super::text::TextError;
 use super::{Description, Device, in_range};
 
-/// What a `null` device is made of. Limits are Linux's null_blk's: 512-byte blocks, requests of up
-/// to 1280 KiB, 128 segments.
+/// Parameters of a `null` device. Limits are those of Linux's null_blk: 512-byte blocks, requests
+/// of up to 1280 KiB, 128 segments.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NullParameters {
     /// Size.
     pub size: Bytes,
-    /// From submission to completion.
+    /// Time from submission to completion.
     pub latency: Nanos,
     /// Hardware queues.
     pub hw_queues: u16,
     /// Commands that each hardware queue holds.
     pub queue_depth: u32,
-    /// Whether it claims to turn.
+    /// Whether it reports to be rotational.
     pub rotational: bool,
-    /// Whether it claims a volatile write cache, so that flushes reach it.
+    /// Whether it reports a volatile write cache, so that flushes reach it.
     pub write_cache: bool,
-    /// Whether it claims to write through that cache.
+    /// Whether it reports FUA.
     pub fua: bool,
 }
 
@@ -61,7 +61,7 @@ impl NullParameters {
         fua Switch in SWITCH, "1: it can write through that cache (FUA)";
     };
 
-    /// From the text form, as `size=100GiB,latency=0`.
+    /// Parses the text form, for example `size=100GiB,latency=0`.
     pub fn parse(text: &str) -> Result<Self, TextError> {
         parameter::parse("device null", Self::KEYS, text)
     }
@@ -93,7 +93,7 @@ struct InFlight {
 }
 
 impl Null {
-    /// A device of these parameters.
+    /// Returns a device with these parameters.
     pub fn new(parameters: &NullParameters) -> Self {
         let description = Description {
             name: "null".into(),

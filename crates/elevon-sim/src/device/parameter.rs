@@ -1,9 +1,9 @@
-//! Parameters of a model as a table: one row holds key, unit, range and meaning, and says where the
-//! value lives.
+//! Parameters of a model as a table: one row holds key, unit, range and meaning, and how the value
+//! is read and set.
 //!
-//! Parsing, printing and the reference of `elevon devices NAME` are made from the same rows. Every
-//! value is a whole number in the unit's base (nanoseconds, bytes, bytes a second, parts in a
-//! million), so that no float comes near a device.
+//! Parsing, printing and the reference of `elevon devices NAME` use the same rows. Every value is a
+//! whole number in the unit's base (nanoseconds, bytes, bytes a second, parts in a million), so
+//! that no device uses floats.
 
 use super::text::TextError;
 use elevon_core::nearest::did_you_mean;
@@ -11,7 +11,7 @@ use elevon_core::nearest::did_you_mean;
 use elevon_core::units::{Bytes, Nanos};
 use elevon_formats::quantity::{self, QuantityError, Short};
 
-/// What a parameter is counted in.
+/// The unit of a parameter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unit {
     /// Nanoseconds; written with ns, us, ms or s.
@@ -20,7 +20,7 @@ pub enum Unit {
     Rate,
     /// Bytes; written with B, KiB, MiB, GiB, TiB or kB, MB, GB, TB.
     Size,
-    /// The same, a multiple of 4096.
+    /// Bytes as [`Self::Size`], a multiple of 4096.
     Blocks,
     /// A plain number.
     Count,
@@ -28,15 +28,16 @@ pub enum Unit {
     Share,
     /// 0 or 1.
     Switch,
-    /// One of these words; the value is its place.
+    /// One of these words; the value is its index.
     Choice(&'static [&'static str]),
 }
 
 impl Unit {
-    /// The value in the unit's base.
+    /// Parses a value into the unit's base.
     ///
     /// # Errors
-    /// The text is none; what was probably meant, as the end of a message, or nothing.
+    /// The text is not a valid value. The string is a suggestion for the end of a message, or
+    /// empty.
     pub fn parse(self, text: &str) -> Result<u64, String> {
         let hint = |error: QuantityError| error.hint();
         let word = |words: &[&str]| words.iter().position(|w| *w == text).map(|i| i as u64).ok_or_else(String::new);
@@ -55,7 +56,7 @@ impl Unit {
         }
     }
 
-    /// The text that [`Self::parse`] reads as `value`.
+    /// Returns the text that [`Self::parse`] parses to `value`.
     pub fn text(self, value: u64) -> String {
         match self {
             Self::Time => quantity::text(value, quantity::TIMES),
@@ -68,7 +69,7 @@ impl Unit {
         }
     }
 
-    /// What a value looks like, for an error.
+    /// Returns the description of a valid value, for an error message.
     pub fn expected(self) -> String {
         match self {
             Self::Time => "a time with its unit (ns, us, ms, s), as in 66us".into(),
@@ -101,11 +102,11 @@ pub struct Parameter<C> {
     pub set: fn(&mut C, u64),
 }
 
-/// What the value of a parameter is kept as.
+/// A type in which the value of a parameter is stored.
 pub(crate) trait Kept: Copy {
-    /// The value in the unit's base.
+    /// Returns the value in the unit's base.
     fn number(self) -> u64;
-    /// The value of a number that is in the parameter's range, which fits.
+    /// Returns the value of a number in the parameter's range, which always fits.
     fn of(number: u64) -> Self;
 }
 
@@ -131,8 +132,8 @@ kept! {
     Bytes, |value| value.get(), |n| Self::new(n);
 }
 
-/// Rows of a table: `KEY UNIT in RANGE, MEANING;`, where the key is the field in which the value is
-/// kept.
+/// Rows of a table: `KEY UNIT in RANGE, MEANING;`. The value is stored in the field with the name
+/// of the key.
 macro_rules! parameters {
     ($($key:ident $unit:ident $(($words:expr))? in $range:expr, $meaning:literal;)*) => {
         &[$($crate::device::parameter::Parameter {
@@ -147,9 +148,9 @@ macro_rules! parameters {
 }
 pub(crate) use parameters;
 
-/// An hour, the longest time of a command.
+/// An hour, the maximum time of a command.
 pub(crate) const HOUR: u64 = 3_600_000_000_000;
-/// 0 or 1.
+/// The range of a switch.
 pub(crate) const SWITCH: (u64, u64) = (0, 1);
 
 /// A key with its value, as `elevon devices` shows it.
@@ -157,39 +158,39 @@ pub(crate) const SWITCH: (u64, u64) = (0, 1);
 pub struct KeyLine {
     /// Its name.
     pub key: &'static str,
-    /// Its value with its unit, as it would be written.
+    /// Its value with its unit, as text that can be parsed.
     pub value: String,
     /// What it means.
     pub meaning: &'static str,
 }
 
-/// Every key with its value, in the order of the rows.
+/// Returns every key with its value, in the order of the rows.
 pub fn lines<C>(rows: &[Parameter<C>], config: &C) -> Vec<KeyLine> {
     let line =
         |row: &Parameter<C>| KeyLine { key: row.key, value: row.unit.text((row.get)(config)), meaning: row.meaning };
     rows.iter().map(line).collect()
 }
 
-/// What is wrong with a setting.
+/// Why a setting is wrong.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ParameterError {
-    /// No such key.
+    /// There is no such key.
     UnknownKey {
         /// The key.
         key: String,
-        /// All of them.
+        /// All valid keys.
         known: String,
     },
-    /// The key is there twice.
+    /// The key is given twice.
     Twice {
         /// The key.
         key: &'static str,
     },
-    /// The value is not one, or out of range.
+    /// The value is not valid, or out of range.
     BadValue {
         /// The key.
         key: &'static str,
-        /// The value as written.
+        /// The value as it was given.
         value: String,
         /// What would be right.
         expected: String,
@@ -240,22 +241,23 @@ pub fn apply<C>(rows: &[Parameter<C>], config: &mut C, settings: &str) -> Result
     Ok(())
 }
 
-/// Reads `key=value,key=value`; a key that is not given keeps its default. `scope` stands in front
-/// of an error.
+/// Parses `key=value,key=value`; a key that is not given keeps its default. Error messages begin
+/// with `scope`.
 pub(crate) fn parse<C: Default>(scope: &str, rows: &[Parameter<C>], text: &str) -> Result<C, TextError> {
     let mut config = C::default();
     apply(rows, &mut config, text).map_err(|error| TextError::Parameter { scope: scope.into(), error })?;
     Ok(config)
 }
 
-/// A whole number times a fixed-point factor of 32 fractional bits, rounded to the nearest.
+/// Multiplies a whole number by a fixed-point factor with 32 fractional bits, rounded to the
+/// nearest.
 #[inline]
 pub(crate) const fn scale_q32(value: u64, factor: u64) -> u64 {
     ((value as u128 * factor as u128 + (1 << 31)) >> 32) as u64
 }
 
-/// Nanoseconds per byte at a rate in bytes a second, with 32 fractional bits; 0 for "no limit"
-/// (rate 0).
+/// Returns nanoseconds per byte at a rate in bytes a second, with 32 fractional bits; 0 for "no
+/// limit" (rate 0).
 pub(crate) const fn ns_per_byte_q32(rate: u64) -> u64 {
     if rate == 0 { 0 } else { (((1_000_000_000u128) << 32) / rate as u128) as u64 }
 }

@@ -1,9 +1,9 @@
-//! What is due when: a queue of things ordered by (time, sequence), for completions and inner
-//! steps.
+//! A queue of events ordered by (time, sequence), for completions and internal steps.
 //!
-//! Cost: O(1) for what arrives in order, or out of order by a few places, as it does from a device
-//! of constant latency, one size of request or a little jitter; O(log n) in the entries that came
-//! further out of order for the rest. Nothing is allocated once it has grown to its largest.
+//! Cost: O(1) for entries that arrive in order, or out of order by a few places, as from a device
+//! of constant latency, one request size or little jitter; for others O(log n) in the number of
+//! entries that arrived further out of order. Nothing is allocated once it has grown to its
+//! maximum.
 
 use std::collections::{BinaryHeap, VecDeque};
 
@@ -17,8 +17,8 @@ struct QueuedEvent<T> {
 }
 
 impl<T> QueuedEvent<T> {
-    /// Time and sequence as one number: compared without a branch, which in a heap nobody could
-    /// predict.
+    /// Time and sequence number as one number: compared without a branch, which would be
+    /// unpredictable in a heap.
     #[inline]
     const fn key(&self) -> u128 {
         (self.at.get() as u128) << 64 | self.sequence as u128
@@ -52,27 +52,26 @@ impl<T> PartialOrd for QueuedEvent<T> {
     }
 }
 impl<T> Ord for QueuedEvent<T> {
-    /// Backwards: the heap's top is the earliest.
+    /// Reversed, so that the heap's top is the earliest.
     fn cmp(&self, other: &Self) -> core::cmp::Ordering {
         other.key().cmp(&self.key())
     }
 }
 
-/// How far out of order an entry may come and still find its place in the ring: beyond this a heap
-/// is cheaper.
+/// How far out of order an entry may arrive to be put in the ring: beyond this a heap is cheaper.
 const NEARLY: usize = 24;
 
 /// A queue ordered by (time, sequence). Two entries never share a sequence number.
 #[derive(Clone, Debug)]
 pub struct EventQueue<T> {
-    /// Entries in order, for as long as they arrive nearly in order.
+    /// Entries that arrived in order or nearly in order.
     ring: VecDeque<QueuedEvent<T>>,
-    /// The others.
+    /// The other entries.
     heap: BinaryHeap<QueuedEvent<T>>,
 }
 
 impl<T: Copy> EventQueue<T> {
-    /// An empty queue with room for `capacity` entries.
+    /// Returns an empty queue with room for `capacity` entries.
     pub fn with_capacity(capacity: usize) -> Self {
         Self { ring: VecDeque::with_capacity(capacity), heap: BinaryHeap::new() }
     }
@@ -94,7 +93,7 @@ impl<T: Copy> EventQueue<T> {
         }
     }
 
-    /// Returns true if the earliest entry is the heap's.
+    /// Returns true if the earliest entry is in the heap.
     #[inline]
     fn heap_first(&self) -> bool {
         match (self.ring.front(), self.heap.peek()) {
@@ -104,19 +103,19 @@ impl<T: Copy> EventQueue<T> {
         }
     }
 
-    /// When the earliest entry is due.
+    /// Returns when the earliest entry is due.
     #[inline]
     pub fn next_at(&self) -> Option<Instant> {
         if self.heap_first() { self.heap.peek() } else { self.ring.front() }.map(|entry| entry.at)
     }
 
-    /// The earliest entry, with its time.
+    /// Returns the earliest entry, with its time.
     #[inline]
     pub fn first(&self) -> Option<(Instant, T)> {
         if self.heap_first() { self.heap.peek() } else { self.ring.front() }.map(|entry| (entry.at, entry.item))
     }
 
-    /// Takes the earliest entry that is due at `now`, with its time.
+    /// Removes the earliest entry if it is due at `now`, and returns it with its time.
     #[inline]
     pub fn pop_due(&mut self, now: Instant) -> Option<(Instant, T)> {
         if self.heap_first() {
@@ -132,7 +131,7 @@ impl<T: Copy> EventQueue<T> {
         self.ring.pop_front().map(|entry| (entry.at, entry.item))
     }
 
-    /// Takes out the entry of that sequence number: O(n), for aborts.
+    /// Removes the entry with a sequence number: O(n), for aborts.
     pub fn remove(&mut self, sequence: u64) -> Option<T> {
         if let Some(position) = self.ring.iter().position(|entry| entry.sequence == sequence) {
             return self.ring.remove(position).map(|entry| entry.item);
@@ -142,13 +141,13 @@ impl<T: Copy> EventQueue<T> {
         Some(found)
     }
 
-    /// Entries in the queue.
+    /// Returns the number of entries.
     #[inline]
     pub fn len(&self) -> usize {
         self.ring.len() + self.heap.len()
     }
 
-    /// Returns true if nothing is in it.
+    /// Returns true if the queue is empty.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.len() == 0

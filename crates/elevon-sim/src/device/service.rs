@@ -1,24 +1,24 @@
-//! Service times: a mean and how single draws spread around it, in integers.
+//! Service times: a mean and the distribution of single draws around it, in integers.
 //!
-//! A draw is a function of a 32-bit random number, so the caller decides what it depends on. Cost:
+//! A draw is a function of a 32-bit random number, so the caller determines its dependence. Cost:
 //! O(1).
 
-/// How service times spread.
+/// Distribution of service times.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Distribution {
     /// Every draw is the mean.
     Fixed,
-    /// Even between mean − jitter and mean + jitter.
+    /// Uniform between mean − jitter and mean + jitter.
     Uniform,
-    /// Exponential: no real NAND behaves so, but queueing theory has exact answers for it.
+    /// Exponential: not realistic for NAND, but queueing theory has exact results for it.
     Exponential,
 }
 
-/// The words for [`Distribution`] in a parameter, in its order.
+/// The words for [`Distribution`] in a parameter, in the order of its variants.
 pub const DISTRIBUTIONS: &[&str] = &["fixed", "uniform", "exp"];
 
 impl Distribution {
-    /// The distribution at a place of [`DISTRIBUTIONS`].
+    /// Returns the distribution with an index of [`DISTRIBUTIONS`].
     pub const fn at(place: u64) -> Self {
         match place {
             0 => Self::Fixed,
@@ -28,7 +28,7 @@ impl Distribution {
     }
 }
 
-/// Entries of the quantile table.
+/// Number of entries of the quantile table.
 const QUANTILES: usize = 4096;
 /// Fractional bits of a quantile.
 const QUANTILE_BITS: u32 = 20;
@@ -44,8 +44,8 @@ pub struct Service {
 }
 
 impl Service {
-    /// Draws around `mean` nanoseconds; `jitter` (parts in a million of the mean) counts for
-    /// Uniform only.
+    /// Returns a distribution around `mean` nanoseconds; `jitter` (parts in a million of the mean)
+    /// applies to Uniform only.
     pub fn new(distribution: Distribution, mean: u64, jitter: u64) -> Self {
         let half = match distribution {
             Distribution::Uniform => mean * jitter.min(1_000_000) / 1_000_000,
@@ -58,7 +58,7 @@ impl Service {
         Self { mean, low: mean - half, width: 2 * half, quantiles }
     }
 
-    /// The draw that belongs to the random number `chance`, in nanoseconds.
+    /// Returns the draw for the random number `chance`, in nanoseconds.
     #[inline]
     pub fn draw(&self, chance: u32) -> u64 {
         if self.quantiles.is_empty() {
@@ -68,15 +68,15 @@ impl Service {
         ((u128::from(self.mean) * u128::from(quantile)) >> QUANTILE_BITS) as u64
     }
 
-    /// The mean in nanoseconds.
+    /// Returns the mean in nanoseconds.
     pub const fn mean(&self) -> u64 {
         self.mean
     }
 }
 
-/// The mean of each of 4096 equal slices of the exponential distribution of mean 1, so that their
-/// mean is exactly 1 too. Floats are used here only, once, at the start; the logarithm is `libm`'s,
-/// which gives the same bits on every machine.
+/// Returns the mean of each of 4096 equal slices of the exponential distribution with mean 1, so
+/// that their mean is exactly 1 too. Floats are used only here, once, at the start; the logarithm
+/// is `libm`'s, which gives the same bits on every machine.
 fn exponential_quantiles() -> Vec<u32> {
     // The integral of -ln(1-u) from a to b is [v ln v - v] with v = 1-u, taken from 1-a to 1-b.
     let primitive = |v: f64| if v <= 0.0 { 0.0 } else { v * libm::log(v) - v };
@@ -89,7 +89,7 @@ fn exponential_quantiles() -> Vec<u32> {
 mod tests {
     use super::*;
 
-    /// Mean and squared coefficient of variation over evenly spread chances.
+    /// Returns mean and squared coefficient of variation over evenly spaced random numbers.
     fn moments(distribution: Distribution) -> (f64, f64) {
         let service = Service::new(distribution, 100_000, 250_000);
         let draws: Vec<f64> = (0..1u64 << 16).map(|i| service.draw((i << 16) as u32) as f64).collect();

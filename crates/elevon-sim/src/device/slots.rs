@@ -1,13 +1,13 @@
 //! `slots`: N servers behind one FIFO; a request holds a server for latency + bytes / bandwidth.
 //!
-//! This is the device that the kernel-truth measurements were made on, so it is exactly that and no
-//! more. Commands that move no data (discard, write zeroes, flush) hold a server for the latency
-//! alone. A flush has no order of its own: it is one more command in the FIFO, since there is no
-//! cache that it would have to wait for.
+//! The measurements on real kernels were made on this device, so the model has nothing else.
+//! Commands that move no data (discard, write zeroes, flush) hold a server only for the latency. A
+//! flush is not ordered specially: it is a command in the FIFO like any other, because there is no
+//! cache to wait for.
 //!
-//! The bandwidth is each server's own. A fraction of a nanosecond counts as a whole one.
+//! The bandwidth applies to each server. A fraction of a nanosecond is rounded up.
 //!
-//! Cost: O(1) per command while requests are of one size, O(log slots) where sizes mix.
+//! Cost: O(1) per command while requests are of one size, O(log slots) if sizes are mixed.
 
 use std::collections::VecDeque;
 
@@ -21,18 +21,18 @@ use super::queue::EventQueue;
 use super::text::TextError;
 use super::{Description, Device, in_range};
 
-/// What a `slots` device is made of.
+/// Parameters of a `slots` device.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SlotsParameters {
-    /// Servers, 1..=4096.
+    /// Number of servers, 1..=4096.
     pub slots: u32,
-    /// What every request costs.
+    /// Fixed time of every request.
     pub latency: Nanos,
     /// Bytes per second of each server; zero for no limit.
     pub bandwidth: Bytes,
     /// Size.
     pub size: Bytes,
-    /// Whether it claims to turn.
+    /// Whether it reports to be rotational.
     pub rotational: bool,
     /// Hardware queues.
     pub hw_queues: u16,
@@ -66,13 +66,13 @@ impl SlotsParameters {
         queue_depth Count in (1, 65536), "commands that each hardware queue holds";
     };
 
-    /// From the text form, as `slots=8,latency=2ms`.
+    /// Parses the text form, for example `slots=8,latency=2ms`.
     pub fn parse(text: &str) -> Result<Self, TextError> {
         parameter::parse("device slots", Self::KEYS, text)
     }
 }
 
-/// How long `bytes` take at `rate` bytes a second, rounded up; no time where the rate is zero (no
+/// Returns how long `bytes` take at `rate` bytes a second, rounded up; zero if the rate is zero (no
 /// limit).
 #[inline]
 pub(crate) fn transfer(bytes: Bytes, rate: Bytes) -> Nanos {
@@ -101,17 +101,17 @@ pub struct Slots {
     parameters: SlotsParameters,
     busy: EventQueue<Completion>,
     waiting: VecDeque<CommandInService>,
-    /// The last size asked for and its service time: sizes come in runs, and a division costs more
-    /// than all the rest.
+    /// The last request size and its service time: the same size often repeats, and a division
+    /// costs more than all the rest.
     last: (Bytes, Nanos),
 }
 
 impl Slots {
-    /// A device of these parameters.
+    /// Returns a device with these parameters.
     pub fn new(parameters: &SlotsParameters) -> Self {
         let limits = QueueLimits {
-            // Its own limit must never be what shapes a request: 32 MiB, larger than any soft limit
-            // of a kernel.
+            // Its own limit must never affect a request: 32 MiB, larger than any soft limit of a
+            // kernel.
             max_hw_sectors: Sectors::new(65536),
             rotational: parameters.rotational,
             ..super::limits_without_medium()
@@ -141,7 +141,7 @@ impl Slots {
         self.last.1
     }
 
-    /// A server came free at `now`: the head of the FIFO takes it.
+    /// Gives a server that becomes free at `now` to the head of the FIFO.
     #[inline]
     fn start_next(&mut self, now: Instant) {
         if let Some(next) = self.waiting.pop_front() {
@@ -215,7 +215,7 @@ mod tests {
             assert!(at.get() == 0 || device.poll(Instant::new(at.get() - 1)).is_none());
             ends.push((device.poll(at).unwrap().request.0, at.get()));
         }
-        // 4096 B at 2 ns a byte; the third waits for the first server to come free.
+        // 4096 B at 2 ns a byte; the third request waits for the first server that becomes free.
         assert_eq!(ends, [(0, 2_008_192), (2, 2 * 2_008_192), (1, 2_000_000 + 2 * (1 << 20))]);
     }
 
@@ -228,8 +228,7 @@ mod tests {
         }
     }
 
-    /// Against the plainest form there is: each command in order takes the server that is free
-    /// first.
+    /// Compares with the simplest form: each command in order takes the server that is free first.
     #[test]
     fn agrees_with_next_free_times_on_random_arrivals() {
         let mut device = slots("slots=5,latency=100us,bandwidth=50MB/s,queue_depth=256");

@@ -1,7 +1,7 @@
 //! Text forms of parameters: `key=value,key=value`, every quantity with its unit.
 //!
-//! A parser names its keys once; whatever is unknown, given twice, without its unit or out of range
-//! is an error that names the key and says what would be right.
+//! A parser lists its keys once. A key or value that is unknown, given twice, without its unit or
+//! out of range is an error that names the key and says what would be right.
 
 use core::fmt;
 use core::ops::RangeInclusive;
@@ -10,46 +10,46 @@ use super::parameter::ParameterError;
 use elevon_core::units::{Bytes, Nanos};
 use elevon_formats::quantity::{self, QuantityError, Short};
 
-/// What is wrong with a text form.
+/// Why a text form is wrong.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TextError {
-    /// No such device model or fault.
+    /// There is no such device model or fault.
     UnknownName {
-        /// What was asked for.
+        /// The name that was given.
         name: String,
-        /// The names there are.
+        /// The valid names.
         known: String,
     },
     /// A parameter of a model is wrong.
     Parameter {
         /// What the parameters belong to, as `device slots`.
         scope: String,
-        /// What is wrong.
+        /// Why it is wrong.
         error: ParameterError,
     },
-    /// No such key.
+    /// There is no such key.
     UnknownKey {
         /// What the keys belong to, as `device slots`.
         scope: String,
         /// The key.
         key: String,
-        /// The keys there are.
+        /// The valid keys.
         known: Vec<&'static str>,
     },
-    /// The key is there twice.
+    /// The key is given twice.
     Twice {
         /// What the key belongs to.
         scope: String,
         /// The key.
         key: String,
     },
-    /// The value cannot be used.
+    /// The value is not valid.
     BadValue {
         /// What the key belongs to.
         scope: String,
         /// The key.
         key: String,
-        /// The value as it was written.
+        /// The value as it was given.
         value: String,
         /// What would be right.
         expected: String,
@@ -82,8 +82,8 @@ pub struct Fields<'a> {
 }
 
 impl<'a> Fields<'a> {
-    /// Cuts `text` at commas and `=`. `scope` stands in front of every error; `known` are the keys
-    /// there are.
+    /// Splits `text` at commas and `=`. Error messages begin with `scope`; `known` are the valid
+    /// keys.
     pub fn parse(scope: &str, text: &'a str, known: &[&'static str]) -> Result<Self, TextError> {
         let mut fields = Self { scope: scope.into(), pairs: Vec::new() };
         for pair in text.split(',').filter(|pair| !pair.is_empty()) {
@@ -100,12 +100,12 @@ impl<'a> Fields<'a> {
         Ok(fields)
     }
 
-    /// The value as it was written.
+    /// Returns the value as it was given.
     pub fn raw(&self, key: &str) -> Option<&'a str> {
         self.pairs.iter().find(|(k, _)| *k == key).map(|&(_, value)| value)
     }
 
-    /// The error that says what would have been right for `key`.
+    /// Returns an error that says what would be right for `key`.
     pub fn bad(&self, key: &str, expected: impl Into<String>) -> TextError {
         TextError::BadValue {
             scope: self.scope.clone(),
@@ -115,8 +115,8 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// The value of a key as `parse` reads it if `is_good` holds of it, or the default of a key
-    /// that is not given.
+    /// Returns the value of a key as `parse` reads it if `is_good` returns true for it, or the
+    /// default if the key is not given.
     fn quantity<T>(
         &self,
         key: &str,
@@ -133,18 +133,18 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// A span of time, at most an hour.
+    /// Returns a span of time, at most an hour.
     pub fn span(&self, key: &str, default: Nanos) -> Result<Nanos, TextError> {
         let expected = "a time up to 3600s with its unit: ns, us, ms or s, as in 2ms";
         self.quantity(key, default, expected, quantity::time, |ns| *ns <= Nanos::from_secs(3_600))
     }
 
-    /// A size that is a whole number of 4096-byte blocks, at most 8 EiB.
+    /// Returns a size in whole 4096-byte blocks, at most 8 EiB.
     pub fn size(&self, key: &str, default: Bytes) -> Result<Bytes, TextError> {
         self.size_in(key, default, Short::Nothing)
     }
 
-    /// The same, of memory: `4G` is 4 GiB.
+    /// Returns a size of memory, as [`Self::size`], but `4G` is 4 GiB.
     pub fn memory(&self, key: &str, default: Bytes) -> Result<Bytes, TextError> {
         self.size_in(key, default, Short::Binary)
     }
@@ -156,14 +156,14 @@ impl<'a> Fields<'a> {
         self.quantity(key, default, expected, |text| quantity::size(text, short), is_good)
     }
 
-    /// A plain number within a range.
+    /// Returns a plain number within a range.
     pub fn count(&self, key: &str, default: u64, range: RangeInclusive<u64>) -> Result<u64, TextError> {
         let expected = format!("a number from {} to {}", range.start(), range.end());
         let Some(text) = self.raw(key) else { return Ok(default) };
         text.parse().ok().filter(|n| range.contains(n)).ok_or_else(|| self.bad(key, expected))
     }
 
-    /// 0 or 1.
+    /// Returns a flag, 0 or 1.
     pub fn flag(&self, key: &str, default: bool) -> Result<bool, TextError> {
         self.count(key, default.into(), 0..=1).map(|n| n == 1)
     }

@@ -1,8 +1,8 @@
-//! A buddy allocator: free blocks of 2^k pages on a list for each order, the last freed first.
+//! A buddy allocator: free blocks of 2^k pages on a list for each order, last freed first.
 //!
-//! An allocation takes the head of the smallest order that has one and splits it, pushing upper
-//! halves back, so that the pages of a broken block come out in ascending order. A freed block
-//! joins its buddy as long as that is free. O(orders) each.
+//! An allocation takes the head of the smallest order that has a block and splits it, pushing the
+//! upper halves back, so that the pages of a split block are returned in ascending order. A freed
+//! block is merged with its buddy while that is free. O(orders) each.
 
 use super::MAX_ORDER;
 
@@ -28,18 +28,18 @@ pub(super) struct Buddy {
 }
 
 impl Buddy {
-    /// An allocator of `pages` pages, all of them taken.
+    /// Returns an allocator of `pages` pages, all of them allocated.
     pub(super) fn new(pages: u32) -> Self {
         let taken = Page { next: NIL, previous: NIL, order: TAKEN };
         Self { pages: vec![taken; pages as usize], heads: [NIL; MAX_ORDER + 1], free: 0 }
     }
 
-    /// Pages that are free.
+    /// Returns the number of free pages.
     pub(super) fn free_pages(&self) -> u64 {
         self.free
     }
 
-    /// Takes a block of 2^order pages and returns its first.
+    /// Allocates a block of 2^order pages and returns its first page.
     pub(super) fn allocate(&mut self, order: usize) -> Option<u32> {
         let found = (order..=MAX_ORDER).find(|&k| self.heads[k] != NIL)?;
         let first = self.heads[found];
@@ -51,7 +51,7 @@ impl Buddy {
         Some(first)
     }
 
-    /// Gives a block of 2^order pages back.
+    /// Frees a block of 2^order pages.
     pub(super) fn free(&mut self, mut first: u32, mut order: usize) {
         debug_assert!(self.pages[first as usize].order == TAKEN, "page {first} is freed twice");
         self.free += 1 << order;
@@ -93,7 +93,7 @@ mod tests {
     use super::*;
     use crate::chance::{below, draw};
 
-    /// Free blocks by order, as the lists have them.
+    /// Returns the free blocks by order, as in the lists.
     fn lists(buddy: &Buddy) -> Vec<Vec<u32>> {
         let list = |&head: &u32| -> Vec<u32> {
             std::iter::successors((head != NIL).then_some(head), |&at| {
@@ -105,8 +105,8 @@ mod tests {
         buddy.heads.iter().map(list).collect()
     }
 
-    /// Blocks lie on their boundary, overlap nothing, match the oracle's free pages, and no two
-    /// buddies are both free.
+    /// Checks that blocks are aligned, do not overlap, match the oracle's free pages, and that no
+    /// two buddies are both free.
     fn check(buddy: &Buddy, taken: &[bool]) {
         let mut free = vec![false; taken.len()];
         for (order, list) in lists(buddy).iter().enumerate() {
@@ -127,7 +127,7 @@ mod tests {
         let mut buddy = Buddy::new(2048);
         buddy.free(0, MAX_ORDER);
         buddy.free(1024, MAX_ORDER);
-        // The last freed is the first broken.
+        // The block freed last is split first.
         assert!((1024..2048).chain(0..1024).all(|page| buddy.allocate(0) == Some(page)));
         assert_eq!(buddy.allocate(0), None);
         (0..2048).rev().for_each(|page| buddy.free(page, 0));

@@ -1,4 +1,4 @@
-//! Models of memory: text forms, what runs they give, and the bios that follow.
+//! Tests the memory models: text forms, their runs, and the resulting bios.
 
 use super::*;
 use elevon_core::build::{Fill, Source, next_bio_bytes};
@@ -48,7 +48,7 @@ fn text_forms_read_and_print() {
     let MemoryModel::Buddy(b) = model("buddy:fragmentation=60%,thp=1,size=1GiB") else { panic!() };
     assert_eq!((b.size.get(), b.fragmentation, b.thp), (1 << 30, 60, true));
     for (form, _) in MemoryModel::FORMS {
-        // Brackets mark what may be left out; inside them is a valid form.
+        // Brackets mark optional parts; inside them is a valid form.
         let full: String = form.chars().filter(|c| !"[]".contains(*c)).collect();
         assert!(MemoryModel::parse(&full.replace("...,", "")).is_ok(), "{form}");
     }
@@ -81,7 +81,7 @@ fn exact_runs_come_in_order_and_go_round() {
     let mut memory = Memory::new(&model("runs:2x2,1,5"), 1);
     assert_eq!(run_pages(&memory.allocate(Bytes::new(12 * 4096)).unwrap()), [2, 2, 1, 5, 2]);
     assert_eq!(run_pages(&memory.allocate(Bytes::new(3 * 4096 - 1)).unwrap()), [2, 1]);
-    // The recipe of the proposal's first bio.
+    // The layout of the proposal's first bio.
     assert_eq!(bio_sectors(&buffer("runs:2x11,1x245", 1, mib(8)))[0], 2136);
 }
 
@@ -93,7 +93,7 @@ fn one_run_a_buffer() {
     assert!(a.physical(0) + a.len() < b.physical(0));
 }
 
-/// The proposal's trace: bios of 2136, 2152, 2128, 2160, 2096, 2160 sectors, 2138.7 in the mean.
+/// The proposal's trace: bios of 2136, 2152, 2128, 2160, 2096, 2160 sectors, mean 2138.7.
 #[test]
 fn the_default_gives_bios_as_in_the_seeds_trace() {
     let layout = buffer("fragmented", 1, mib(1024));
@@ -135,7 +135,8 @@ fn huge_pages_are_taken_while_there_are_any() {
     let layout = buffer("buddy:size=256MiB,fragmentation=0%,thp=1", 3, Bytes::new((64 << 20) + 4096));
     assert!(layout.runs()[..layout.runs().len() - 1].iter().all(|run| run.len.is_multiple_of(2 << 20)));
     assert_eq!(bio_sectors(&layout), [(64 << 11) + 8]);
-    // With all free memory in single pages there is none to take, and faults fall back.
+    // If all free memory is single pages, there are no huge pages, and faults fall back to single
+    // pages.
     let layout = buffer("buddy:size=256MiB,fragmentation=100%,thp=1", 3, mib(16));
     assert!(layout.runs().len() > 4000);
 }

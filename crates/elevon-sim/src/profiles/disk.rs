@@ -6,7 +6,7 @@ use elevon_core::units::{Bytes, Nanos};
 use crate::device::HddParameters;
 use crate::device::parameter::{Parameter, parameters};
 
-/// What can be changed of a hard disk, in base units (bytes, nanoseconds).
+/// The settings of a hard disk, in base units (bytes, nanoseconds).
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[allow(missing_docs, reason = "PARAMETERS holds the meaning, unit and range of every field")]
 pub struct DiskSettings {
@@ -47,7 +47,7 @@ pub(super) const PARAMETERS: &[Parameter<DiskSettings>] = parameters! {
 };
 
 impl DiskSettings {
-    /// What can be changed of these parameters.
+    /// Returns the settings of these parameters.
     pub(super) fn of(p: &HddParameters) -> Self {
         Self {
             size: p.size.get(),
@@ -68,7 +68,7 @@ impl DiskSettings {
         }
     }
 
-    /// `base` with these changes. Ranges were checked where the text was read.
+    /// Returns `base` with these settings. Ranges were checked when the text was parsed.
     pub(super) fn applied_to(&self, base: &HddParameters) -> HddParameters {
         HddParameters {
             size: Bytes::new(self.size),

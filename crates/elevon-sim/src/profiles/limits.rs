@@ -1,18 +1,18 @@
 //! Queue limits by class of device: what its driver reports to the block layer.
 //!
-//! Figures marked estimated have no published source. Where a kernel caps the size of a request
-//! (1280 KiB by default for years, raised since), the stack derives that from its version; here
-//! stands what the hardware takes.
+//! Figures marked estimated have no published source. If a kernel limits the size of a request
+//! (1280 KiB by default for years, raised since), the stack derives that from its version; the
+//! values here are those of the hardware.
 
 use elevon_core::limits::QueueLimits;
 use elevon_core::units::Sectors;
 
-/// What kind of driver speaks for a device.
+/// The class of a device, by its driver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Class {
-    /// SATA disk as the kernels of 2009 saw it: requests of 512 KiB, 128 segments.
+    /// SATA disk with the limits of 2009 kernels: requests of 512 KiB, 128 segments.
     Ata2009,
-    /// SATA disk of today; 4096-byte physical blocks where it turns. 168 segments (libata).
+    /// Current SATA disk; 4096-byte physical blocks if it is rotational. 168 segments (libata).
     Ata,
     /// SATA SSD.
     AtaSsd,
@@ -22,7 +22,8 @@ pub enum Class {
     Emmc,
     /// UFS before 2022: the driver's page-size DMA boundary and 128 segments give 512 KiB.
     Ufs,
-    /// UFS as in proposal 001: requests of 1024 sectors; segments are no limit (256, estimated).
+    /// UFS as in proposal 001: requests of 1024 sectors; the number of segments is no restriction
+    /// (256, estimated).
     Ufs4,
     /// NVMe with MDTS 6, as NVMeVirt's 970 PRO: 256 KiB, 127 segments.
     NvmeConsumer,
@@ -30,7 +31,8 @@ pub enum Class {
     NvmeDatacenter,
 }
 
-/// The limits of a class. `write_cache` and `fua` are what Linux's drivers report of such devices.
+/// Returns the limits of a class. `write_cache` and `fua` are as Linux's drivers report them for
+/// such devices.
 pub fn limits(class: Class) -> QueueLimits {
     let kib = |kib: u64| Sectors::new(kib * 2);
     let base = QueueLimits { io_min: 512, nowait: true, ..QueueLimits::default() };
@@ -49,7 +51,7 @@ pub fn limits(class: Class) -> QueueLimits {
     };
     let nvme = QueueLimits {
         // A PRP list describes whole pages: only the first may start, and only the last may end,
-        // inside one.
+        // inside a page.
         virt_boundary_mask: 4095,
         max_segment_size: u32::MAX,
         dma_alignment: 3,

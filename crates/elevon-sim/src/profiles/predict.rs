@@ -1,9 +1,10 @@
-//! What a profile should do by arithmetic, beside what its model does.
+//! The performance that follows from a profile's parameters by formulas, for comparison with its
+//! model.
 //!
-//! Random reads come from mean value analysis, exact for exponential service, first come first
-//! served, random dies: `R = t_R (1 + Q/M)`, `X = n / (Z + R)`, `Q = X R` for n = 1 to the depth,
-//! with `Z` everything that does not queue, capped by what command stage and link let through. Real
-//! dies have near-constant service: the model then lies 0 to 16 % above.
+//! Random reads come from mean value analysis, which is exact for exponential service, FIFO order
+//! and random dies: `R = t_R (1 + Q/M)`, `X = n / (Z + R)`, `Q = X R` for n = 1 to the depth, with
+//! `Z` everything that does not queue, limited by the throughput of command stage and link. Real
+//! dies have near-constant service: the model is then 0 to 16 % higher.
 
 use elevon_core::op::Op;
 use elevon_core::units::{Bytes, Sectors};
@@ -12,12 +13,12 @@ use super::{Base, DeviceError, Profile, Published};
 use crate::device::closed_loop::{ClosedLoop, Measured, Order, closed_loop};
 use crate::device::{Device, FlashConfig, HddParameters, Lun};
 
-/// A closed loop on a bare device: so many requests of one kind always in flight.
+/// A closed loop on a bare device: a fixed number of requests of one kind in flight.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Workload {
-    /// Writes rather than reads.
+    /// Whether it writes; otherwise it reads.
     pub write: bool,
-    /// At random rather than in sequence.
+    /// Whether access is random; otherwise sequential.
     pub random: bool,
     /// Bytes of a request.
     pub bytes: u64,
@@ -25,7 +26,7 @@ pub struct Workload {
     pub depth: u32,
 }
 
-/// What a figure counts.
+/// The quantity of a figure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Quantity {
     /// Requests a second.
@@ -35,7 +36,7 @@ pub enum Quantity {
 }
 
 impl Quantity {
-    /// Its unit in words.
+    /// Returns its unit in words.
     pub const fn unit(self) -> &'static str {
         match self {
             Self::Iops => "IOPS",
@@ -44,16 +45,16 @@ impl Quantity {
     }
 }
 
-/// A figure by arithmetic, with the published one where there is one.
+/// A computed figure, with the published one if there is one.
 #[derive(Clone, Debug)]
 pub struct Prediction {
-    /// What is done.
+    /// Description of the workload.
     pub what: String,
-    /// What is done, for [`measure`].
+    /// The workload, for [`measure`].
     pub workload: Workload,
-    /// What is counted.
+    /// The quantity.
     pub quantity: Quantity,
-    /// The figure from the parameters.
+    /// The figure computed from the parameters.
     pub closed_form: f64,
     /// The figure of the real device.
     pub published: Option<Published>,
@@ -62,17 +63,17 @@ pub struct Prediction {
 /// Request sizes of the sequential figures.
 const SIZES: [u64; 6] = [4 << 10, 16 << 10, 64 << 10, 128 << 10, 512 << 10, 1 << 20];
 
-/// Every figure that follows from a profile's parameters. Empty where its model has none in closed
+/// Returns every figure that follows from a profile's parameters. Empty if its model has no closed
 /// form here.
 pub fn predictions(profile: &Profile) -> Result<Vec<Prediction>, DeviceError> {
     predictions_with(profile, "")
 }
 
-/// The same for a profile with `settings` over its own. The published figures are still those of
-/// the profile's device.
+/// As [`predictions`]; `settings` override the profile's own. The published figures are still those
+/// of the profile's device.
 ///
 /// # Errors
-/// Settings that the profile does not take.
+/// Settings are not valid for the profile.
 pub fn predictions_with(profile: &Profile, settings: &str) -> Result<Vec<Prediction>, DeviceError> {
     let mut all = Vec::new();
     let most = most_in_flight(profile, settings)?;
@@ -94,8 +95,8 @@ pub fn predictions_with(profile: &Profile, settings: &str) -> Result<Vec<Predict
             add(Workload { write: false, random: true, bytes: 4096, depth }, disk_random_read(&disk, depth));
         }
         for bytes in SIZES {
-            // The drive reads ahead at media rate; a command costs what the cache and the link
-            // take.
+            // The drive reads ahead at media rate; a command takes the time of the cache and the
+            // link.
             let hit = disk.overhead_hit.get() as f64 + bytes as f64 * 1e9 / disk.link.get() as f64;
             let rate = (bytes as f64 * 1e3 / hit).min(disk.outer_rate.get() as f64 / 1e6);
             add(Workload { write: false, random: false, bytes, depth: 1 }, rate);
@@ -104,14 +105,14 @@ pub fn predictions_with(profile: &Profile, settings: &str) -> Result<Vec<Predict
     Ok(all)
 }
 
-/// `E[access] = ov + margin + E[seek] + T_rev/2 + s/rate` over the whole stroke, and `IOPS(q) =
-/// IOPS(1) q^0.229` for a drive that takes the shortest positioning time first (0.22 with a
-/// margin): a fit to simulations, within 1.5 %.
+/// Computes random reads of a disk: `E[access] = ov + margin + E[seek] + T_rev/2 + s/rate` over the
+/// whole stroke, and `IOPS(q) = IOPS(1) q^0.229` for a drive that takes the shortest positioning
+/// time first (0.22 with a margin): a fit to simulations, within 1.5 %.
 fn disk_random_read(disk: &HddParameters, depth: u32) -> f64 {
     let turn = 60e9 / f64::from(disk.rpm);
     let ratio = disk.inner_permille as f64 / 1000.0;
     let k = 1.0 - ratio;
-    // Data is denser outside: a place at stroke x has a weight of 1 - k x.
+    // The density is higher at the outside: a place at stroke x has a weight of 1 - k x.
     const STEPS: u32 = 200;
     let place = |i: u32| (f64::from(i) + 0.5) / f64::from(STEPS);
     let (mut seek, mut total) = (0.0, 0.0);
@@ -138,7 +139,7 @@ fn disk_random_read(disk: &HddParameters, depth: u32) -> f64 {
     1e9 / access * libm::pow(f64::from(depth), exponent)
 }
 
-/// Requests that a profile's queues hold.
+/// Returns how many requests a profile's queues hold.
 fn most_in_flight(profile: &Profile, settings: &str) -> Result<u32, DeviceError> {
     let device = profile.open(settings, 1)?;
     let description = device.description();
@@ -156,8 +157,7 @@ fn describe(workload: Workload) -> String {
     format!("{order} {op} {} KiB, depth {}", workload.bytes >> 10, workload.depth)
 }
 
-/// The rows of the tables by depth and by request size, and whatever else there is a published
-/// figure for.
+/// Returns the rows of the tables by depth and by request size, and those with a published figure.
 fn flash_workloads(config: &FlashConfig, published: &[Published]) -> Vec<Workload> {
     let most = (config.hw_queues * config.queue_depth).min(256) as u32;
     let depths = [1, 4, 5, 8, 16, 31, 32, 128, 256].into_iter().filter(|d| *d <= most);
@@ -175,8 +175,8 @@ fn flash_workloads(config: &FlashConfig, published: &[Published]) -> Vec<Workloa
     all
 }
 
-/// Mean value analysis: throughput per nanosecond of `depth` customers between `dies` exponential
-/// servers with mean `service`, chosen evenly, and a delay `think`.
+/// Mean value analysis. Returns the throughput per nanosecond of `depth` customers with `dies`
+/// exponential servers of mean `service`, chosen uniformly, and a delay `think`.
 pub(crate) fn mean_value_analysis(depth: u32, dies: f64, service: f64, think: f64) -> f64 {
     let (mut queue, mut throughput) = (0.0, 0.0);
     for n in 1..=depth {
@@ -187,7 +187,7 @@ pub(crate) fn mean_value_analysis(depth: u32, dies: f64, service: f64, think: f6
     throughput
 }
 
-/// The figure from the parameters, in the quantity of the workload.
+/// Returns the figure computed from the parameters, in the quantity of the workload.
 fn flash_closed_form(config: &FlashConfig, workload: Workload) -> f64 {
     let bytes = workload.bytes;
     let (command, link) = config.costs(workload.write);
@@ -196,7 +196,7 @@ fn flash_closed_form(config: &FlashConfig, workload: Workload) -> f64 {
     let depth = f64::from(workload.depth);
     let stage_cap = (1.0f64 / command.max(1.0)).min(1.0 / link.max(1.0));
     let per_ns: f64 = if workload.write {
-        // Buffered: the drain decides in the long run.
+        // Buffered writes: the drain rate determines the long run.
         let latency = command + link + config.write_latency as f64;
         stage_cap.min(depth / latency).min(drain_per_ns(config, workload))
     } else {
@@ -208,8 +208,8 @@ fn flash_closed_form(config: &FlashConfig, workload: Workload) -> f64 {
         } else {
             depth / (other + read)
         };
-        // A sequence of large requests keeps every die busy; of small ones, those that hold the
-        // requests in flight.
+        // Large sequential requests keep every die busy; small ones only as many dies as the
+        // requests in flight cover.
         let sequence_cap =
             if workload.random { f64::INFINITY } else { dies * config.unit as f64 / read / bytes as f64 };
         let dies_cap = if workload.random || workload.depth == 1 { dies_cap } else { f64::INFINITY };
@@ -218,7 +218,8 @@ fn flash_closed_form(config: &FlashConfig, workload: Workload) -> f64 {
     if workload.random { per_ns * 1e9 } else { per_ns * bytes as f64 * 1e3 }
 }
 
-/// Writes a nanosecond that the dies take in the long run (of the SLC cache, where there is one).
+/// Returns how many writes per nanosecond the dies accept in the long run (of the SLC cache, if
+/// there is one).
 fn drain_per_ns(config: &FlashConfig, workload: Workload) -> f64 {
     let rate = if config.slc_size > 0 { config.slc_rate } else { config.write_rate } as f64 / 1e9;
     let scatter = if workload.random { config.scatter_cost as f64 } else { 0.0 };
@@ -230,9 +231,11 @@ fn drain_per_ns(config: &FlashConfig, workload: Workload) -> f64 {
     1.0 / drain.max(dies)
 }
 
-/// Runs a workload on a fresh device of the profile, with `settings` over it, for so many requests.
+/// Runs a workload of a number of requests on a fresh device of the profile, overridden by
+/// `settings`.
 ///
-/// Random requests go over the whole device. A loop as deep as the device's queues at the most.
+/// Random requests cover the whole device. The depth of the loop is at most that of the device's
+/// queues.
 pub(super) fn run(
     profile: &Profile,
     settings: &str,
@@ -255,10 +258,12 @@ pub(super) fn run(
     Ok(closed_loop(&mut device, &plan))
 }
 
-/// What the profile's model does under a prediction's workload, in the prediction's quantity.
+/// Returns the performance of the profile's model with a prediction's workload, in the prediction's
+/// quantity.
 ///
-/// Long enough for a per cent or so. Measured from the first half of the requests on, when a write
-/// buffer has filled and a limiter's first burst is over. `settings` are over the profile's own.
+/// The run is long enough for an accuracy of about a per cent. Only the second half of the requests
+/// is measured, when a write buffer is full and a limiter's first burst has ended. `settings`
+/// override the profile's own.
 pub fn measure(profile: &Profile, settings: &str, prediction: &Prediction, seed: u64) -> Result<f64, DeviceError> {
     let workload = prediction.workload;
     let ios = match profile.base {
@@ -278,7 +283,7 @@ pub fn measure(profile: &Profile, settings: &str, prediction: &Prediction, seed:
 
 #[cfg(test)]
 impl Profile {
-    /// Returns true if [`predictions`] has anything to say of it.
+    /// Returns true if [`predictions`] is not empty for it.
     pub(crate) fn is_predictable(&self) -> bool {
         match self.base {
             Base::Flash { .. } | Base::Lun { .. } | Base::Disk(_) => true,

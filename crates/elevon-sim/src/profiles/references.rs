@@ -1,17 +1,17 @@
-//! What the figures of the profiles were taken from, so that they can be cited and looked up.
+//! The sources of the profiles' figures, so that they can be cited and looked up.
 
 use core::fmt;
 
-/// Something published.
+/// A publication.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reference {
-    /// Its title, or what it is.
+    /// Its title, or a description.
     pub title: &'static str,
-    /// Who wrote or published it.
+    /// Its author or publisher.
     pub author: &'static str,
-    /// When; empty if not known.
+    /// Its date; empty if not known.
     pub date: &'static str,
-    /// Where it can be read; `None` if no public address is known.
+    /// Its address; `None` if no public address is known.
     pub address: Option<&'static str>,
 }
 

@@ -1,10 +1,9 @@
-//! The profiles: what each device is made of, and where every figure comes from.
+//! The profiles: the parameters of each device, with the source of every figure.
 //!
-//! Each [`Source`] names the parameters that rest on it. A parameter that no source names is an
+//! Each [`Source`] names the parameters that are based on it. A parameter without a source is an
 //! estimate, and `elevon devices NAME` marks it so. `fitted` means that the value was chosen so
-//! that the model gives the published figure named with it; everything else that the model gives is
-//! then a prediction. A figure that is only remembered is an estimate, and nothing is compared with
-//! it.
+//! that the model gives the published figure named with it; all other results of the model are then
+//! predictions. A figure that is only remembered is an estimate, and nothing is compared with it.
 
 use super::limits::Class;
 use super::references::*;
@@ -28,7 +27,8 @@ const fn estimated(parameters: Names, value: &'static str, reference: &'static R
     Source { parameters, value, basis: Basis::Estimated, reference }
 }
 
-/// A published IOPS figure of 4 KiB random reads, and within how many percent the model gives it.
+/// Returns a published IOPS figure of 4 KiB random reads, with the maximum deviation of the model
+/// in percent.
 const fn random_read(depth: u32, iops: f64, within: f64, reference: &'static Reference) -> Published {
     Published { write: false, random: true, bytes: 4096, depth, value: iops, within, note: "", reference }
 }
@@ -46,7 +46,7 @@ const fn noted(note: &'static str, published: Published) -> Published {
     Published { note, ..published }
 }
 
-/// Every profile there is.
+/// All profiles.
 pub const PROFILES: &[Profile] = &[
     Profile {
         name: "null",

@@ -1,7 +1,7 @@
-//! What each profile does by depth and by request size, and what must hold of every profile.
+//! Tests each profile by depth and by request size, and the rules for all profiles.
 //!
-//! The tables below are what follows from the parameters of the models (a command's cost, service
-//! time, dies, link), computed apart from this code; what was published of the devices is in the
+//! The tables below follow from the parameters of the models (a command's cost, service time, dies,
+//! link), and were computed independently of this code; published figures of the devices are in the
 //! profiles (`Profile::published`).
 
 use std::collections::VecDeque;
@@ -120,8 +120,8 @@ fn latency_at_depth_one() {
     }
 }
 
-/// Exponential service has an exact answer; the worked values are those of M = 12, t_R = 133.1 us,
-/// Z = 30.7 us.
+/// Exponential service has an exact solution; the worked values are those of M = 12, t_R = 133.1
+/// us, Z = 30.7 us.
 #[test]
 fn mean_value_analysis_is_met_by_exponential_service() {
     for (depth, oracle, fixed) in
@@ -234,7 +234,7 @@ fn seed_001_streams_on_ufs_4() {
 fn seed_003_bursts_and_stalls() {
     let list: Vec<_> = (0..60_000).map(|i| (Op::Read, draw(5, 0, i) % (1 << 20) * 65536 % (1 << 39), 65536)).collect();
     let served = drive(&mut open("raid-lun-1q", 1).unwrap(), 120, 60_000, &list);
-    // The first five seconds and the last are left out.
+    // The first five seconds and the last one are ignored.
     let steady: Vec<_> = served.iter().skip(20_000).take(36_000).collect();
     let latencies: Vec<f64> = steady.iter().map(|s| (s.completed - s.submitted) as f64 / 1e6).collect();
     let count = latencies.len() as f64;
@@ -251,7 +251,8 @@ fn seed_003_bursts_and_stalls() {
     near("most", most, 213.0, 0.05);
 }
 
-/// Little's law, no fall with depth, the same again from the same seed, no latency below t_fix.
+/// Little's law holds, throughput does not fall with depth, the same random seed gives the same
+/// result, and no latency is below t_fix.
 #[test]
 fn invariants_of_every_profile() {
     for profile in PROFILES {
@@ -277,8 +278,8 @@ fn invariants_of_every_profile() {
     }
 }
 
-/// A request of size s against two of s/2 submitted together. Never slower, and where the command's
-/// cost is on the link and full at s/2, faster by one whole command.
+/// A request of size s compared with two of s/2 submitted together: never slower, and if the
+/// command's cost is on the link and full at s/2, faster by one whole command.
 #[test]
 fn one_request_is_not_slower_than_its_halves() {
     for profile in PROFILES {
@@ -296,7 +297,7 @@ fn one_request_is_not_slower_than_its_halves() {
             let one = time(&[(Op::Read, 0, 2 * half)]);
             let two = time(&[(Op::Read, 0, half), (Op::Read, half, half)]);
             let what = format!("{} {kib} KiB: {one} against {two} ns", profile.name);
-            // Two roundings to whole nanoseconds in place of one.
+            // Two roundings to whole nanoseconds instead of one.
             assert!(one <= two + 2, "{what}");
             if config.command_on_link == 1 && half >= config.command_size.max(config.unit) {
                 assert!(one + config.read_command_cost <= two + 2, "{what}");
@@ -305,7 +306,7 @@ fn one_request_is_not_slower_than_its_halves() {
     }
 }
 
-/// No link carries more than its rate in any millisecond (and one request that began before it).
+/// No link transfers more than its rate in any millisecond (and one request that began before it).
 #[test]
 fn links_never_exceed_their_rate() {
     for profile in PROFILES {
@@ -362,7 +363,7 @@ fn names_and_settings_are_checked() {
     }
 }
 
-/// What the page of a profile shows can be typed back in.
+/// The parameters that a profile shows can be given as its settings.
 #[test]
 fn every_parameter_line_is_a_setting() {
     for profile in PROFILES {
@@ -374,8 +375,8 @@ fn every_parameter_line_is_a_setting() {
     }
 }
 
-/// Arithmetic beside model: as near as the form promises. Near-constant service beats the
-/// exponential form by up to 16 %.
+/// Compares formulas with the model, within the accuracy of the form. Near-constant service is up
+/// to 16 % faster than the exponential form.
 #[test]
 fn predictions_stand_beside_what_the_model_does() {
     for profile in PROFILES {
@@ -386,8 +387,8 @@ fn predictions_stand_beside_what_the_model_does() {
             let ours = measure(profile, "", &prediction, 1).unwrap();
             let ratio = ours / prediction.closed_form;
             let what = format!("{}, {}: model / closed form = {ratio:.3}", profile.name, prediction.what);
-            // The disk's power law was fitted to another drive than hdd-2009, whose own table lies
-            // 5 % below it at depth 31. The analysis takes the command stage for a mere delay:
+            // The disk's power law was fitted to another drive than hdd-2009, whose own table is 5
+            // % below it at depth 31. The analysis treats the command stage as a mere delay:
             // optane's is 90 % busy at depth 5, and 4 % are lost there.
             assert!((0.94..=1.17).contains(&ratio), "{what}");
             if let Some(published) = prediction.published {
@@ -406,7 +407,7 @@ fn predictions_stand_beside_what_the_model_does() {
     }
 }
 
-/// Sources name what there is, and each can be cited.
+/// Sources name existing parameters, and each can be cited.
 #[test]
 fn sources_name_parameters_and_can_be_cited() {
     for profile in PROFILES {

@@ -1,7 +1,7 @@
-//! The faulty device's own clock: it stands still in a stall and runs slowly in a slow window.
+//! The faulty device's own clock: it stops in a stall and runs slowly in a slow window.
 //!
-//! The device inside the wrapper lives on this clock, so that a stall holds up everything behind it
-//! and nothing is lost.
+//! The device inside the wrapper uses this clock, so that a stall delays everything behind it and
+//! nothing is lost.
 
 use elevon_core::units::{Instant, Nanos};
 
@@ -19,12 +19,12 @@ struct SlowWindow {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Clock {
     windows: Vec<SlowWindow>,
-    /// The host's time up to which `inner` is known.
+    /// The host's time at which `inner` was computed.
     outer: u64,
     /// The device's time at `outer`.
     inner: u64,
     stalled_until: u64,
-    /// Whether any rule touches the clock; without one the two times are the same.
+    /// Whether any rule affects the clock; if not, both times are the same.
     warped: bool,
 }
 
@@ -41,7 +41,7 @@ impl Clock {
         Self { windows: windows.collect(), warped, ..Self::default() }
     }
 
-    /// How many times slower the clock runs at `outer` (0: it stands), and until when that holds.
+    /// Returns how many times slower the clock runs at `outer` (0: it is stopped), and until when.
     fn pace(&self, outer: u64) -> (u64, u64) {
         if outer < self.stalled_until {
             return (0, self.stalled_until);
@@ -57,7 +57,7 @@ impl Clock {
         pace
     }
 
-    /// The device's time at `now`, from where it was last known.
+    /// Returns the device's time at `now`, from the last known time.
     pub(super) fn inner(&mut self, now: Instant) -> Instant {
         if !self.warped {
             return now;
@@ -71,13 +71,13 @@ impl Clock {
         Instant::new(self.inner)
     }
 
-    /// The host's time when the device's clock will show `at`.
+    /// Returns the host's time at which the device's clock will show `at`.
     pub(super) fn outer(&self, at: Instant) -> Instant {
         if !self.warped {
             return at;
         }
         let (mut outer, mut inner) = (self.outer, self.inner);
-        // What is due at the very instant of a stall's start has come out before it.
+        // What is due exactly at the start of a stall completes before the stall.
         while inner < at.get() {
             let (factor, until) = self.pace(outer);
             let progress = (until - outer).checked_div(factor).unwrap_or(0);
@@ -89,7 +89,7 @@ impl Clock {
         Instant::new(outer)
     }
 
-    /// The clock stands from `now` for a time.
+    /// Stops the clock from `now` for a time.
     pub(super) fn stall(&mut self, now: Instant, lasting: Nanos) {
         self.inner(now);
         self.stalled_until = self.stalled_until.max(now.saturating_add(lasting).get());

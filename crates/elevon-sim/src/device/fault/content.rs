@@ -1,9 +1,10 @@
-//! What a device holds, without the data: each block's *generation*, the write that it comes from.
+//! The content of a device without the data: the *generation* of each block, which identifies the
+//! write that it comes from.
 //!
-//! A write that the device has completed sits in its volatile cache until a flush, sent after that
-//! completion, completes; or it was sent with FUA, or there is no cache. A cut of power then leaves
-//! of the volatile writes, in flight or completed, whatever the mode says, block by block; the
-//! durable ones stay.
+//! A completed write is in the volatile cache until a flush that was sent after that completion
+//! completes. It is durable at once if it was sent with FUA or there is no cache. Of the volatile
+//! writes, in flight or completed, a power cut leaves what the mode says, block by block; durable
+//! writes stay.
 //!
 //! Cost: O(log writes) per write that completes, O(blocks log blocks) per write that becomes
 //! durable, O(volatile writes) per flush, O(volatile blocks log blocks) per cut; memory grows with
@@ -17,28 +18,29 @@ use elevon_core::status::Status;
 
 use crate::chance::{below, draw};
 
-/// Generation of every block that was written: the sequence of the write plus one; 0 is what was
-/// there at the start.
+/// Generation of every block that was written: the sequence number of the write plus one; 0 is the
+/// content at the start.
 pub type Survivors = BTreeMap<u64, u64>;
 
-/// What a cut of power leaves of the writes that were not durable yet.
+/// What a power cut leaves of writes that were not durable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PowerCut {
-    /// Nothing.
+    /// No write is left.
     DropAll,
-    /// Everything, those in flight too.
+    /// All writes are left, including those in flight.
     KeepAll,
-    /// The first so many in order of submission.
+    /// The first writes in order of submission are left, a random number of them.
     Prefix,
-    /// The last so many: the older ones are lost, which no order of writing explains.
+    /// The last writes are left, a random number of them: the older ones are lost, which no order
+    /// of writing explains.
     Suffix,
-    /// Any of them.
+    /// A random subset of the writes is left.
     Subset,
-    /// Each block by itself: any of the writes to it.
+    /// For each block, one of the writes to it is left, independently of other blocks.
     Blocks,
-    /// All but the newest of each block.
+    /// For each block, all writes but the newest are left.
     NewestLost,
-    /// Of each write its first so many blocks.
+    /// The first blocks of each write are left, a random number of them.
     Shorn,
 }
 
@@ -56,15 +58,16 @@ impl PowerCut {
     ];
 }
 
-/// The blocks that a command writes, of `block_size` bytes each: first and one after the last.
+/// Returns the blocks that a command writes, of `block_size` bytes each: from the first to the one
+/// after the last.
 pub(super) fn blocks(command: &Command, block_size: u32) -> core::ops::Range<u64> {
     let start = command.sector.byte_offset();
     start / u64::from(block_size)..(start + command.bytes.get()).div_ceil(block_size.into())
 }
 
-/// Returns true if a command changes what the device holds. What a discard leaves is not said by
-/// any specification, and one of several ranges does not lie where its command says (the ranges are
-/// its pieces, which a simulated device does not see): it changes nothing.
+/// Returns true if a command changes the tracked content. A discard does not: no specification says
+/// what it leaves, and one of several ranges is not at the sector of its command (the ranges are
+/// its pieces, which a simulated device does not see).
 pub(super) const fn changes(op: Op) -> bool {
     op.is_write() && !matches!(op, Op::Discard)
 }
@@ -73,7 +76,7 @@ pub(super) const fn changes(op: Op) -> bool {
 struct Write {
     generation: u64,
     blocks: core::ops::Range<u64>,
-    /// Place in the order of completions; `None` in flight.
+    /// Position in the order of completions; `None` in flight.
     completed: Option<u64>,
 }
 
@@ -83,10 +86,10 @@ pub struct Content {
     block_size: u32,
     volatile_cache: bool,
     durable: Survivors,
-    /// In order of submission, which is that of their generations.
+    /// Volatile writes in order of submission, which is the order of their generations.
     volatile: Vec<Write>,
     completions: u64,
-    /// Flushes in flight, by sequence: the completions that came before them.
+    /// Flushes in flight, by sequence number, with the number of completions before them.
     flushes: BTreeMap<u64, u64>,
 }
 
@@ -129,11 +132,11 @@ impl Content {
                 self.settle(|write| write.generation == generation);
             }
         }
-        // A write that failed may still have reached some blocks: it stays among the volatile ones.
+        // A failed write may still have reached some blocks: it stays among the volatile writes.
     }
 
-    /// Makes durable what `is_durable` says. A block never goes back to an older write than it
-    /// holds.
+    /// Makes the writes durable for which `is_durable` returns true. A block never returns to an
+    /// older write than it holds.
     fn settle(&mut self, is_durable: impl Fn(&Write) -> bool) {
         let durable = &mut self.durable;
         self.volatile.retain(|write| {
@@ -148,7 +151,7 @@ impl Content {
         });
     }
 
-    /// Which generations of a volatile write to each block are there, oldest first.
+    /// Returns for each block the generations of volatile writes to it, oldest first.
     fn candidates(&self) -> BTreeMap<u64, Vec<u64>> {
         let mut all: BTreeMap<u64, Vec<u64>> = BTreeMap::new();
         for write in &self.volatile {
@@ -183,7 +186,7 @@ impl Content {
         }
     }
 
-    /// What is left after a cut; from then on it is what the device holds.
+    /// Cuts the power. Returns what is left, which is the content of the device from then on.
     pub(super) fn power_cut(&mut self, mode: PowerCut, seed: u64) -> Survivors {
         let mut left = self.durable.clone();
         let candidates = self.candidates();

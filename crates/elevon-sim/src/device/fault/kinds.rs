@@ -1,8 +1,8 @@
-//! The kinds of faults as a table: what `--fault` reads, `elevon faults` shows and `docs/faults.md`
+//! The table of fault kinds: what `--fault` parses, `elevon faults` shows and `docs/faults.md`
 //! lists.
 //!
-//! [`Rule::parse`](super::Rule::parse) takes names, keys and defaults from here, so that a kind or
-//! a key without a row cannot be given at all.
+//! [`Rule::parse`](super::Rule::parse) takes names, keys and defaults from here, so a kind or a key
+//! without a row cannot be used.
 
 use core::fmt::Write;
 
@@ -11,10 +11,9 @@ use core::fmt::Write;
 pub struct Key {
     /// Its name in the text form.
     pub name: &'static str,
-    /// What it takes, with the range.
+    /// Its valid values, with the range.
     pub takes: &'static str,
-    /// The value where the key is not given, as it would be written; `None` where nothing stands
-    /// for it.
+    /// The value if the key is not given, as text; `None` if there is none.
     pub default: Option<&'static str>,
     /// What it means.
     pub meaning: &'static str,
@@ -25,13 +24,13 @@ pub struct Key {
 pub struct FaultKind {
     /// Its name in the text form and in reports.
     pub name: &'static str,
-    /// What goes wrong.
+    /// The effect.
     pub effect: &'static str,
-    /// What the report counts as one time that the rule fired.
+    /// What the report counts as one firing of the rule.
     pub counts: &'static str,
     /// Its keys.
     pub keys: &'static [Key],
-    /// A text that can be given to `--fault`.
+    /// An example for `--fault`.
     pub example: &'static str,
 }
 
@@ -50,7 +49,7 @@ const fn often(meaning: &'static str) -> Key {
     key("ppm", PPM, "1000000", meaning)
 }
 
-/// Every kind of fault, in the order of the lists.
+/// All kinds of faults, in the order of the lists.
 pub const KINDS: &[FaultKind] = &[
     FaultKind {
         name: "error",
@@ -203,12 +202,12 @@ pub const KINDS: &[FaultKind] = &[
     },
 ];
 
-/// The kind of that name.
+/// Returns the kind with a name.
 pub fn kind(name: &str) -> Option<&'static FaultKind> {
     KINDS.iter().find(|kind| kind.name == name)
 }
 
-/// The list of `docs/faults.md`: a section for each kind, with its keys as a table.
+/// Returns the list of `docs/faults.md`: a section for each kind, with its keys as a table.
 pub fn markdown() -> String {
     let mut text = String::new();
     for kind in KINDS {

@@ -1,12 +1,12 @@
-//! What a host may rely on after a cut of power, stated without knowing anything of the device.
+//! What a host may rely on after a power cut, independent of the device.
 //!
-//! A write is durable once it completed with FUA, or completed on a device without a volatile
-//! cache, or completed before a flush was sent that completed. A block may hold any write that no
-//! durable write came after, or what was there at the start while no write to it is durable.
-//! *After* means sent when the other had already ended; writes in flight together have no
-//! order. A write that failed may be there or not.
+//! A write is durable if it completed with FUA, or completed on a device without a volatile cache,
+//! or completed before a flush was sent that then completed. A block may hold any write that is not
+//! followed by a durable write, or its content at the start if no write to it is durable. A write
+//! *follows* another if it was sent when the other had already ended; writes in flight together
+//! have no order. A failed write may or may not have reached the medium.
 //!
-//! The oracle lives with the host: it sees commands and completions, never the device.
+//! The oracle belongs to the host: it sees commands and completions, never the device.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -17,7 +17,7 @@ use elevon_core::status::Status;
 
 use super::content::{Survivors, blocks, changes};
 
-/// A block that holds what it must not hold.
+/// A block with content that is not legal.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Violation {
     /// The block.
@@ -32,7 +32,7 @@ pub struct Violation {
 struct Write {
     generation: u64,
     sent: u64,
-    /// When it ended, well or not; `u64::MAX` in flight.
+    /// When it ended, with success or an error; `u64::MAX` in flight.
     ended: u64,
     ok: bool,
     durable: bool,
@@ -43,24 +43,24 @@ struct Write {
 pub struct Oracle {
     block_size: u32,
     volatile_cache: bool,
-    /// Counts what the host sees: its order of events.
+    /// Counts the events that the host sees, which orders them.
     clock: u64,
     writes: BTreeMap<u64, Vec<Write>>,
-    /// Writes that ended well and are not durable, by the clock then: generation and blocks. A
-    /// flush looks at these alone, not at every block that was ever written.
+    /// Writes that succeeded and are not durable, by the clock at their end: generation and blocks.
+    /// A flush examines only these, not every block that was ever written.
     volatile: BTreeMap<u64, (u64, Range<u64>)>,
     flushes: BTreeMap<u64, u64>,
 }
 
 impl Oracle {
-    /// For a device of that logical block size, with or without a volatile cache, as its
-    /// description says.
+    /// Returns an oracle for a device with this logical block size, with or without a volatile
+    /// cache, as its description says.
     pub fn new(block_size: u32, volatile_cache: bool) -> Self {
         let (writes, volatile, flushes) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
         Self { block_size, volatile_cache, clock: 0, writes, volatile, flushes }
     }
 
-    /// A command was taken by the device.
+    /// Records a command that the device accepted.
     pub fn on_submit(&mut self, command: &Command) {
         self.clock += 1;
         if command.op == Op::Flush {
@@ -79,7 +79,7 @@ impl Oracle {
         }
     }
 
-    /// A command ended with `status`; an abort is an end, too.
+    /// Records that a command ended with `status`, or was aborted.
     pub fn on_complete(&mut self, command: &Command, status: Status) {
         self.clock += 1;
         if let Some(sent) = self.flushes.remove(&command.sequence) {
@@ -109,15 +109,15 @@ impl Oracle {
         }
     }
 
-    /// The generations that `block` may hold after a cut of power now.
+    /// Returns the generations that `block` may hold after a power cut now.
     pub fn legal(&self, block: u64) -> Vec<u64> {
         let writes = self.writes.get(&block).map_or(&[][..], Vec::as_slice);
         let start = (!writes.iter().any(|write| write.durable)).then_some(0);
         start.into_iter().chain(writes.iter().map(|write| write.generation)).collect()
     }
 
-    /// Holds what a cut of power left against what is legal; then it is what all goes on from. A
-    /// block that `left` does not name holds what it held at the start.
+    /// Compares what a power cut left with what is legal; the content after the cut is then the new
+    /// start. A block that is not in `left` has its content from the start.
     pub fn power_cut(&mut self, left: &Survivors) -> Result<(), Violation> {
         for &block in self.writes.keys() {
             let found = left.get(&block).copied().unwrap_or(0);
@@ -142,7 +142,7 @@ impl Oracle {
     }
 }
 
-/// Drops the writes that a durable one came after.
+/// Removes the writes that a durable write follows.
 fn prune(writes: &mut Vec<Write>) {
     let newest = writes.iter().filter(|write| write.durable).map(|write| write.sent).max().unwrap_or(0);
     writes.retain(|write| write.ended >= newest);

@@ -1,4 +1,4 @@
-//! What goes wrong and when: rules, each with its text form.
+//! The rules of faults: what fails and when, each with its text form.
 
 use core::ops::RangeInclusive;
 
@@ -10,12 +10,12 @@ use elevon_formats::quantity;
 use super::kinds::{FaultKind, KINDS, kind};
 use crate::device::text::{Fields, TextError};
 
-/// A range of sectors, both ends included.
+/// A range of sectors, including both ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SectorRange {
-    /// First.
+    /// First sector.
     pub first: Sector,
-    /// Last.
+    /// Last sector.
     pub last: Sector,
 }
 
@@ -24,14 +24,14 @@ impl SectorRange {
     pub const ALL: Self = Self { first: Sector::ZERO, last: Sector::MAX };
 }
 
-/// Which commands a rule is about.
+/// The commands to which a rule applies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Which {
-    /// All that move data, and discards.
+    /// All commands that move data, and discards.
     Any,
     /// Reads.
     Reads,
-    /// Everything to the device.
+    /// All commands that write to the device.
     Writes,
 }
 
@@ -45,124 +45,125 @@ impl Which {
     }
 }
 
-/// One thing that goes wrong. Probabilities are parts per million of the commands concerned.
+/// One kind of fault with its parameters. Probabilities are parts per million of the commands to
+/// which it applies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rule {
     /// `error`: commands that touch the range fail.
     Error {
-        /// Where.
+        /// The sectors.
         sectors: SectorRange,
-        /// Which commands.
+        /// The commands to which it applies.
         which: Which,
-        /// How often.
+        /// Probability.
         ppm: u64,
-        /// What they end with.
+        /// The status of a failed command.
         status: Status,
-        /// How long the device tries before it says so.
+        /// How long the device retries before it reports the error.
         retry: Nanos,
     },
-    /// `latent`: a read finds a run of sectors unreadable, and so does every later one until they
-    /// are written again.
+    /// `latent`: a read finds a run of sectors unreadable; every later read fails there too, until
+    /// they are written again.
     Latent {
-        /// Chance that a read finds a new run at its place.
+        /// Probability that a read finds a new run at its sectors.
         ppm: u64,
-        /// Longest run, sectors; runs are of 1 to this many.
+        /// Longest run in sectors; runs have 1 to this many.
         run: u64,
         /// A run that is bad from the start, if any.
         sectors: Option<SectorRange>,
-        /// How long the device tries before it says so.
+        /// How long the device retries before it reports the error.
         retry: Nanos,
     },
-    /// `uber`: reads meet unreadable sectors, one in so many bits read.
+    /// `uber`: reads find unreadable sectors, one per `bits` bits read.
     Uber {
-        /// Bits read from one error to the next, on average.
+        /// Mean number of bits read per error.
         bits: u64,
-        /// How long the device tries before it says so.
+        /// How long the device retries before it reports the error.
         retry: Nanos,
     },
-    /// `bit_rot`: a read ends well and brings something else.
+    /// `bit_rot`: a read ends with success and returns other data.
     BitRot {
-        /// How often.
+        /// Probability.
         ppm: u64,
     },
-    /// `lost_write`: a write ends well and is not made.
+    /// `lost_write`: a write ends with success and is not done.
     LostWrite {
-        /// How often.
+        /// Probability.
         ppm: u64,
     },
-    /// `misdirected`: a write ends well and lands elsewhere.
+    /// `misdirected`: a write ends with success and lands elsewhere.
     Misdirected {
-        /// How often.
+        /// Probability.
         ppm: u64,
-        /// How far behind its place, a multiple of 8.
+        /// Distance behind its place, a multiple of 8.
         by: Sectors,
     },
-    /// `reset`: with every so many commands all that are in flight fail and the device stands still
-    /// for a time.
+    /// `reset`: after every `every` commands, all commands in flight fail and the device stops for
+    /// a time.
     Reset {
         /// Commands from one reset to the next.
         every: u64,
-        /// How long one takes.
+        /// Duration of a reset.
         lasting: Nanos,
     },
-    /// `stall`: with every so many commands the whole device stands still for a time.
+    /// `stall`: after every `every` commands, the whole device stops for a time.
     Stall {
         /// Commands from one stall to the next.
         every: u64,
-        /// How long.
+        /// Duration of a stall.
         lasting: Nanos,
     },
     /// `slow`: the whole device runs slower for a time.
     Slow {
-        /// From when.
+        /// Start time.
         from: Instant,
-        /// How long.
+        /// Duration.
         lasting: Nanos,
-        /// How many times slower, 2 and up.
+        /// How many times slower, at least 2.
         factor: u64,
     },
-    /// `no_completion`: the device never answers; the host has to abort.
+    /// `no_completion`: the device never completes the command; the host has to abort it.
     NoCompletion {
-        /// How often.
+        /// Probability.
         ppm: u64,
     },
-    /// `late`: the answer comes later than it should, and an abort meanwhile is refused.
+    /// `late`: the completion comes late, and an abort before that is refused.
     Late {
-        /// How often.
+        /// Probability.
         ppm: u64,
-        /// How much later.
+        /// The delay.
         by: Nanos,
     },
     /// `busy`: the device refuses a command for lack of resources.
     Busy {
-        /// How often, of the tries.
+        /// Probability, per try.
         ppm: u64,
     },
     /// `flush_error`: flushes fail.
     FlushError {
-        /// How often.
+        /// Probability.
         ppm: u64,
-        /// What they end with.
+        /// The status of a failed flush.
         status: Status,
     },
-    /// `readonly`: from some time on all writes fail.
+    /// `readonly`: all writes fail after some time.
     ReadOnly {
-        /// From when.
+        /// Start time.
         after: Instant,
     },
-    /// `dead`: from some time on everything fails.
+    /// `dead`: all commands fail after some time.
     Dead {
-        /// From when.
+        /// Start time.
         after: Instant,
     },
-    /// `transport`: the way to the device fails; a retry may succeed.
+    /// `transport`: the path to the device fails; a retry may succeed.
     Transport {
-        /// How often.
+        /// Probability.
         ppm: u64,
     },
 }
 
-/// The rarest unrecoverable bit errors that can be asked for.
+/// The lowest rate of unrecoverable bit errors that can be set.
 const MAX_BITS: u64 = 1_000_000_000_000_000_000;
 
 const STATUSES: &[(&str, Status)] = &[
@@ -177,7 +178,7 @@ const STATUSES: &[(&str, Status)] = &[
 ];
 
 impl Rule {
-    /// The rule's name in text and log.
+    /// Returns the rule's name in text and log.
     pub const fn name(&self) -> &'static str {
         match self {
             Self::Error { .. } => "error",
@@ -199,12 +200,11 @@ impl Rule {
         }
     }
 
-    /// From the text form, `error:sectors=1000-2000,status=medium`. Names, keys and defaults are
+    /// Parses the text form, `error:sectors=1000-2000,status=medium`. Names, keys and defaults are
     /// those of [`KINDS`].
     ///
     /// # Errors
-    /// An unknown kind or key, a value out of its range, or a rule by which nothing could ever
-    /// happen.
+    /// An unknown kind or key, a value out of its range, or a rule that can never have an effect.
     pub fn parse(text: &str) -> Result<Self, TextError> {
         let (name, rest) = text.split_once(':').unwrap_or((text, ""));
         let Some(kind) = kind(name) else {
@@ -252,7 +252,7 @@ impl Rule {
         }
     }
 
-    /// The sectors that the rule names, if it names any.
+    /// Returns the sectors that the rule names, if any.
     pub const fn sectors(&self) -> Option<SectorRange> {
         match *self {
             Self::Error { sectors, .. } if sectors.last.get() != Sector::MAX.get() => Some(sectors),
@@ -278,7 +278,7 @@ impl Rule {
     }
 }
 
-/// The keys that a text gives, with the defaults of the kind's table for the others.
+/// The keys that a text gives; the others have the defaults of the kind's table.
 struct Given<'a> {
     kind: &'static FaultKind,
     scope: String,
@@ -292,7 +292,7 @@ impl<'a> Given<'a> {
         Ok(Self { kind, fields: Fields::parse(&scope, text, &known)?, scope })
     }
 
-    /// What stands for a key that is not given.
+    /// Returns the default of a key that is not given.
     fn default(&self, key: &str) -> Option<&'static str> {
         let row = self.kind.keys.iter().find(|row| row.name == key);
         row.unwrap_or_else(|| panic!("{}: `{key}` has no row in KINDS", self.scope)).default
@@ -320,7 +320,8 @@ impl<'a> Given<'a> {
         self.count("ppm", 1..=1_000_000)
     }
 
-    /// Whole blocks of 4096 bytes, so that what lands elsewhere lands on blocks of the device.
+    /// Parses a distance in whole blocks of 4096 bytes, so that a misdirected write covers whole
+    /// blocks of the device.
     fn distance(&self) -> Result<Sectors, TextError> {
         let by = self.count("by", 8..=1 << 20)?;
         if !by.is_multiple_of(8) {
@@ -329,7 +330,8 @@ impl<'a> Given<'a> {
         Ok(Sectors::new(by))
     }
 
-    /// A rule without a place or a share would do nothing, or make every command fail.
+    /// Refuses a rule without sectors and without a probability: it would do nothing, or make every
+    /// command fail.
     fn needs_place_or_share(&self, sectors: Option<SectorRange>) -> Result<(), TextError> {
         let is_zero = self.fields.raw("ppm").is_some_and(|ppm| ppm == "0");
         if sectors.is_none() && (self.fields.raw("ppm").is_none() || is_zero) {

@@ -1,5 +1,5 @@
-//! Every rule's effect; every command ends once; faults of data move no clock; cuts of power
-//! against the oracle.
+//! Tests the effect of every rule, that every command ends once, that faults of data do not change
+//! timing, and power cuts against the oracle.
 
 use std::collections::btree_map::Entry;
 
@@ -18,7 +18,7 @@ fn faulty(rules: &[&str]) -> Fault<AnyDevice> {
     Fault::parse(device(), 7, rules).unwrap()
 }
 
-/// One read of 4 KiB with nothing else in flight: its end, status and bytes.
+/// One read of 4 KiB with nothing else in flight. Returns its end, status and bytes.
 fn one(device: &mut Fault<AnyDevice>, at: u64, command: &Command) -> (u64, Status, u64) {
     assert_eq!(device.submit(Instant::new(at), command), Accept::Ok);
     loop {
@@ -66,7 +66,7 @@ fn errors_by_probability_come_as_often_as_they_should_and_move_no_clock() {
     assert!((2_000..2_400).contains(&bad.errors), "{}", bad.errors);
     assert_eq!(device.fired(), bad.errors);
     assert_eq!((good.elapsed, good.latency_sum, good.ios), (bad.elapsed, bad.latency_sum, bad.ios));
-    // The same seed fails the same, and one rule's draws are not another's.
+    // The same random seed gives the same faults, and one rule's draws do not affect another's.
     assert_eq!(closed_loop(&mut faulty(&["error:ppm=10000", "transport:ppm=1000"]), &plan), bad);
     let mut alone = faulty(&["error:ppm=10000"]);
     closed_loop(&mut alone, &plan);
@@ -102,7 +102,7 @@ fn latent_errors_last_until_they_are_written() {
     let first = closed_loop(&mut arriving, &plan).errors;
     let again = closed_loop(&mut arriving, &plan).errors;
     assert!(first > 100 && again > first, "{first} {again}");
-    // A full rewrite leaves nothing of them.
+    // A full rewrite removes all of them.
     let rewrite = ClosedLoop { op: Op::Write, bytes: Bytes::new(1 << 20), ios: 64, ..plan };
     closed_loop(&mut arriving, &ClosedLoop { order: crate::device::closed_loop::Order::Sequential, ..rewrite });
     assert!(arriving.bad.is_empty());
@@ -110,7 +110,7 @@ fn latent_errors_last_until_they_are_written() {
 
 #[test]
 fn unrecoverable_bit_errors_come_with_the_bits_read() {
-    // One in 80 Mbit: every 10 MB; reads of 64 KiB meet sixteen times as many as reads of 4 KiB.
+    // One in 80 Mbit: every 10 MB; reads of 64 KiB find sixteen times as many as reads of 4 KiB.
     let plan = ClosedLoop { depth: 1, ios: 20_000, ..ClosedLoop::default() };
     let mut device = faulty(&["uber:bits=80000000"]);
     let small = closed_loop(&mut device, &plan).errors;
@@ -140,7 +140,7 @@ fn a_reset_ends_what_is_in_flight_and_takes_its_time() {
     let ended: Vec<_> = core::iter::from_fn(|| device.poll(over)).map(|done| (done.request.0, done.status)).collect();
     assert_eq!(ended, [0, 1, 2].map(|id| (id, Status::Transport)));
     assert_eq!((device.next_event(), device.fired_by_rule()), (None, &[1, 3][..]));
-    // What comes during a reset is done after it.
+    // A command that arrives during a reset is processed after it.
     let mut device = faulty(&["reset:every=1,for=5ms"]);
     device.submit(now, &read_command(0, 0, 4096));
     device.heal();
@@ -148,13 +148,13 @@ fn a_reset_ends_what_is_in_flight_and_takes_its_time() {
     assert_eq!(one(&mut device, 6_000_000, &read_command(1, 0, 4096)), (TOOK, Status::Ok, 4096));
 }
 
-/// Three writes of a block each, then a cut of power that leaves all that was made; the device has
+/// Three writes of a block each, then a power cut that leaves all completed writes; the device has
 /// no cache.
 #[test]
 fn writes_are_lost_or_land_elsewhere_without_a_word() {
     for (rule, expected) in [
         ("lost_write", Survivors::new()),
-        // The last does not fit behind its place.
+        // The last write does not fit behind its place.
         ("misdirected:by=16", Survivors::from([(16, 1), (24, 2), (131_055, 3)])),
         ("bit_rot", Survivors::from([(0, 1), (8, 2), (131_071, 3)])),
     ] {
@@ -176,7 +176,7 @@ fn a_stall_holds_everything_and_loses_nothing() {
     let good = closed_loop(&mut device(), &plan);
     let mut device = faulty(&["stall:every=1000,for=200ms"]);
     let stalled = closed_loop(&mut device, &plan);
-    // The last stall comes with the last command but holds all the same.
+    // The last stall starts with the last command, but still counts.
     assert_eq!(stalled.elapsed, good.elapsed + Nanos::from_millis(2_000));
     assert_eq!((stalled.ios, stalled.errors), (10_000, 0));
     assert!(stalled.latency_max >= Nanos::from_millis(200));
@@ -188,7 +188,7 @@ fn a_slow_window_slows_while_it_lasts() {
     for (at, took) in [(0, TOOK), (1_000_000_000, 10 * TOOK), (1_500_000_000, 10 * TOOK), (2_000_000_000, TOOK)] {
         assert_eq!(one(&mut device, at, &read_command(0, 0, 4096)).0, took, "{at}");
     }
-    // Half in, half out: what was done before the window is done.
+    // The window begins in the middle of the command: the first half is already done.
     let before = TOOK / 2;
     assert_eq!(
         one(&mut faulty(&["slow:from=1s,factor=10"]), 1_000_000_000 - before, &read_command(0, 0, 4096)).0,
@@ -319,12 +319,12 @@ fn every_command_ends_once() {
                 assert!(flying.remove(&done.request.0).is_some());
             }
         }
-        // What is left was lost, and the abort finds it.
+        // The remaining commands were lost, and the abort finds them.
         assert!(flying.values().all(|lost| device.abort(now, lost)));
     }
 }
 
-/// A device whose flushes lie: to see the oracle notice.
+/// A device that does not carry out its flushes, to check that the oracle detects it.
 #[derive(Clone, Copy, PartialEq)]
 enum Honesty {
     Honest,
@@ -332,8 +332,8 @@ enum Honesty {
     FuaLies,
 }
 
-/// Random writes, FUA writes, flushes and cuts on a disk with a volatile cache; the first violation
-/// of each run.
+/// Random writes, FUA writes, flushes and power cuts on a disk with a volatile cache. Returns the
+/// first violation.
 fn cuts(seed: u64, mode: PowerCut, honesty: Honesty) -> Result<(), oracle::Violation> {
     let disk = Hdd::new(&HddParameters { write_cache: true, ..HddParameters::HDD_7200 });
     let mut device = Fault::parse(disk, seed, &["error:ppm=20000,op=write", "flush_error:ppm=100000"]).unwrap();
@@ -353,8 +353,8 @@ fn cuts(seed: u64, mode: PowerCut, honesty: Honesty) -> Result<(), oracle::Viola
             let fua = if chance >> 20 & 3 == 0 { Flags::FUA } else { Flags::NONE };
             let bytes = if op == Op::Flush { 0 } else { 512 * (1 + (chance >> 24 & 7)) };
             let sent = Command { sequence: step, flags: fua, ..command(slot, op, chance >> 32 & 15, bytes) };
-            // A liar's content never hears of the flush or of FUA; the host believes they were
-            // done.
+            // The content model of a dishonest device ignores the flush or FUA; the host believes
+            // that they were done.
             let told = match honesty {
                 Honesty::FlushLies if op == Op::Flush => Command { op: Op::Read, bytes: Bytes::new(512), ..sent },
                 Honesty::FuaLies => Command { flags: Flags::NONE, ..sent },
@@ -401,18 +401,18 @@ fn legal_generations_by_hand() {
     assert_eq!(oracle.legal(0), [0, 1]);
     oracle.on_complete(&plain(0), Status::Ok);
     assert_eq!(oracle.legal(0), [0, 1]);
-    // A flush sent before the completion of a write says nothing of it.
+    // A flush that was sent before the completion of a write does not cover it.
     let flush = |sequence| command(sequence, Op::Flush, 0, 0);
     oracle.on_submit(&plain(1));
     oracle.on_submit(&flush(2));
     oracle.on_complete(&plain(1), Status::Ok);
     oracle.on_complete(&flush(2), Status::Ok);
     assert_eq!(oracle.legal(0), [1, 2]);
-    // A failed flush says nothing at all.
+    // A failed flush covers nothing.
     oracle.on_submit(&flush(3));
     oracle.on_complete(&flush(3), Status::IoError);
     assert_eq!(oracle.legal(0), [1, 2]);
-    // FUA, with another write in flight: no order between the two, but both come after the rest.
+    // FUA, with another write in flight: the two have no order, but both follow the rest.
     let fua = write(4, Flags::FUA);
     oracle.on_submit(&fua);
     oracle.on_submit(&plain(5));
@@ -439,8 +439,8 @@ fn a_device_without_a_cache_loses_only_what_is_in_flight() {
     assert_eq!(device.next_event(), None);
 }
 
-/// Every row of the table can be given: its example, each of its keys with the default that it
-/// states, and its name is the rule's.
+/// Every row of the table works: its example, each of its keys with its default, and its name is
+/// the rule's.
 #[test]
 fn every_kind_and_key_of_the_table_is_read() {
     for kind in kinds::KINDS {
@@ -457,7 +457,7 @@ fn every_kind_and_key_of_the_table_is_read() {
     }
 }
 
-/// Each rule counts for itself, and what is counted is what the table says.
+/// Each rule counts separately, and it counts what the table says.
 #[test]
 fn each_rule_counts_its_own() {
     let rules = ["error:sectors=8-15", "error:sectors=16-23", "slow:from=1s,for=1s,factor=2", "dead:after=2s"];

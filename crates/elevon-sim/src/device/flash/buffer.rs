@@ -1,11 +1,11 @@
-//! The way of written data to the dies: write buffer, SLC cache, programs, and what garbage
-//! collection takes.
+//! The path of written data to the dies: write buffer, SLC cache, programs, and the time for
+//! garbage collection.
 //!
-//! Data enters the buffer when the link has brought it, waits there where the buffer is full, and
-//! leaves it in steps of one program at the drain rate. Programs go to the dies in turn; a program
-//! takes the die's time, so reads wait behind it, and a die that is behind by more than one program
-//! holds the drain back. There is no translation layer: a die owes collection time for every byte
-//! programmed, and pays it in slices of milliseconds.
+//! Data enters the buffer after its transfer on the link, waits if the buffer is full, and leaves
+//! it in steps of one program at the drain rate. Programs go to the dies in turn. A program
+//! occupies the die, so reads wait behind it; a die that is behind by more than one program delays
+//! the drain. There is no translation layer: a die owes collection time for every byte programmed,
+//! and pays it in slices of milliseconds.
 //!
 //! Cost: O(1) per program and per write; nothing runs while the buffer is empty.
 
@@ -15,18 +15,18 @@ use super::super::parameter::{ns_per_byte_q32, scale_q32};
 use super::config::FlashConfig;
 use crate::chance::{below, mix64};
 
-/// Write streams that the controller tells from scattered writes.
+/// Number of write streams that the controller distinguishes from scattered writes.
 const STREAMS: usize = 8;
 
 #[derive(Clone, Debug)]
 pub(super) struct Buffer {
     capacity: u64,
-    /// Drain bytes waiting, and the totals since the start; a scattered write counts for more than
-    /// its size.
+    /// Drain bytes in the buffer, and the totals since the start; a scattered write counts more
+    /// than its size.
     level: u64,
     accepted: u64,
     drained: u64,
-    /// The step under way: its bytes, and when it ends. Zero bytes where none is.
+    /// The current step: its bytes, and when it ends. Zero bytes if there is none.
     step: u64,
     step_end: u64,
     slow_q32: u64,
@@ -35,29 +35,29 @@ pub(super) struct Buffer {
     slc_used: u64,
     program_unit: u64,
     program_time: u64,
-    /// Bytes that leave the buffer and do not fill a program yet.
+    /// Bytes that have left the buffer and do not fill a program yet.
     partial: u64,
     next_die: usize,
     scatter_bytes: u64,
     streams: [u64; STREAMS],
     oldest_stream: usize,
-    /// Debt that buffered bytes carry with them, and that of each die, in nanoseconds.
+    /// Debt of buffered bytes, and that of each die, in nanoseconds.
     carried_debt: u64,
     scattered_debt_q32: u64,
     streamed_debt_q32: u64,
-    /// What each die owes, and what it owes when it next pays.
+    /// What each die owes, and the debt at which it next pays.
     dies: Vec<(u64, u64)>,
     slice: u64,
     seed: u64,
     slices: u64,
     /// Writes whose data waits for room (slot, drain bytes, debt), in order.
     pub(super) waiting: VecDeque<Arrived>,
-    /// Flushes and FUA writes: the drained total that each waits for, its slot, and what it costs
-    /// after that.
+    /// Flushes and FUA writes: the drained total that each waits for, its slot, and the time that
+    /// it takes after that.
     pub(super) durable: VecDeque<(u64, u32, u64)>,
 }
 
-/// A write whose data is there.
+/// A write whose data has arrived.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Arrived {
     pub(super) slot: u32,
@@ -101,8 +101,8 @@ impl Buffer {
         }
     }
 
-    /// Weighs a write as it is fetched: whether it continues a stream decides what it costs to
-    /// drain.
+    /// Computes the cost of a write when it is fetched: it depends on whether the write continues a
+    /// stream.
     pub(super) fn weigh(&mut self, slot: u32, start: u64, bytes: u64) -> Arrived {
         let found = self.streams.iter().position(|&end| end == start);
         let place = found.unwrap_or(self.oldest_stream);
@@ -118,19 +118,20 @@ impl Buffer {
         }
     }
 
-    /// Returns true if the data fits now. A write larger than the buffer fits once it is empty.
+    /// Returns true if the data fits now. A write larger than the buffer fits if the buffer is
+    /// empty.
     #[inline]
     pub(super) fn has_room(&self, write: Arrived) -> bool {
         self.level == 0 || self.level + write.weight <= self.capacity
     }
 
-    /// Takes the data in at `now`, and gives the drained total at which it is on the dies.
+    /// Accepts the data at `now`. Returns the drained total at which it is on the dies.
     pub(super) fn accept(&mut self, now: u64, write: Arrived, die_free: &[u64]) -> u64 {
         self.level += write.weight;
         self.accepted += write.weight;
         self.carried_debt += write.debt;
         if self.step == 0 {
-            // Nothing was written since the last step ended: SLC blocks were made free meanwhile.
+            // Nothing was written since the last step ended: SLC blocks were freed meanwhile.
             let idle = now.saturating_sub(self.step_end);
             if self.slc_used > 0 {
                 let freed = (u128::from(idle) << 32) / u128::from(self.slow_q32.max(1));
@@ -142,7 +143,7 @@ impl Buffer {
         self.accepted
     }
 
-    /// The drained total of everything accepted so far.
+    /// Returns the drained total of everything accepted so far.
     pub(super) fn accepted(&self) -> u64 {
         self.accepted
     }
@@ -151,20 +152,20 @@ impl Buffer {
         self.drained
     }
 
-    /// When the step under way ends.
+    /// Returns when the current step ends.
     #[inline]
     pub(super) fn next(&self) -> Option<u64> {
         (self.step > 0).then_some(self.step_end)
     }
 
-    /// Returns true if somebody waits for the drain, so that its steps matter to the host.
+    /// Returns true if a command waits for the drain, so that its steps affect the host.
     #[inline]
     pub(super) fn is_awaited(&self) -> bool {
         !self.waiting.is_empty() || !self.durable.is_empty()
     }
 
-    /// Begins a step where the last one ended. One that fills a program needs a die that is at most
-    /// one program behind: the next in turn that is, or else the first that will be.
+    /// Begins a step at the end of the last one. A step that fills a program needs a die that is at
+    /// most one program behind: the next such die in turn, or else the first that will be.
     fn begin_step(&mut self, die_free: &[u64]) {
         self.step = self.level.min(self.program_unit);
         let rate = if self.slc_used < self.slc_size { self.fast_q32 } else { self.slow_q32 };
@@ -182,8 +183,7 @@ impl Buffer {
         self.step_end = self.step_end.max(takes(self.next_die));
     }
 
-    /// Ends the step under way: its bytes leave the buffer and, once they fill a program, take a
-    /// die's time.
+    /// Ends the current step: its bytes leave the buffer and, if they fill a program, occupy a die.
     pub(super) fn end_step(&mut self, die_free: &mut [u64]) {
         let now = self.step_end;
         let debt = (u128::from(self.carried_debt) * u128::from(self.step) / u128::from(self.level)) as u64;

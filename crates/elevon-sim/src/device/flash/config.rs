@@ -1,10 +1,9 @@
-//! Parameters of a flash device, and the arithmetic that follows from them.
+//! Parameters of a flash device, and values derived from them.
 
 use super::super::parameter::{Parameter, SWITCH, ns_per_byte_q32, parameters, scale_q32};
 use super::super::service::DISTRIBUTIONS;
 
-/// Parameters of a flash device, in the base units of [`PARAMETERS`], which says what each one
-/// means.
+/// Parameters of a flash device, in the base units of [`PARAMETERS`], which describes each one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[allow(missing_docs, reason = "PARAMETERS holds the meaning, unit and range of every field")]
 pub struct FlashConfig {
@@ -48,7 +47,7 @@ pub struct FlashConfig {
 }
 
 impl Default for FlashConfig {
-    /// A small generic NVMe drive; every profile overrides what it knows better.
+    /// Returns a small generic NVMe drive; every profile overrides the values that it knows.
     fn default() -> Self {
         Self {
             size: 1_000_000_000_000,
@@ -160,7 +159,7 @@ impl Cost {
         Self { base, slope_q32, size, ns_per_byte_q32 }
     }
 
-    /// Nanoseconds for `bytes`.
+    /// Returns nanoseconds for `bytes`.
     #[inline]
     pub(crate) fn of(&self, bytes: u64) -> u64 {
         let mut cost = self.base;
@@ -175,15 +174,15 @@ impl Cost {
 }
 
 impl FlashConfig {
-    /// Write amplification of uniform random overwriting at this over-provisioning: `(1 + rho) / (2
-    /// rho)`, the standard approximation; 1 for a fresh drive.
+    /// Returns the write amplification of uniform random overwriting at this over-provisioning: `(1
+    /// + rho) / (2 rho)`, the standard approximation; 1 for a fresh drive.
     pub fn write_amplification(&self) -> f64 {
         let rho = self.overprovision as f64 / 1e6;
         if rho == 0.0 { 1.0 } else { ((1.0 + rho) / (2.0 * rho)).max(1.0) }
     }
 
-    /// What a byte programmed on a die makes it owe to garbage collection, in nanoseconds with 32
-    /// fractional bits: for a scattered write in steady state, and for a sequential one, which
+    /// Returns the garbage collection time that a die owes per byte programmed, in nanoseconds with
+    /// 32 fractional bits: for a scattered write in steady state, and for a sequential one, which
     /// leaves whole blocks to erase.
     ///
     /// A victim block has a share `u = 1 - 1/WA` of valid pages: collecting it costs `u * pages *
@@ -197,7 +196,7 @@ impl FlashConfig {
         (q32(collect / ((1.0 - valid) * block)), q32(self.erase_time as f64 / block))
     }
 
-    /// Cost of a read or write on the command stage and on the link, in this order.
+    /// Returns the cost of a read or write on the command stage and on the link, in this order.
     pub(crate) fn costs(&self, write: bool) -> (Cost, Cost) {
         let (full, rate) =
             if write { (self.write_command_cost, self.write_link) } else { (self.read_command_cost, self.read_link) };

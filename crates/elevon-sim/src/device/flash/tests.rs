@@ -53,7 +53,7 @@ fn at(us: u64) -> Instant {
     Instant::new(us * 1000)
 }
 
-/// Runs until idle; when each request completed, by request, in nanoseconds.
+/// Runs until idle. Returns when each request completed, by request, in nanoseconds.
 fn finish(device: &mut Flash) -> Vec<(u32, u64)> {
     let mut all = Vec::new();
     while let Some(now) = device.next_event() {
@@ -75,7 +75,7 @@ fn a_read_takes_die_link_and_fixed_latency() {
     assert_eq!(finish(&mut flash), [(0, 100_000 + 4096 + 10_000)]);
 }
 
-/// A slow die does not hold back a read that overtakes it, and two reads of one die wait for each
+/// A slow die does not delay a read that overtakes it, and two reads of one die wait for each
 /// other.
 #[test]
 fn the_link_is_taken_in_the_order_of_readiness() {
@@ -87,15 +87,15 @@ fn the_link_is_taken_in_the_order_of_readiness() {
     assert_eq!(order, [0, 2, 1]);
 }
 
-/// A read over more units than there are dies streams: the second round of accesses hides behind
-/// the first one's transfer.
+/// A read of more units than there are dies streams: the second round of accesses overlaps with the
+/// first one's transfer.
 #[test]
 fn a_large_read_streams() {
     let slow_link = FlashConfig { read_link: 40_000_000, ..config() };
     let mut flash = device(slow_link);
     submit(&mut flash, at(0), &read_command(0, 0, 8 * 4096));
     assert_eq!(finish(&mut flash), [(0, 100_000 + 8 * 102_400 + 10_000)]);
-    // A link that outruns the dies waits for the second round, less what it carried before.
+    // A link faster than the dies waits for the second round, minus what it transferred before.
     let mut flash = device(config());
     submit(&mut flash, at(0), &read_command(0, 0, 8 * 4096));
     assert_eq!(finish(&mut flash), [(0, 200_000 - 4 * 4096 + 8 * 4096 + 10_000)]);
@@ -142,7 +142,7 @@ fn a_flush_costs_its_base_and_the_drain() {
     // Accepted at 524 us, 524,288 bytes drain in 5.243 ms.
     let (_, end) = finish(&mut flash)[0];
     assert_eq!(end, 524_288 + 5_242_880 + 1_000_000);
-    // Everything drained long ago.
+    // Everything was drained long before.
     submit(&mut flash, at(50_000), &command(2, Op::Flush, 0, 0));
     assert_eq!(finish(&mut flash), [(2, 51_000_000)]);
 }
@@ -166,13 +166,13 @@ fn a_read_waits_behind_a_program() {
     let mut flash = device(config());
     submit(&mut flash, at(0), &command(0, Op::Write, 0, 65536));
     finish(&mut flash);
-    // The program begins when the drain has carried its 64 KiB (65.5 + 655.4 us) and takes die 0
-    // for 500 us.
+    // The program begins when the drain has transferred its 64 KiB (65.5 + 655.4 us) and occupies
+    // die 0 for 500 us.
     submit(&mut flash, at(800), &read_command(1, 0, 4096));
     assert_eq!(finish(&mut flash), [(1, 65_536 + 655_360 + 500_000 + 100_000 + 4096 + 10_000)]);
 }
 
-/// Writes at one rate while SLC lasts, at another after it, and at the first again after a rest.
+/// Writes have one rate while SLC lasts, another after it, and the first again after a pause.
 #[test]
 fn the_slc_cache_runs_out_and_refills() {
     let mut flash = device(FlashConfig {
@@ -235,7 +235,7 @@ fn discards_are_cheap_whatever_their_size() {
     assert_eq!(finish(&mut flash), [(0, 20_000 + 20_000)]);
 }
 
-/// With a busy command stage, a queue of many does not starve a queue of one.
+/// With a busy command stage, a queue with many commands does not starve a queue with one.
 #[test]
 fn hardware_queues_are_taken_in_turn() {
     let mut flash = device(FlashConfig { hw_queues: 2, read_command_cost: 50_000, dies: 64, ..config() });
@@ -262,7 +262,7 @@ fn a_full_queue_refuses_and_an_abort_makes_room() {
     assert!(!flash.abort(at(900), &commands[1]), "completed long ago");
 }
 
-/// Rare things happen as often as they should: stalls and missing mapping entries, by their effect
+/// Rare events occur with the right frequency: stalls and missing mapping entries, by their effect
 /// on the mean.
 #[test]
 fn stalls_and_map_misses_cost_their_share() {

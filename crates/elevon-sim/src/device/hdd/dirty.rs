@@ -1,10 +1,10 @@
-//! The volatile write cache of a drive: extents waiting for the medium, writes waiting for room,
-//! flushes waiting for both.
+//! The volatile write cache of a drive: dirty extents, writes that wait for room, and flushes that
+//! wait for extents.
 //!
-//! Writes that continue one another become one extent, so that a sequential writer reaches the
-//! media rate. Overwrites are not looked for: a block written twice goes to the medium twice.
+//! Contiguous writes become one extent, so that a sequential writer reaches the media rate.
+//! Overwrites are not detected: a block written twice goes to the medium twice.
 //!
-//! Cost: O(1) to add; O(window) to choose and take out the next extent.
+//! Cost: O(1) to add; O(window) to choose and remove the next extent.
 
 use std::collections::VecDeque;
 
@@ -13,7 +13,7 @@ use elevon_core::units::{Bytes, Sector};
 
 use super::geometry::SectorPosition;
 
-/// The longest extent that continued writes grow to: what a reader may have to wait behind.
+/// Maximum length of an extent of contiguous writes: a reader may have to wait for it.
 const EXTENT_BYTES_MAX: Bytes = Bytes::new(1 << 20);
 
 /// A run of dirty sectors.
@@ -26,7 +26,7 @@ pub(super) struct Extent {
     number: u64,
 }
 
-/// Something that waits in order for room in the cache.
+/// A write or flush that waits for the cache, in order.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Waiting {
     Write(Command, SectorPosition),
@@ -56,10 +56,10 @@ pub(super) struct Dirty {
     extents_max: usize,
     bytes: Bytes,
     extents: VecDeque<Extent>,
-    /// The extent on its way to the medium.
+    /// The extent that is being written to the medium.
     draining: Option<Extent>,
     next_number: u64,
-    /// No extent below this number grows any more: a flush waits for it.
+    /// Extents below this number are not extended any more: a flush waits for them.
     sealed: u64,
     waiting: VecDeque<Waiting>,
     flushes: VecDeque<Flush>,
@@ -80,7 +80,7 @@ impl Dirty {
         }
     }
 
-    /// Returns true if a write of `bytes` fits now, behind those that wait already.
+    /// Returns true if a write of `bytes` fits now, behind the writes that already wait.
     pub(super) fn has_room(&self, bytes: Bytes) -> bool {
         self.waiting.is_empty() && self.fits(bytes)
     }
@@ -90,7 +90,7 @@ impl Dirty {
         extents == 0 || (self.bytes + bytes <= self.limit && extents < self.extents_max)
     }
 
-    /// Takes a write into the cache.
+    /// Adds a write to the cache.
     pub(super) fn add(&mut self, command: &Command, place: SectorPosition) {
         let end = command.sector + command.bytes.sectors_ceil();
         self.bytes += command.bytes;
@@ -108,12 +108,12 @@ impl Dirty {
         self.extents.push_back(Extent { start: command.sector, end, bytes: command.bytes, place, number });
     }
 
-    /// Lets a write or flush wait in order.
+    /// Appends a write or flush to the waiting list.
     pub(super) fn wait(&mut self, waiting: Waiting) {
         self.waiting.push_back(waiting);
     }
 
-    /// Takes the first of those that wait, if it need not wait any longer.
+    /// Returns the first waiting entry if it does not have to wait any longer.
     pub(super) fn admit(&mut self) -> Option<Waiting> {
         match self.waiting.front()? {
             Waiting::Write(command, _) if !self.fits(command.bytes) => None,
@@ -121,7 +121,7 @@ impl Dirty {
         }
     }
 
-    /// Returns true if writes or flushes wait, so that draining cannot be put off.
+    /// Returns true if writes or flushes wait, so that draining cannot be delayed.
     pub(super) fn is_urgent(&self) -> bool {
         !self.waiting.is_empty() || !self.flushes.is_empty()
     }
@@ -131,18 +131,18 @@ impl Dirty {
         self.extents.is_empty() && self.draining.is_none()
     }
 
-    /// Returns true if writes wait for room, so that whatever comes now waits behind them.
+    /// Returns true if writes wait for room, so that later commands have to wait behind them.
     pub(super) fn waits_in_order(&self) -> bool {
         !self.waiting.is_empty()
     }
 
-    /// A flush of everything accepted until now.
+    /// Adds a flush of everything accepted until now.
     pub(super) fn flush(&mut self, command: &Command, completion: Completion) {
         self.sealed = self.next_number;
         self.flushes.push_back(Flush { barrier: self.next_number, sequence: command.sequence, completion });
     }
 
-    /// Takes a flush whose extents are all on the medium.
+    /// Returns a flush whose extents are all on the medium.
     pub(super) fn flushed(&mut self) -> Option<(u64, Completion)> {
         let oldest = self.draining.iter().chain(&self.extents).map(|extent| extent.number).min();
         let first = self.flushes.front()?;
@@ -152,27 +152,27 @@ impl Dirty {
         self.flushes.pop_front().map(|flush| (flush.sequence, flush.completion))
     }
 
-    /// The oldest `window` extents, by which to choose the next; only those a flush waits for while
-    /// one does.
+    /// Iterates over the oldest `window` extents, from which the next is chosen; while a flush
+    /// waits, only over extents that it waits for.
     pub(super) fn candidates(&self, window: usize) -> impl Iterator<Item = (usize, &Extent)> {
         let barrier = self.flushes.front().map_or(u64::MAX, |flush| flush.barrier);
         self.extents.iter().enumerate().take(window).filter(move |(_, extent)| extent.number < barrier)
     }
 
-    /// Extent `index` starts for the medium.
+    /// Starts writing extent `index` to the medium.
     pub(super) fn start(&mut self, index: usize) -> Option<Extent> {
         self.draining = self.extents.remove(index);
         self.draining
     }
 
-    /// The extent that was on its way has arrived.
+    /// Ends the write of the current extent.
     pub(super) fn finish(&mut self) {
         if let Some(extent) = self.draining.take() {
             self.bytes -= extent.bytes;
         }
     }
 
-    /// Forgets a command that waits.
+    /// Removes a command that waits.
     pub(super) fn abort(&mut self, sequence: u64) -> bool {
         let before = self.waiting.len() + self.flushes.len();
         self.waiting.retain(|waiting| waiting.command().sequence != sequence);

@@ -1,14 +1,14 @@
-//! Where a sector is: how far out, at what angle, and how long the arm takes to get there. Integers
-//! only.
+//! The position of a sector: its radius and angle, and how long the arm takes to get there.
+//! Integers only.
 //!
-//! The *track time* of a sector is the time that reading from sector 0 up to it takes at media
-//! rate. It grows with the sector, so ranges can be compared by it; its remainder by a turn is the
-//! sector's angle (tracks are skewed so that reading on from one to the next loses nothing); and
-//! the difference of two is the time to read from one to the other.
+//! The *track time* of a sector is the time to read from sector 0 up to it at media rate. It grows
+//! with the sector, so ranges can be compared by it. Its remainder by a turn is the sector's angle
+//! (tracks are skewed so that reading from one to the next loses no time), and the difference of
+//! two track times is the time to read from one to the other.
 
 use elevon_core::units::{Bytes, Nanos, SECTOR_SIZE, Sector, Sectors};
 
-/// log2 of the zones that a disk is divided into, each with a track capacity of its own.
+/// log2 of the number of zones of a disk; each has its own track capacity.
 const ZONES_SHIFT: u32 = 10;
 const ZONES: u64 = 1 << ZONES_SHIFT;
 /// log2 of the entries of the seek table.
@@ -33,7 +33,7 @@ pub struct SeekCurve {
 }
 
 impl SeekCurve {
-    /// Seek time over a distance in 2^-32 of the stroke; 0 for none.
+    /// Returns the seek time for a distance in 2^-32 of the stroke; 0 for no distance.
     pub fn time(&self, distance: u64) -> Nanos {
         let scale = |span: Nanos, by: u64| ((u128::from(span.get()) * u128::from(by)) >> 32) as u64;
         if distance == 0 {
@@ -46,7 +46,7 @@ impl SeekCurve {
     }
 }
 
-/// Where a sector is.
+/// The position of a sector.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct SectorPosition {
     /// Track time, ns.
@@ -67,7 +67,7 @@ struct Zone {
     x_pace: u64,
 }
 
-/// A seek and the margin after it, and the same modulo a turn.
+/// The time of a seek and the margin after it, and the same modulo a turn.
 #[derive(Clone, Copy, Debug)]
 struct Reach {
     time: u32,
@@ -81,7 +81,7 @@ pub(super) struct Geometry {
     zone_sectors: u64,
     reaches: Vec<Reach>,
     on_track: Reach,
-    /// Distances up to this are within a track: no seek.
+    /// Distances up to this are within a track: no seek is needed.
     track_x: u32,
     turn: u32,
     total: u64,
@@ -128,7 +128,7 @@ impl Geometry {
         }
     }
 
-    /// Where `sector` is. One division.
+    /// Returns the position of `sector`. Costs one division.
     pub(super) fn locate(&self, sector: Sector) -> SectorPosition {
         let index = (sector.get() / self.zone_sectors).min(ZONES - 1);
         let (zone, offset) = (&self.zones[index as usize], sector.get() - index * self.zone_sectors);
@@ -141,24 +141,24 @@ impl Geometry {
         }
     }
 
-    /// Time to read `sectors` at the rate that holds around `sector`, in ns.
+    /// Returns the time to read `sectors` at the rate around `sector`, in ns.
     pub(super) fn read_time(&self, sector: Sector, sectors: Sectors) -> u64 {
         let index = (sector.get() / self.zone_sectors).min(ZONES - 1);
         (sectors.get() * self.zones[index as usize].pace) >> RATE_SHIFT
     }
 
-    /// One turn, ns.
+    /// Returns the time of one turn, ns.
     pub(super) fn turn(&self) -> u32 {
         self.turn
     }
 
-    /// Track time of the disk's end.
+    /// Returns the track time of the disk's end.
     pub(super) fn total(&self) -> u64 {
         self.total
     }
 
-    /// Nanoseconds from a moment when the platter stands at `angle` and the arm at `x` until the
-    /// head is over the target: seek, margin, and the wait for the angle.
+    /// Returns the nanoseconds until the head is at the target, from a moment when the platter is
+    /// at `angle` and the arm at `x`: seek, margin, and the wait for the angle.
     #[inline]
     pub(super) fn positioning(&self, x: u32, angle: u32, target_x: u32, target_angle: u32) -> u32 {
         let distance = x.abs_diff(target_x);
@@ -253,7 +253,7 @@ mod tests {
         assert!(last.track_time < drive.total());
     }
 
-    /// Against the formula written out: seek, margin, then the wait until the angle comes round.
+    /// Compares with the formula: seek, margin, then the wait for the angle.
     #[test]
     fn positioning_agrees_with_the_formula() {
         let drive = drive();

@@ -1,4 +1,4 @@
-//! What a drive is made of, and the three that are known by name.
+//! The parameters of a drive, and three named drives.
 
 use elevon_core::limits::QueueLimits;
 use elevon_core::units::{Bytes, Nanos, Sectors};
@@ -6,8 +6,7 @@ use elevon_core::units::{Bytes, Nanos, Sectors};
 use super::geometry::SeekCurve;
 use crate::device::Description;
 
-/// A hard disk's mechanics, cache and interface. What is an estimate says so in the constants
-/// below.
+/// A hard disk's mechanics, cache and interface. Estimates are named in the constants below.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HddParameters {
     /// The profile's name.
@@ -22,7 +21,7 @@ pub struct HddParameters {
     pub inner_permille: u64,
     /// Seek time by distance.
     pub seek: SeekCurve,
-    /// Time the drive leaves after a seek so as not to miss the sector.
+    /// Time that the drive adds after a seek so that it does not miss the sector.
     pub margin: Nanos,
     /// Overhead of a command that needs the medium.
     pub overhead_miss: Nanos,
@@ -30,11 +29,11 @@ pub struct HddParameters {
     pub overhead_hit: Nanos,
     /// Bytes per second of the interface, both directions together.
     pub link: Bytes,
-    /// Dirty data that the cache holds at the most.
+    /// Maximum amount of dirty data in the cache.
     pub cache: Bytes,
-    /// Runs of dirty data that it holds at the most; bounds how long a flush takes.
+    /// Maximum number of dirty runs in the cache; limits how long a flush takes.
     pub write_extents: u32,
-    /// Runs of dirty data that it chooses the next one from.
+    /// Number of dirty runs from which the next one is chosen.
     pub drain_window: u32,
     /// Read-ahead segments.
     pub segments: u32,
@@ -42,17 +41,18 @@ pub struct HddParameters {
     pub read_ahead: Bytes,
     /// Whether the volatile write cache is on (`hdparm -W`).
     pub write_cache: bool,
-    /// Whether the shortest positioning time is chosen; otherwise the oldest command.
+    /// Whether the command with the shortest positioning time is chosen; otherwise the oldest
+    /// command.
     pub sptf: bool,
-    /// Age from which the oldest command goes first all the same.
+    /// Age from which the oldest command goes first in any case.
     pub starvation: Nanos,
     /// Commands the drive holds (NCQ).
     pub queue_depth: u32,
     /// Physical block size, bytes.
     pub physical_block_size: u32,
-    /// What one request may carry.
+    /// Maximum size of one request.
     pub max_hw_sectors: Sectors,
-    /// Segments of one request.
+    /// Maximum segments of one request.
     pub max_segments: u16,
 }
 
@@ -154,7 +154,7 @@ impl HddParameters {
         ..Self::HDD_7200
     };
 
-    /// What a drive of these parameters says of itself.
+    /// Returns the description of a drive with these parameters.
     pub fn description(&self) -> Description {
         Description {
             name: self.name.into(),
@@ -165,7 +165,7 @@ impl HddParameters {
                 max_hw_sectors: self.max_hw_sectors,
                 max_segments: self.max_segments,
                 write_cache: self.write_cache,
-                // libata leaves FUA off by default; the model honours the flag all the same.
+                // libata disables FUA by default; the model honours the flag if it is set.
                 fua: false,
                 rotational: true,
                 ..QueueLimits::default()

@@ -1,14 +1,14 @@
-//! Read-ahead: after a miss the drive reads on into a segment of its cache until that is full or
-//! the arm is wanted.
+//! Read-ahead: after a miss the drive reads on into a segment of its cache until the segment is
+//! full or the arm is needed.
 //!
 //! Ranges are in track time (see [`super::geometry`]), so the front of a running fill is one
-//! addition. A fill that has to pause because its segment is full goes on, when the reader has
-//! caught up, from where it stood: a real drive hides the turn it waits for behind the data it
-//! still holds.
+//! addition. A fill that pauses because its segment is full continues from its position when the
+//! reader has caught up: a real drive hides the turn that it waits for behind the data it still
+//! holds.
 //!
 //! A fill starts in the segment that was used least recently.
 //!
-//! Cost: O(segments) per read or write, one look at each.
+//! Cost: O(segments) per read or write, one check of each.
 
 /// A range of the medium, in track time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -45,7 +45,8 @@ impl ReadAhead {
         (self.segments[fill.segment].end + (now - fill.since)).min(fill.limit)
     }
 
-    /// Brings the filling segment's end up to `now`, then lets the fill run on to `limit`.
+    /// Updates the end of the segment being filled to `now`, then lets the fill continue to
+    /// `limit`.
     fn advance(&mut self, now: u64, limit: u64) {
         if let Some(mut fill) = self.fill {
             self.segments[fill.segment].end = self.front(fill, now);
@@ -55,15 +56,15 @@ impl ReadAhead {
         }
     }
 
-    /// The segment counts as used just now.
+    /// Marks a segment as used most recently.
     fn touch(&mut self, segment: usize) {
         if let Some(at) = self.order.iter().rposition(|&index| index as usize == segment) {
             self.order[at..].rotate_left(1);
         }
     }
 
-    /// Returns true if the cache holds all of `read` at `now`; if so it counts as used, and a fill
-    /// goes on to `ahead` past its end.
+    /// Returns true if the cache holds all of `read` at `now`. If so, its segment counts as used,
+    /// and a fill continues to `ahead` past the end of the read.
     pub(super) fn hit(&mut self, now: u64, read: Span, ahead: u64) -> bool {
         self.advance(now, 0);
         let holds = |segment: &Span| segment.start <= read.start && read.end <= segment.end;
@@ -76,8 +77,8 @@ impl ReadAhead {
         true
     }
 
-    /// Where reads must start that the running fill holds or gets to within `reach`; empty where
-    /// there is no fill.
+    /// Returns the range in which reads must start that the running fill holds or reaches within
+    /// `reach`; empty if there is no fill.
     pub(super) fn window(&self, now: u64, reach: u64) -> Span {
         self.fill.map_or_else(Span::default, |fill| Span {
             start: self.segments[fill.segment].start,
@@ -85,8 +86,8 @@ impl ReadAhead {
         })
     }
 
-    /// Makes the running fill go through `read`, whose start is in its window; the time when the
-    /// end will have been read.
+    /// Makes the running fill continue through `read`, whose start is in its window. Returns when
+    /// the end of `read` will have been read.
     pub(super) fn attach(&mut self, now: u64, read: Span, ahead: u64) -> u64 {
         let Some(fill) = self.fill else { return now };
         let front = self.front(fill, now);
@@ -96,7 +97,8 @@ impl ReadAhead {
         now + read.end.saturating_sub(front)
     }
 
-    /// A read of the medium ended at `now`: the drive reads on, up to `ahead` past its end.
+    /// Starts reading ahead after a read of the medium that ended at `now`, up to `ahead` past its
+    /// end.
     pub(super) fn start(&mut self, now: u64, read: Span, ahead: u64) {
         let Some(&index) = self.order.first() else { return };
         let index = index as usize;
@@ -105,18 +107,18 @@ impl ReadAhead {
         self.fill = Some(Fill { segment: index, since: now, limit: (read.end + ahead).min(self.total) });
     }
 
-    /// The arm is wanted elsewhere: what has been read by `now` stays.
+    /// Stops the fill because the arm is needed elsewhere: what was read by `now` stays.
     pub(super) fn preempt(&mut self, now: u64) {
         self.advance(now, 0);
         self.fill = None;
     }
 
-    /// When the running fill will be full, if there is one.
+    /// Returns when the running fill will be full, if there is one.
     pub(super) fn full_at(&self, now: u64) -> Option<u64> {
         self.fill.map(|fill| now + (fill.limit - self.front(fill, now)))
     }
 
-    /// `written` changes on the medium: segments that hold any of it are dropped.
+    /// Drops segments that overlap `written`, which changes on the medium.
     pub(super) fn invalidate(&mut self, now: u64, written: Span) {
         self.advance(now, 0);
         for (index, segment) in self.segments.iter_mut().enumerate() {

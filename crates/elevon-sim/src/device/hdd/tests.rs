@@ -20,7 +20,7 @@ fn near(what: &str, got: f64, expected: f64, tolerance: f64) {
     assert!((got / expected - 1.0).abs() <= tolerance, "{what}: got {got:.1}, expected {expected:.1}");
 }
 
-/// Everything the device completes, with its time, until it is idle.
+/// Returns everything that the device completes until it is idle, with its time.
 fn drain(device: &mut Hdd) -> Vec<(u64, u32)> {
     let mut ends = Vec::new();
     while let Some(at) = device.next_event() {
@@ -98,8 +98,8 @@ fn sequential_reads_by_size() {
     }
 }
 
-/// What is asked for at once goes as fast as what is asked for one after another, whichever of it
-/// the head met first.
+/// Commands that are submitted together take as long as commands one after another, whichever of
+/// them the head reaches first.
 #[test]
 fn sequential_reads_lose_nothing_by_depth() {
     for parameters in &ALL {
@@ -123,7 +123,7 @@ fn cached_random_writes_go_at_the_rate_of_the_drain() {
         for depth in [1, 31] {
             let plan = ClosedLoop { op: Op::Write, depth, ios: 20_000, ..ClosedLoop::default() };
             let measured = run(parameters, plan);
-            // What the cache took for nothing does not count.
+            // Writes that only filled the cache do not count.
             let drained = measured.iops() * (1.0 - f64::from(parameters.write_extents) / 20_000.0);
             near(&format!("{} depth {depth}", parameters.name), drained, expected, 0.03);
         }
@@ -176,7 +176,7 @@ fn a_flush_waits_for_what_is_dirty_and_for_nothing_else() {
     let took = (ends[writes as usize].0 - start.get()) as f64 / 1e6;
     near("200 dirty blocks", took, 200.0 * 1000.0 / 162.0, 0.15);
 
-    // What is written after the flush was sent does not hold it up.
+    // Data written after the flush was sent does not delay it.
     let late = Instant::new(60_000_000_000);
     device.submit(late, &command(0, Op::Write, 8, 4096));
     device.submit(late, &command(1, Op::Flush, 0, 0));
@@ -209,13 +209,13 @@ fn the_oldest_is_not_starved() {
     let guarded = run(&parameters, ClosedLoop { depth: 31, ios: 20_000, ..ClosedLoop::default() });
     let free = HddParameters { starvation: Nanos::from_secs(3_600), ..HddParameters::HDD_7200 };
     let free = run(&free, ClosedLoop { depth: 31, ios: 20_000, ..ClosedLoop::default() });
-    // At most what is older can stand in front once the age is reached.
+    // After the age is reached, at most the older commands are served before it.
     assert!(guarded.latency_max < Nanos::from_millis(300 + 32 * 30), "{}", guarded.latency_max);
     assert!(free.latency_max > Nanos::from_millis(1_500), "{}", free.latency_max);
 }
 
-/// A sequential reader and a far one: the reader's stream is left for the far one only when that is
-/// old.
+/// A sequential reader and a distant one: the reader's stream is interrupted for the distant one
+/// only when that is old.
 #[test]
 fn a_stream_yields_to_the_starved() {
     let mut device = Hdd::new(&HddParameters::HDD_7200);
@@ -258,7 +258,7 @@ fn read_ahead_serves_what_follows_and_a_write_spoils_it() {
     let hit = 160_000 + transfer(Bytes::new(4096), parameters.link).get();
     assert!(read(&mut device, 8_000_000, 0) > 1_000_000);
     assert_eq!(read(&mut device, 8_000_008, 20_000_000), hit);
-    // 1.5 MiB were read ahead, and the reader frees the room that it leaves behind.
+    // 1.5 MiB were read ahead, and the reader frees the room behind it.
     assert_eq!(read(&mut device, 8_003_000, 20_000_000), hit);
     assert!(read(&mut device, 9_000_000, 0) > 1_000_000);
     // The old segment is kept while others are filled.
@@ -317,8 +317,8 @@ fn same_seed_same_completions_and_monotone_in_depth() {
     }
 }
 
-/// In order of arrival. With a choice the drive may read the second half first and win part of a
-/// turn by it.
+/// Reads are in order of arrival. With a choice the drive may read the second half first and gain
+/// part of a turn.
 #[test]
 fn a_large_read_is_not_slower_than_two_halves() {
     for i in 0..500 {
@@ -346,7 +346,7 @@ fn what_a_disk_cannot_do_is_refused() {
     assert_eq!(drain(&mut device).len(), 1);
 }
 
-/// What the cache gives and takes in any millisecond is what the interface carries in it.
+/// The cache transfers in any millisecond at most what the interface can transfer.
 #[test]
 fn the_interface_is_never_outrun() {
     for parameters in &ALL {
@@ -366,7 +366,7 @@ fn the_interface_is_never_outrun() {
                     while recent.front().is_some_and(|first| now.since(*first) >= Nanos::from_millis(1)) {
                         recent.pop_front();
                     }
-                    // The first of a window may have been on its way before it.
+                    // The first transfer of a window may have begun before it.
                     let moved = (recent.len() as u64 - 1) * block;
                     assert!(moved <= parameters.link.get() / 1_000, "{} {op:?}: {moved}", parameters.name);
                     if sent < 3_000 {
