@@ -1,4 +1,5 @@
-//! Accounting against a naive account of the same events, and against what real kernels showed.
+//! Compares accounting with a naive account of the same events, and with measurements of real
+//! kernels.
 #![allow(clippy::float_arithmetic)] // Closed forms and their arrivals are real numbers; the accounting is not.
 
 extern crate std;
@@ -10,7 +11,7 @@ use super::*;
 
 const MS: u64 = 1_000_000;
 
-/// Nanoseconds to the next event of a Poisson stream of `rate` a second.
+/// Returns the nanoseconds to the next event of a Poisson stream of `rate` a second.
 fn gap(rng: &mut Rng, rate: f64) -> u64 {
     (-(1.0 - rng.fraction()).ln() / rate * 1e9) as u64
 }
@@ -23,7 +24,7 @@ fn fact(group: StatGroup, start: u64, issued: u64, end: u64) -> CompletionFact {
     CompletionFact { group, task: TaskId(1), start: at(start), issued: at(issued), end: at(end) }
 }
 
-/// One read from `start` to `end` with nothing else about.
+/// One read from `start` to `end` with no other request in flight.
 fn lone(account: &mut Accounting, start: u64, end: u64) {
     account.on_start(at(start), 1);
     account.on_issue(at(start));
@@ -91,8 +92,8 @@ fn whole_jiffies_err_by_a_fifth_and_nanoseconds_do_not() {
     }
 }
 
-/// Upstream's argument for `precise`: a thinking process whose requests take microseconds looks
-/// busy to `sampled`.
+/// Upstream's argument for `precise`: a process that thinks between requests of a few microseconds
+/// looks busy to `sampled`.
 #[test]
 fn a_thinking_writer_looks_busy_to_sampled() {
     let mut account = Accounting::new(IoTicksForm::Sampled, 250, 1, false);
@@ -113,7 +114,7 @@ fn a_second_submitter_hides_stalls_from_sampled() {
     for (beta, expected) in [(3.0, 82.0), (6.0, 69.3), (10.0, 58.0), (15.0, 49.0)] {
         let mut random = Rng(7);
         let mut account = Accounting::new(IoTicksForm::Sampled, 1000, 1, true);
-        // What was caught in the stall ends as the next burst begins.
+        // Requests that were in flight during the stall end as the next burst begins.
         account.on_start(at(0), 1);
         let (mut now, mut waiting) = (0, Vec::from([0]));
         let rounds = 2000;
@@ -181,7 +182,8 @@ fn reading_moves_io_ticks_forward_while_something_is_in_flight() {
     for (from_allocation, seen) in [(true, 30), (false, 0)] {
         let mut account = Accounting::new(IoTicksForm::Precise, 1000, 1, from_allocation);
         account.on_start(at(10 * MS), 1);
-        // Not yet in the driver: a 6.1 sees nothing in flight and leaves the ticks alone.
+        // The request is not in the driver yet: 6.1 sees nothing in flight and does not change the
+        // ticks.
         let stats = account.read(at(40 * MS));
         assert_eq!((stats.in_flight, stats.io_ticks_ms), (u64::from(from_allocation), seen));
         account.on_issue(at(40 * MS));
@@ -219,7 +221,7 @@ struct Open {
     issued: Option<u64>,
 }
 
-/// Random lives of requests; every figure recomputed from a plain log of intervals at every step.
+/// Random requests; every figure is recomputed from a plain log of intervals at every step.
 #[test]
 fn agrees_with_a_plain_log_of_requests() {
     let groups = [StatGroup::Read, StatGroup::Write, StatGroup::Discard];

@@ -12,7 +12,7 @@ fn limits(max_sectors: u64) -> QueueLimits {
     QueueLimits { max_sectors: Sectors::new(max_sectors), max_segments: 256, ..QueueLimits::default() }
 }
 
-/// Sizes in bytes of all bios of a buffer.
+/// Returns the sizes in bytes of all bios of a buffer.
 fn bios(layout: &Layout, source: Source, fill: Fill, limits: &QueueLimits) -> Vec<u64> {
     let (mut at, mut sizes) = (0, Vec::new());
     while at < layout.len() {
@@ -29,7 +29,7 @@ fn pages(runs: impl IntoIterator<Item = u64>, source: Source) -> Vec<u64> {
     sizes.into_iter().map(|bytes| bytes / PAGE_SIZE).collect()
 }
 
-/// Section 1.5's recipe: a run list whose full bio has this many sectors.
+/// Returns a list of runs whose full bio has this many sectors (the recipe of section 1.5).
 fn recipe(sectors: u64) -> impl Iterator<Item = u64> {
     let pairs = ((sectors - 2048) / 8) as usize;
     repeat_n(2, pairs).chain(repeat_n(1, 256 - pairs))
@@ -67,7 +67,7 @@ fn a_buffer_that_starts_inside_a_page_loses_that_much() {
     let layout = Layout::from_run_pages(repeat_n(1, 600)).skip(1024);
     let sizes = bios(&layout, Source::Direct, Fill::Full, &limits(1024));
     assert_eq!(sizes, [256 * 4096 - 1024, 256 * 4096, 88 * 4096]);
-    // An address less aligned than the logical block: the end is rounded down, and the next bio
+    // The address is less aligned than the logical block: the end is rounded down, and the next bio
     // starts inside a page too.
     let layout = Layout::from_run_pages(repeat_n(1, 600)).skip(4);
     assert_eq!(
@@ -114,8 +114,8 @@ fn a_tail_of_the_call_itself_stays_whatever_the_fill() {
     assert_eq!(bios(&layout, Source::Direct, Fill::Trim, &limits(1024)), [2056 * 512]);
 }
 
-/// The draft that was measured: bios of 1792 KiB, which a queue of 512 KiB cuts into 512, 512, 512
-/// and 256.
+/// The draft that was measured: bios of 1792 KiB, which a queue of 512 KiB splits into 512, 512,
+/// 512 and 256.
 #[test]
 fn the_draft_trims_to_256_kib_whatever_the_limit() {
     let layout = Layout::from_run_pages((0..16384 / 13 * 7).map(|i| if i % 7 == 0 { 1 } else { 2 }));
@@ -123,7 +123,7 @@ fn the_draft_trims_to_256_kib_whatever_the_limit() {
     let (last, full) = sizes.split_last().expect("a buffer of many bios");
     assert!(full.len() > 30 && full.iter().all(|&bytes| bytes == 1792 << 10), "{sizes:?}");
     assert!(*last <= 2048 << 10);
-    // Bios that are full at 1 MiB and a little are cut to 1 MiB, as the other trim cuts them.
+    // Full bios of slightly more than 1 MiB are cut to 1 MiB, as with the other trim.
     let layout = Layout::from_run_pages(recipe(2136).chain(recipe(2152)));
     assert_eq!(bios(&layout, Source::Direct, Fill::Trim256K, &limits(1024))[0], 1 << 20);
 }
@@ -132,10 +132,10 @@ fn the_draft_trims_to_256_kib_whatever_the_limit() {
 fn trim_takes_a_mask_for_a_remainder() {
     let layout = Layout::from_run_pages(repeat_n(2, 512));
     let kept = |max| next_bio_bytes(&layout, 0, layout.len(), Source::Direct, Fill::Trim, &limits(max)) >> 10;
-    // 511 pages fill the bio. 1280 KiB less one as a mask takes off 1276 KiB of 2044; a remainder
+    // 511 pages fill the bio. The mask of 1280 KiB minus one removes 1276 KiB of 2044; a remainder
     // would be 764 KiB.
     assert_eq!((kept(1024), kept(2048), kept(2560)), (1536, 1024, 768));
-    // Inside the mask altogether: nothing is taken off.
+    // The size is completely inside the mask: nothing is removed.
     let layout = Layout::from_run_pages(recipe(2136).chain(repeat_n(1, 256)));
     let whole = next_bio_bytes(&layout, 0, layout.len(), Source::Direct, Fill::Trim, &limits(2560));
     assert_eq!(whole, 2136 * 512);
@@ -165,7 +165,7 @@ fn fills_have_names() {
     assert_eq!(Fill::from_name("half"), None);
 }
 
-/// Vectors that a range of a layout needs, counted page by page.
+/// Returns how many vectors a range of a layout needs, counted page by page.
 fn vectors(layout: &Layout, mut at: u64, bytes: u64) -> usize {
     let (end, mut count, mut after) = (at + bytes, 0, None);
     while at < end {

@@ -259,7 +259,8 @@ fn rows_are_unique_and_read_what_is_there() {
     }
 }
 
-/// A setting that may or may not make sense: values near what is usual, and any at all.
+/// Generates a setting that may or may not be valid: values near the usual ones, and arbitrary
+/// ones.
 fn any_setting() -> impl Strategy<Value = (&'static str, u64)> {
     let value = prop_oneof![
         4 => (0u32..24).prop_map(|k| 1u64 << k),
@@ -270,10 +271,10 @@ fn any_setting() -> impl Strategy<Value = (&'static str, u64)> {
     (prop::sample::select(SYSFS).prop_map(|row| row.name), value)
 }
 
-/// Limits that some sequence of settings led to; refused ones have changed nothing.
+/// Generates limits that result from a sequence of settings; refused settings changed nothing.
 fn any_valid() -> impl Strategy<Value = (QueueLimits, Kernel)> {
     let kernel = prop::sample::select(&Kernel::ALL[..]);
-    // What no text sets: zones and atomic writes, as a driver would report them.
+    // Limits that cannot be set by text: zones and atomic writes, as a driver would report them.
     let driver = (any::<bool>(), 0u32..4096, 9u32..18);
     (prop::collection::vec(any_setting(), 0..40), kernel, driver).prop_map(|(settings, kernel, driver)| {
         let (zoned, zones, atomic) = driver;
@@ -333,7 +334,7 @@ proptest! {
                     bio.data.offset += sectors.bytes().get();
                 }
                 crate::split::Split::Fail(status) => {
-                    // A zone's writes cannot be cut finer than its granularity.
+                    // A write to a zone cannot be split at less than its granularity.
                     prop_assert!(op == Op::Write && limits.zoned, "{:?} {:?}", status, bio);
                     break;
                 }

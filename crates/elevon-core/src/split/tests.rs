@@ -1,4 +1,4 @@
-//! Worked examples of splitting, what a real kernel did, and a page-by-page oracle.
+//! Worked examples of splitting, measurements of a real kernel, and a page-by-page oracle.
 
 extern crate alloc;
 extern crate std;
@@ -50,7 +50,7 @@ fn rules() -> Rules {
     Kernel::V6_18.rules()
 }
 
-/// Every part of a bio, as (sector, sectors, segments).
+/// Returns every part of a bio, as (sector, sectors, segments).
 fn parts(mut bio: Bio, layout: Option<&Layout>, limits: &QueueLimits, rules: &Rules) -> Vec<(u64, u64, u16)> {
     let mut all = Vec::new();
     loop {
@@ -112,7 +112,7 @@ fn discards_are_cut_at_granules() {
     assert_eq!(cuts(Op::Discard, 100, 10000, None, &long), [(100, 3996), (4096, 4096), (8192, 1908)]);
     assert_eq!(cuts(Op::Discard, 2048, 8052, None, &long), [(2048, 4096), (6144, 3956)]);
     assert_eq!(cuts(Op::Discard, 0, 5000, None, &discard(4096, 2048, 100)), [(0, 2148), (2148, 2852)]);
-    // Chunks do not count, and a granule larger than the limit leaves the bio whole.
+    // Chunks are ignored, and a granule larger than the limit leaves the bio whole.
     let chunked = QueueLimits { chunk_sectors: Sectors::new(64), ..discard(1000, 8, 0) };
     assert_eq!(cuts(Op::Discard, 0, 1000, None, &chunked), [(0, 1000)]);
     assert_eq!(cuts(Op::Discard, 0, 9000, None, &discard(1000, 2048, 0)), [(0, 9000)]);
@@ -220,8 +220,8 @@ fn a_limit_that_is_no_whole_number_of_pages() {
 #[test]
 fn gaps_are_cut_where_a_virt_boundary_rules() {
     let limits = QueueLimits { virt_boundary_mask: 8191, max_segment_size: u32::MAX, ..limits(1024) };
-    // Page 19 starts off the boundary of 8 KiB, and so is cut from what precedes it; it ends on the
-    // boundary, as 22 starts. Page 26 ends off the boundary.
+    // Page 19 starts off the boundary of 8 KiB, so it is cut from the pages before it; it ends on
+    // the boundary, and 22 starts on it. Page 26 ends off the boundary.
     let layout = Layout::from_pages([16, 17, 19, 22, 23, 26, 30]);
     let all = parts(bio(Op::Read, 0, 56), Some(&layout), &limits, &rules());
     assert_eq!(all, [(0, 16, 1), (16, 32, 3), (48, 8, 1)]);
@@ -266,7 +266,7 @@ fn traced(text: &str) -> Vec<(u64, u64, Parts)> {
     bios
 }
 
-/// A buffer in which the next full direct bio has this many pages, with more to come.
+/// Returns a buffer in which the next full direct bio has this many pages, and more follow.
 fn buffer_of(pages: u64) -> Layout {
     let long = pages.saturating_sub(256);
     let runs = (0..pages.min(256)).map(|i| if i == 255 { 1 } else { 1 + long / 255 + u64::from(i < long % 255) });
@@ -284,7 +284,7 @@ fn bios_split_as_a_real_kernel_split_them() {
         let limits = QueueLimits { max_segments: 128, ..limits(1024) };
         for (sector, sectors, expected) in traced(file) {
             let layout = buffer_of(sectors / 8);
-            // As large as a bio gets, or the end of an extent or of the call.
+            // As large as a bio can be, or up to the end of an extent or of the call.
             let remaining = if sectors < 2048 { sectors * 512 } else { layout.len() };
             let built = next_bio_bytes(&layout, 0, remaining, Source::Direct, Fill::Full, &limits);
             assert_eq!(built, sectors * 512);
@@ -295,7 +295,7 @@ fn bios_split_as_a_real_kernel_split_them() {
     assert!(seen > 500, "only {seen} requests in the traces");
 }
 
-/// The longest front part, found sector by sector from the definition of each limit.
+/// Returns the longest front part, found sector by sector from the definition of each limit.
 fn oracle(bio: &Bio, layout: &Layout, limits: &QueueLimits) -> u64 {
     let sector = bio.sector.get();
     let (physical, logical) = (u64::from(limits.physical_block_size) / 512, u64::from(limits.logical_block_size) / 512);
@@ -320,7 +320,8 @@ fn oracle(bio: &Bio, layout: &Layout, limits: &QueueLimits) -> u64 {
     (first_bad - 1) / logical * logical
 }
 
-/// Segments of the first `n` sectors counted by sector; `None` where there is a gap inside.
+/// Returns the segments of the first `n` sectors, counted by sector; `None` if there is a gap
+/// inside.
 fn segments_of(bio: &Bio, layout: &Layout, limits: &QueueLimits, n: u64) -> Option<u16> {
     let (mut segments, mut size, mut previous) = (0u16, 0, None);
     for i in 0..n {
@@ -333,7 +334,7 @@ fn segments_of(bio: &Bio, layout: &Layout, limits: &QueueLimits, n: u64) -> Opti
             return None;
         }
         let joins = follows && size + 512 <= u64::from(limits.max_segment_size) && at & limits.seg_boundary_mask != 0;
-        // A segment that is full off the boundary leaves a gap inside its own run.
+        // A full segment that ends off the boundary leaves a gap inside its own run.
         if follows && !joins && at & limits.virt_boundary_mask != 0 {
             return None;
         }
@@ -383,16 +384,15 @@ proptest! {
         cut in 0u64..64,
     ) {
         let block = u64::from(limits.logical_block_size) / 512;
-        // A gap in the middle of a logical block cannot be cut around, so memory is as aligned as
-        // the blocks are.
+        // A split cannot avoid a gap in the middle of a logical block, so memory is aligned to the
+        // blocks.
         let layout = Layout::from_run_pages(runs).skip(skip / block * block * 512);
         let sectors = (layout.len() / 512).saturating_sub(cut).max(block) / block * block;
         let mut rest = bio(Op::Write, sector / block * block, sectors);
         let mut covered = 0;
         loop {
-            // What lies inside one page is never looked at further, not even where a limit as small
-            // as a physical block would end it at that block (the kernel's shortcut for single
-            // vectors).
+            // Data inside one page is not checked further, even if a limit as small as a physical
+            // block would end it at that block (the kernel's shortcut for single vectors).
             let in_page = layout.page_offset(rest.data.offset);
             let is_short = limits.chunk_sectors.is_zero() && in_page + rest.bytes.get() <= PAGE_SIZE;
             let longest = if is_short { rest.sectors().get() } else { oracle(&rest, &layout, &limits) };

@@ -23,21 +23,21 @@ mod merges;
 mod plug;
 mod tenants;
 
-/// A driver that notes what it is given and does nothing until told to.
+/// A driver that records its commands and does nothing until told to.
 #[derive(Default)]
 struct Notebook {
     issued: Vec<Command>,
-    /// Commands it takes before it is busy; `None` for no limit.
+    /// Commands that it accepts before it is busy; `None` for no limit.
     room: Option<usize>,
     promise: bool,
     aborts: bool,
     /// Refuses every command for good.
     refuses: Option<Status>,
-    /// Commands it was offered.
+    /// Commands that it was offered.
     offers: usize,
-    /// Never tries again.
+    /// Never retries.
     is_final: bool,
-    /// Timeouts it was told of, in seconds.
+    /// Timeouts that were reported to it, in seconds.
     timeouts: Vec<u64>,
 }
 
@@ -122,8 +122,8 @@ impl Rig {
         self.stack.submit(self.now, io, &mut self.driver)
     }
 
-    /// One call over a buffer with these runs (in pages), through a file system: everything under
-    /// one plug.
+    /// Submits one call with a buffer of these runs (in pages), through a file system: everything
+    /// under one plug.
     fn submit_runs(&mut self, sector: u64, runs: Vec<u64>) {
         let pages: u64 = runs.iter().sum();
         let layout = self.stack.register_layout(Layout::from_run_pages(runs));
@@ -172,7 +172,7 @@ impl Rig {
         core::iter::from_fn(|| self.stack.poll_done()).map(|d| (d.token, d.status)).collect()
     }
 
-    /// Events as `LETTER rwbs sector+n`, one a line item.
+    /// Returns events as `LETTER rwbs sector+n`.
     fn events(&mut self) -> Vec<String> {
         let mut events = Vec::new();
         self.stack.drain_events(&mut events);
@@ -205,8 +205,8 @@ fn letter(event: &Event) -> String {
     }
 }
 
-/// Runs of a full bio of `sectors`: e runs of two pages, the rest single, the last single (facts on
-/// order-0 memory).
+/// Returns the runs of a full bio of `sectors`: runs of two pages, the rest single, the last single
+/// (order-0 memory).
 fn full_bio(sectors: u64) -> Vec<u64> {
     let doubles = ((sectors - 2048) / 8) as usize;
     (0..256).map(|i| if i < doubles { 2 } else { 1 }).collect()
@@ -254,7 +254,7 @@ fn the_first_error_of_a_calls_parts_is_the_calls() {
         rig.complete_with(part, status, if status.is_ok() { part.bytes } else { Bytes::ZERO });
     }
     assert_eq!(rig.done(), [(1, Status::Medium)]);
-    // Failed or not, every part is an I/O and its sectors count.
+    // Failed or not, every part counts as an I/O, with its sectors.
     let read = rig.stack.disk_stats(rig.now).groups[0];
     assert_eq!((read.ios, read.sectors), (3, 3072));
 }
@@ -306,7 +306,7 @@ fn a_lost_command_times_out_after_30_seconds() {
     }
     assert_eq!(looks, [6, 30]);
     assert_eq!(rig.done(), [(1, Status::Timeout)]);
-    // The device's late answer finds nothing.
+    // The device's late completion has no effect.
     let late = rig.driver.issued[0];
     rig.complete(late);
     assert!(rig.done().is_empty());
@@ -373,8 +373,9 @@ fn a_task_without_a_tag_sleeps_and_goes_on_in_order() {
     assert_eq!(rig.stack.counters().tag_waits, 2);
 }
 
-/// Its plug goes away as it falls asleep; where a request of that merges into another, its tag is
-/// the one that was missing. Nobody was told of the sleep, so nobody is told of its end.
+/// The task's plug is flushed when it falls asleep; if a request of the plug is merged into
+/// another, its tag is the one that was missing. The caller was not told of the sleep, so it is not
+/// told of the wake-up.
 #[test]
 fn a_task_that_wakes_as_it_falls_asleep_has_not_slept() {
     let mut config = with_scheduler(Kernel::V6_18);
@@ -383,7 +384,7 @@ fn a_task_that_wakes_as_it_falls_asleep_has_not_slept() {
     rig.driver.room = Some(0);
     rig.stack.begin_batch(rig.now, TaskId(0));
     rig.submit(Op::Write, Flags::NONE, 8, 8);
-    // The first is refused by the driver, and merges with nothing any more.
+    // The first is refused by the driver, and is not merged any more.
     for sector in [5000, 0, 1000] {
         let io = Io { task: TaskId(1), ..rig.io(Op::Write, Flags::NONE, sector, 8) };
         assert_eq!(rig.stack.submit(rig.now, io, &mut rig.driver), Submitted::Accepted);
@@ -419,7 +420,7 @@ fn bad_calls_fail_before_any_bio() {
     rig.stack.submit(rig.now, io, &mut rig.driver);
     rig.submit(Op::Read, Flags::NOWAIT, 0, 8);
     rig.submit(Op::Write, Flags::ATOMIC, 0, 8);
-    // What is wrong with the place is said before what is wrong with the operation.
+    // An invalid position is reported before an invalid operation.
     rig.submit(Op::WriteZeroes, Flags::NONE, MIB_512.get(), 8);
     for sector in [u64::MAX, u64::MAX - 7, 1 << 55] {
         rig.submit(Op::Read, Flags::NONE, sector, 8);
@@ -560,14 +561,14 @@ fn waiters_refused_one_after_the_other_do_not_nest() {
     rig.complete_first();
     let done = rig.done();
     assert_eq!(done.len(), 20_000);
-    // First come, first served.
+    // In FIFO order.
     assert!(done.iter().map(|d| d.0).is_sorted());
     assert!(done[1..].iter().all(|d| d.1 == Status::Offline));
 }
 
-/// Random calls, completions, errors and busy spells against the simplest possible model: every
-/// call ends exactly once, what reaches the driver covers exactly what was asked, and all
-/// invariants hold at every step. Every scheduler there is, on every version.
+/// Random calls, completions, errors and busy periods, compared with the simplest possible model:
+/// every call ends exactly once, the commands in the driver cover exactly what was asked, and all
+/// invariants hold at every step. Every scheduler, on every version.
 #[test]
 fn random_walks_end_every_call_once() {
     for seed in 0..60u64 {
@@ -583,7 +584,8 @@ fn random_walks_end_every_call_once() {
         let mut rig = Rig::new(config);
         let mut random = Rng(seed);
         let (mut asked, mut ended) = (BTreeMap::new(), BTreeMap::new());
-        // As a caller knows it: from the answer to a submission to the word that the task goes on.
+        // As a caller knows it: from the result of a submission to the report that the task may
+        // continue.
         let (mut asleep, mut in_batch) = ([false; 3], [false; 3]);
         for _ in 0..400 {
             rig.now = rig.now + Nanos::new(random.below(100_000));
@@ -663,8 +665,8 @@ fn random_walks_end_every_call_once() {
 }
 
 /// Sets one of the scheduler's tunables, if it has any, to its smallest value, its default, or
-/// twice that. Not to its largest: mq-deadline, as in Linux, keeps requests that came under a
-/// longer expiry until that has passed.
+/// twice that. Not to its largest: mq-deadline, as in Linux, keeps requests that were inserted with
+/// a longer expiry until that has passed.
 fn change_a_tunable(stack: &mut Stack, random: &mut Rng) {
     let tunables = stack.scheduler().info().tunables;
     let Some(tunable) = tunables.get(random.below(tunables.len().max(1) as u64) as usize) else { return };

@@ -272,7 +272,7 @@ impl Flash {
     }
 
     /// Makes a flush wait until everything accepted before it has left the buffer. With power-loss
-    /// protection it completes at once.
+    /// protection it does not wait.
     fn flush(&mut self, key: u32, sequence: u64) {
         let (target, cost) = match self.config.power_loss_protection {
             0 => (self.buffer.accepted(), self.config.flush_time),

@@ -1,5 +1,5 @@
-//! Against the law written out (rate, burst, one I/O), level by level and over every window; where
-//! the clock calls late, with what is made up for.
+//! Compares with the written rule (rate, burst, one I/O), level by level and in every window; if
+//! the clock calls late, including what is made up for.
 
 extern crate std;
 use std::vec;
@@ -72,7 +72,7 @@ impl Rig {
         }
     }
 
-    /// Time comes to `until`, and whatever is due before that goes when it is due.
+    /// Advances time to `until`; everything that is due before that goes when it is due.
     fn advance_timely(&mut self, until: Instant) {
         while let Some(at) = self.stage.next_wakeup().filter(|&at| at <= until) {
             self.now = at.max(self.now);
@@ -81,7 +81,7 @@ impl Rig {
         self.now = until;
     }
 
-    /// When each went, in µs since a start.
+    /// Returns when each bio went, in µs since a start.
     fn micros(&self, start: Instant) -> Vec<u64> {
         self.went.iter().map(|at| at.expect("all went").since(start).get() / 1000).collect()
     }
@@ -185,7 +185,7 @@ fn a_limit_for_both_directions_and_a_parents() {
     }
     rig.drain();
     assert_eq!(rig.now.since(start), Nanos::from_millis(590), "60 I/Os at 100 a second, the first at once");
-    // By turns: among the first 30 every child has ten, give or take one.
+    // Children take turns: among the first 30 every child has ten, plus or minus one.
     for child in children {
         let early = rig.order[..30].iter().filter(|&&bio| rig.charges[bio as usize].1.tenant == child).count();
         assert!((9..=11).contains(&early), "{child:?}: {early} of the first 30");
@@ -231,8 +231,8 @@ fn the_long_run_rate_is_the_limit() {
     }
 }
 
-/// A job of `depth` I/Os, each submitted again `service` after it went, for so many I/Os, while the
-/// clock calls up to `late` late. Answers the whole time, from the first I/O to the last.
+/// A job of `depth` I/Os, each submitted again `service` after it went, `count` I/Os in total,
+/// while the clock calls up to `late` late. Returns the total time, from the first I/O to the last.
 fn closed_loop(rig: &mut Rig, charge: BioCost, depth: usize, service: u64, late: u64, count: u32) -> Nanos {
     let mut rng = elevon_testkit::Rng(late << 7 ^ u64::from(count));
     let mut lateness = move || if late == 0 { 0 } else { rng.below(late) };
@@ -274,8 +274,8 @@ fn a_clock_that_calls_late_costs_no_rate() {
             let mut rig = Rig::new();
             let tenant = rig.tenant(ROOT, limits);
             let count = 4000;
-            // Eight in flight can make up for a call that is late by less than what eight take at
-            // the rate.
+            // Eight in flight can make up for a late call if it is late by less than the time of
+            // eight I/Os at the rate.
             let depth = 8 + (2 * late * rate / 1_000_000_000) as usize;
             let took = closed_loop(&mut rig, BioCost::plain(tenant, Op::Read, bytes), depth, 15_000, late, count);
             let ideal = u64::from(count - 1) * 1_000_000_000 / rate;
@@ -324,10 +324,10 @@ fn who_was_late_and_then_idle_has_no_burst() {
     assert_eq!(after, [0, 1, 2], "50 ms late, but 60 ms without anything to submit");
 }
 
-/// Random trees, limits and I/O: over every window nobody, at any level, gets more than rate ·
-/// window + burst + one I/O; the ledger has every nanosecond; nothing is lost; and while anything
-/// is held, some limit holds it. In every other run the clock calls late, by up to some hundred
-/// milliseconds: then a window may have what is made up for besides, and not more.
+/// Random trees, limits and I/O: in every window no tenant, at any level, gets more than rate ·
+/// window + burst + one I/O; the breakdown has every nanosecond; no bio is lost; and while a bio is
+/// held, a limit holds it. In every other run the clock calls late, by up to some hundred
+/// milliseconds: then a window may in addition have what is made up for, and no more.
 #[test]
 fn no_window_exceeds_a_limit_and_its_burst() {
     for seed in 0..80u64 {
@@ -400,7 +400,7 @@ fn no_window_exceeds_a_limit_and_its_burst() {
     }
 }
 
-/// What is behind others of its tenant, direction and class goes after them.
+/// Checks that bios of the same tenant, direction and class go in order.
 fn check_order(rig: &Rig, tenants: &[TenantId]) {
     for &tenant in tenants {
         for (op, class) in [Op::Read, Op::Write].into_iter().flat_map(|op| (0..CLASSES).map(move |class| (op, class))) {
@@ -413,8 +413,8 @@ fn check_order(rig: &Rig, tenants: &[TenantId]) {
     }
 }
 
-/// Of everybody who has something waiting, some limit on the path says so still; limits reckoned
-/// anew from all that went, in parts of a nanosecond.
+/// Checks that a limit on the path still holds every tenant with waiting bios. The limits are
+/// computed again from everything that went, in parts of a nanosecond.
 fn check_nothing_is_held_for_nothing(rig: &Rig, tenants: &[TenantId]) {
     let mut gone: Vec<(u128, &BioCost)> = vec![];
     for &id in &rig.order {
@@ -478,8 +478,8 @@ fn check_windows(rig: &Rig, tenants: &[TenantId], catch_up: Nanos) {
             for from in 0..gone.len() {
                 let (mut bytes, mut ios) = (0u64, 0u64);
                 for &(must_issue, at, size) in &gone[from..] {
-                    // What went before the last of the window; that one is the "one I/O". A
-                    // journal's is never asked.
+                    // What went before the last bio of the window, which is the "one I/O". Journal
+                    // I/O is never checked.
                     let window = u128::from(at - gone[from].1 + catch_up.get());
                     let within = |used: u64, rate: u64, burst: u64| {
                         rate == UNLIMITED

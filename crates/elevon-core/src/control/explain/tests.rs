@@ -1,4 +1,4 @@
-//! The ledger against a plain list of waits.
+//! Compares the breakdown with a plain list of waits.
 
 use super::*;
 use crate::sched::testing::Rng;

@@ -59,12 +59,12 @@ impl Bed {
     }
 
     fn charge(&mut self, tenant: TenantId) -> BioCost {
-        // Far from everything: random.
+        // Far from the last position: random.
         self.random_at += 1 << 20;
         BioCost { sector: Sector::new(self.random_at), ..BioCost::plain(tenant, Op::Read, 4096) }
     }
 
-    /// Tenants active with a full budget and a cursor, none of it used.
+    /// Activates tenants with a full budget and a cursor; nothing of the budget is used.
     fn activate(&mut self, tenants: &[TenantId]) {
         for &tenant in tenants {
             let slot = self.cost.slot(&self.tenants, tenant);
@@ -106,14 +106,14 @@ impl Bed {
         out
     }
 
-    /// Advances to the next time that something happens, or to `end`.
+    /// Advances to the next event, or to `end`.
     fn step(&mut self, end: Instant) -> Vec<BioId> {
         self.now = self.cost.next_wakeup().unwrap_or(end).clamp(self.now, end);
         self.release()
     }
 
-    /// Tenants that issue random reads back to back, each taking no time, until `end`: times at
-    /// which each goes. `rest`: how long a tenant waits after each.
+    /// Tenants that issue random reads back to back, each taking no time, until `end`. Returns the
+    /// times at which each goes. `rest`: how long a tenant waits after each.
     fn back_to_back(&mut self, tenants: &[TenantId], rest: &[u64], end: Instant) -> Vec<Vec<u64>> {
         let mut went = alloc::vec![Vec::new(); tenants.len()];
         let mut next: Vec<Option<Instant>> = alloc::vec![Some(self.now); tenants.len()];
@@ -137,7 +137,7 @@ impl Bed {
             }
             let submits = next.iter().flatten().min().copied().unwrap_or(end);
             for bio in self.step(submits.min(end)) {
-                // One that an earlier run left waiting is nobody's.
+                // An I/O that was left waiting by an earlier run has no owner.
                 let Some(index) = owner.remove(&bio) else { continue };
                 went[index].push(self.now.get());
                 self.finish(tenants[index], self.now);
@@ -161,9 +161,9 @@ fn shares_are_products_over_the_active_levels() {
     bed.activate(&[b]);
     assert_eq!((share(&mut bed, a0), share(&mut bed, a1), share(&mut bed, b)), (125_000, 125_000, 750_000));
     assert_eq!(stretch(10 * MS, 1 << 29), 80 * MS, "a 10 ms I/O costs A0 80 ms of its time");
-    // An inner tenant is not controlled while somebody is active below it.
+    // An inner tenant is not controlled while a tenant below it is active.
     assert!((0..1000).all(|_| bed.read(a).1 == StageVerdict::Pass));
-    // Removal and weights count at once.
+    // Removal and weights take effect at once.
     bed.cost.set_weight(bed.now, &bed.tenants, b, 100).unwrap();
     assert_eq!((share(&mut bed, a0), share(&mut bed, b)), (250_000, 500_000));
     bed.tenants.remove(a1).unwrap();
@@ -257,8 +257,8 @@ fn one_to_three() {
     assert!(after(&went[0]).abs_diff(2500) <= 1 && after(&went[1]).abs_diff(7500) <= 1, "{}", after(&went[1]));
 }
 
-/// With every tenant backlogged from the start, the k-th I/O goes when exact arithmetic says: its
-/// tenant's device time so far, over its share, less half a period.
+/// With every tenant backlogged from the start, the k-th I/O goes at the time that exact arithmetic
+/// gives: its tenant's device time so far, divided by its share, minus half a period.
 #[test]
 fn times_are_those_of_exact_fractions() {
     for seed in 0..40 {
@@ -299,7 +299,7 @@ fn idle_tenants_do_not_count() {
     let (a, b) = (bed.tenant(ROOT, 100), bed.tenant(ROOT, 100));
     bed.activate(&[a, b]);
     let went = bed.back_to_back(&[a], &[0], at(1_000 * MS));
-    // B goes unnoticed after one full period without I/O: from then on A has the device.
+    // B is deactivated after one full period without I/O: from then on A has the whole device.
     let late = went[0].iter().filter(|&&ns| ns > 500 * MS).count();
     assert!(late.abs_diff(500) <= 2, "{late}");
     assert_eq!(bed.cost.share_ppm(b), None);
@@ -310,7 +310,7 @@ fn a_tenant_that_needs_less_lends_and_takes_back() {
     let mut bed = Bed::fixed();
     let (a, b) = (bed.tenant(ROOT, 100), bed.tenant(ROOT, 100));
     bed.activate(&[a, b]);
-    // A takes 1 ms of device time every 10 ms, which never waits.
+    // A uses 1 ms of device time every 10 ms, which never waits.
     let went = bed.back_to_back(&[a, b], &[10 * MS, 0], at(2_000 * MS));
     let (a_share, b_share) = (share(&mut bed, a), share(&mut bed, b));
     assert!(a_share.abs_diff(100_000) < 20_000 && a_share + b_share <= 1_000_000 && b_share > 879_000, "{a_share}");
@@ -318,7 +318,7 @@ fn a_tenant_that_needs_less_lends_and_takes_back() {
     let of_b = went[1].iter().filter(|&&ns| ns > 1_000 * MS).count();
     assert!(of_b.abs_diff(900) <= 9, "B has what A leaves: {of_b}");
     assert!(!bed.breakdown.iter().any(|(tenant, ..)| tenant == a), "A never waited");
-    // A wants its half again, and has it before the period is over.
+    // A wants its half again, and has it before the period ends.
     let from = bed.now.get();
     let went = bed.back_to_back(&[a, b], &[0, 0], at(from + 1_000 * MS));
     assert_eq!((share(&mut bed, a), share(&mut bed, b)), (500_000, 500_000));
@@ -339,13 +339,13 @@ fn the_lenders_share_is_usage_over_half_a_period_and_its_budget() {
     assert_eq!((0..100).filter(|_| bed.read(b).1 == StageVerdict::Pass).count(), 12);
     bed.now = at(50 * MS);
     bed.release();
-    // 10 % used; its budget, 25 - 10 + 50, was cut to half a period; so is what it may use: 10 %.
+    // 10 % used; its budget, 25 - 10 + 50, was cut to half a period; so it may use 10 %.
     assert_eq!((share(&mut bed, a), share(&mut bed, b)), (100_000, 900_000));
     assert_eq!(bed.cost.clock.now(bed.now) - bed.cost.groups[slot].vtime, 25 * MS as i64);
     let (active, in_use) = bed.cost.shares.weights(slot as u32);
     assert_eq!(in_use * 1000 / active, 111, "11.1 of its weight of 100");
-    // Its 40 ms of budget beyond were half the device's time for nobody: 20 ms, given back in the
-    // next period.
+    // Its 40 ms of budget above the bound were half of the device's time that no tenant used: 20
+    // ms, returned in the next period.
     let end = bed.cost.clock.when(bed.cost.clock.now(bed.now) + 70 * MS as i64);
     assert!(end.get().abs_diff(100 * MS) < 100, "{end:?}");
 }
@@ -406,12 +406,13 @@ fn deep_debt_delays_tasks() {
             assert_eq!(bed.submit(&charge).1, StageVerdict::Pass);
         }
     };
-    // Six are paid for; 62 owed are 248 ms of the tenant's time, 4.96 periods; 63 are past 5.
+    // Six are paid for; a debt of 62 is 248 ms of the tenant's time, 4.96 periods; 63 are more than
+    // 5.
     urgent_now(&mut bed, 6 + 62);
     assert_eq!(bed.cost.delay_of(bed.now, &bed.tenants, below), Nanos::ZERO);
     urgent_now(&mut bed, 1);
     let delay = bed.cost.delay_of(bed.now, &bed.tenants, below).get();
-    // 251 ms owed and overrun, of 250: 1/12250 of the way from 250 us to 250 ms, beyond 250 us.
+    // A debt of 251 ms, over 250: 1/12250 of the way from 250 us to 250 ms, beyond 250 us.
     assert!((250_000..280_000).contains(&delay), "{delay}");
     urgent_now(&mut bed, 10_000);
     assert_eq!(bed.cost.delay_of(bed.now, &bed.tenants, below), Nanos::from_millis(250));
@@ -430,7 +431,7 @@ fn debts_are_forgiven_on_a_device_with_time_to_spare() {
     }
     let owed = bed.cost.debt_of(a).get();
     assert!(owed > 1_500_000);
-    // B stays just active; 10 ms of 100 were used.
+    // B just stays active; 10 ms of 100 were used.
     let _ = bed.back_to_back(&[b], &[40 * MS], at(101 * MS));
     let left = bed.cost.debt_of(a).get();
     assert!(left <= owed / 2 && left > owed / 2 - 50_000, "{left} of {owed}");
@@ -452,7 +453,7 @@ fn a_busy_device_is_given_less_time() {
     }
     assert_eq!(levels, [1, 2, 3, 4, 5, 6, 7, 8, 9, 10]);
     assert!(bed.cost.vrate_ppm().abs_diff(932_065) < 10, "{}", bed.cost.vrate_ppm());
-    // Outside its bounds it comes back by 4 % a period, and no further than the bound.
+    // A speed outside its bounds returns by 4 % per period, and no further than the bound.
     bed.cost.set_qos(bed.now, Qos { min: 10_000, ..*bed.cost.qos() }).unwrap();
     for expected in [969_348, 1_000_000] {
         bed.read(a);
@@ -472,7 +473,7 @@ fn misses_slow_the_clock_and_shortage_speeds_it_up() {
         control.adjust(&qos, period, &seen);
         (control.level, control.speed * 100 / SPEED_ONE)
     };
-    // 10 % may miss.
+    // 10 % may miss their target.
     assert_eq!(level(0, [100, 0], [11, 0], 0, false), (1, 100));
     assert_eq!(level(5, [100, 0], [10, 0], 3, false), (0, 100), "between 7.5 and 10: hold");
     assert_eq!(level(-5, [100, 0], [7, 0], 3, false).0, -6);
@@ -553,8 +554,8 @@ fn the_root_and_what_has_no_cost_pass() {
     assert_eq!(bed.submit(&flush).1, StageVerdict::Pass);
 }
 
-/// Random trees, I/O, merges, weights, removals and switches: nothing is lost or doubled, the order
-/// within a tenant stays, and the ledger says how long each waited, to the nanosecond.
+/// Random trees, I/O, merges, weights, removals and switches: no bio is lost or doubled, the order
+/// within a tenant is kept, and the breakdown has each wait, to the nanosecond.
 #[test]
 fn nothing_is_lost_or_doubled() {
     for seed in 0..60 {
@@ -618,7 +619,7 @@ fn nothing_is_lost_or_doubled() {
             bed.cost.self_check(&bed.tenants);
             assert_eq!(bed.cost.held(), held.len());
         }
-        // Nobody waits for ever.
+        // No bio waits for ever.
         let end = bed.now + Nanos::from_secs(100_000);
         while !held.is_empty() {
             assert!(bed.now < end, "seed {seed}: something waits for ever");
@@ -636,7 +637,7 @@ fn nothing_is_lost_or_doubled() {
     }
 }
 
-/// Random mixes of greedy and modest tenants: the device's time is used whenever somebody wants it,
+/// Random mixes of greedy and modest tenants: the device's time is used whenever a tenant wants it,
 /// and greedy tenants share it by their weights.
 #[test]
 fn shares_follow_weights_and_no_time_is_wasted() {

@@ -58,7 +58,7 @@ impl Bed {
         out
     }
 
-    /// A window of I/Os that ends: `slow` of them took `ms`, the others nothing.
+    /// Ends a window of I/Os: `slow` of them took `ms`, the others nothing.
     fn window(&mut self, tenant: TenantId, end: u64, total: u64, slow: u64, ms: u64) {
         self.now = Instant::new(end * MS);
         let target = self.latency.target(tenant).unwrap();
@@ -86,7 +86,7 @@ impl Bed {
         self.latency.levels[0].children.cookie()
     }
 
-    /// An I/O of a tenant, which looks at the cookie, and its end at once.
+    /// Submits an I/O of a tenant, which checks the cookie, and completes it at once.
     fn touch(&mut self, tenant: TenantId) -> LatencyStat {
         if self.submit(tenant, false).1 == StageVerdict::Pass {
             self.finish(tenant, self.now, false);
@@ -112,7 +112,7 @@ fn violations_lower_the_cookie_and_halve_the_siblings_depth() {
         cookies.push(bed.cookie());
         let stat = bed.touch(other);
         depths.push((stat.depth.unwrap(), stat.use_delay));
-        // Within 500 ms nothing happens, nor does a look without a change.
+        // Within 500 ms nothing changes; a check without a change does nothing either.
         bed.window(guarded, 1_000 + n * 500 + 300, 1, 1, 20);
         assert_eq!((bed.cookie(), bed.touch(other)), (cookies[n as usize - 1], stat));
     }
@@ -169,7 +169,7 @@ fn recovery_goes_by_sixteenths_and_ends_without_bound() {
         bed.touch(other);
     }
     assert_eq!((bed.latency.stat(other).depth, bed.latency.stat(other).use_delay), (Some(1), 1));
-    // Too few good samples say nothing.
+    // Too few good samples have no effect.
     bed.window(guarded, 4_000, 4, 0, 0);
     assert_eq!(bed.cookie(), 999_918);
     let mut seen = Vec::new();
@@ -181,8 +181,8 @@ fn recovery_goes_by_sixteenths_and_ends_without_bound() {
             break;
         }
     }
-    // First a delay less, then four more each time; one by one while the cookie is more than 64
-    // below.
+    // First one delay less, then four more I/Os each time; one by one while the cookie is more than
+    // 64 below.
     assert_eq!(seen[..3], [(999_919, Some(1), 0), (999_920, Some(5), 0), (999_921, Some(9), 0)]);
     assert_eq!(seen.last(), Some(&(999_935, None, 0)), "64 are no bound for a queue of 64");
     for n in 0..30 {
@@ -199,7 +199,7 @@ fn the_lowest_violated_target_decides() {
     for (tenant, ms) in [(low, 5), (middle, 10), (high, 20)] {
         bed.target(tenant, ms);
     }
-    // Everybody does I/O; the middle one is violated.
+    // All tenants do I/O; the middle target is violated.
     bed.window(high, 400, 50, 0, 0);
     bed.window(low, 450, 50, 0, 0);
     bed.window(middle, 500, 50, 50, 15);
@@ -211,7 +211,7 @@ fn the_lowest_violated_target_decides() {
     bed.window(low, 1_300, 50, 50, 15);
     assert_eq!(bed.cookie(), 999_968);
     assert_eq!([low, middle, high, none].map(|tenant| bed.touch(tenant).depth), [None, Some(32), Some(16), Some(16)]);
-    // The middle one recovers: it is not its claim any more.
+    // The middle tenant recovers: it is not the owner any more.
     bed.window(middle, 1_900, 50, 0, 0);
     assert_eq!(bed.cookie(), 999_968);
 }
@@ -241,7 +241,7 @@ fn a_quiet_claim_is_dropped_and_a_timer_recovers() {
             changes.push((at.get() / MS, bed.cookie()));
         }
     }
-    // Caused at 500, dropped at 5.5 s, then 4 a second.
+    // Caused at 500, dropped at 5.5 s, then 4 per second.
     assert_eq!(changes, [(6_500, 999_988), (7_500, 999_992), (8_500, 999_996), (9_500, 1_000_000)]);
     assert_eq!(bed.touch(other).depth, None);
 }
@@ -289,7 +289,7 @@ fn without_a_target_nothing_is_held() {
     assert_eq!(bed.release().last(), Some(&bio));
     assert!(!bed.latency.is_enabled());
     assert_eq!(bed.latency.next_wakeup(), None);
-    // What was in flight does not count when a target comes back.
+    // I/Os that were in flight before do not count when a target is set again.
     bed.now = Instant::new(1_006 * MS);
     bed.target(guarded, 10);
     bed.finish(other, Instant::new(1_000 * MS), false);
@@ -308,10 +308,11 @@ fn delays_are_paid_from_a_pool_that_decays() {
     assert_eq!(pool.at(at(1_500)), ms(100));
     pool.add(at(1_500), ms(2_000));
     assert_eq!(pool.at(at(1_500)), ms(250), "at most so much at a time");
-    // It had nothing when it last decayed, so it loses nothing; then the second that has passed.
+    // It had nothing when it last decayed, so it loses nothing; then it loses the second that has
+    // passed.
     assert_eq!((pool.at(at(2_000)), pool.owed()), (ms(250), ms(2_100)));
     assert_eq!((pool.at(at(3_000)), pool.owed()), (ms(250), ms(1_100)));
-    // Easing: half of it at least.
+    // While throttling is reduced: at least half of it.
     assert!(pool.remove_use(at(3_000)));
     assert_eq!((pool.at(at(4_000)), pool.owed()), (ms(100), ms(100)));
     assert_eq!((pool.at(at(5_000)), pool.owed()), (Nanos::ZERO, Nanos::ZERO));
@@ -339,9 +340,9 @@ fn ios_that_must_go_fill_the_pool_by_what_they_beat_the_target() {
     assert_eq!(bed.latency.delay_of(bed.now, &bed.tenants, guarded), Nanos::ZERO);
 }
 
-/// Random trees, I/O, targets and removals: nothing is lost or doubled, nothing waits while it has
-/// a place, the order at a level without children stays, and the breakdown says how long each
-/// waited, to the nanosecond.
+/// Random trees, I/O, targets and removals: no I/O is lost or doubled, no I/O waits while it has a
+/// place, the order at a level without children is kept, and the breakdown has each wait, to the
+/// nanosecond.
 #[test]
 fn nothing_is_lost_or_doubled() {
     for seed in 0..60 {
@@ -396,7 +397,7 @@ fn nothing_is_lost_or_doubled() {
             bed.check();
             assert_eq!(bed.latency.held(), held.len());
         }
-        // The rest of what was waited at lower levels.
+        // Adds the remaining waits at lower levels.
         bed.release();
         let mut charged: BTreeMap<TenantId, Nanos> = BTreeMap::new();
         for (tenant, _, time) in bed.breakdown.iter() {

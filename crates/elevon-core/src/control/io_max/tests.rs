@@ -1,4 +1,4 @@
-//! Against the documented dispatch times of Linux (HZ 1000, no service time), and against the
+//! Compares with the documented dispatch times of Linux (HZ 1000, no service time), and checks the
 //! invariants of the queues.
 
 extern crate std;
@@ -18,7 +18,7 @@ use crate::units::Nanos;
 const MIB: u64 = 1 << 20;
 const KIB: u64 = 1 << 10;
 
-/// A stage with tenants and a virtual clock in ms, beside a naive model of it that has to agree in
+/// A stage with tenants and a virtual clock in ms, together with a naive model that has to agree in
 /// everything.
 struct Rig {
     stage: IoMax,
@@ -27,7 +27,7 @@ struct Rig {
     now: Instant,
     breakdown: WaitBreakdown,
     next: u32,
-    /// When each bio came, and when it went.
+    /// When each bio arrived, and when it went.
     came: Vec<Instant>,
     went: Vec<Option<Instant>>,
     order: Vec<u32>,
@@ -51,7 +51,7 @@ impl Rig {
 
     fn one(kernel: Kernel, slice_ms: u64, limits: Limits) -> (Self, TenantId) {
         let mut rig = Self::new(kernel, slice_ms);
-        // As though time had gone on long before the first I/O.
+        // As if time had passed long before the first I/O.
         rig.now = Instant::new(10_000_000_000);
         let tenant = rig.tenants.add(ROOT).unwrap();
         rig.set(tenant, limits);
@@ -111,19 +111,20 @@ impl Rig {
         out.iter().map(|bio| bio.0).collect()
     }
 
-    /// Sets the clock to the next release and does it.
+    /// Sets the clock to the next release and executes it.
     fn step(&mut self) -> Vec<u32> {
         self.now = self.stage.next_wakeup().expect("something waits").max(self.now);
         self.release()
     }
 
-    /// One reader, the next I/O on dispatch of the last; times in ms since the start.
+    /// One reader, whose next I/O is submitted on dispatch of the last. Returns times in ms since
+    /// the start.
     fn back_to_back(&mut self, charge: &BioCost, count: usize) -> Vec<u64> {
         self.closed_loop(charge, count, Nanos::ZERO)
     }
 
-    /// One reader, the next I/O so long after dispatch of the last; when each went, in ms since the
-    /// start.
+    /// One reader, whose next I/O is submitted `service` after dispatch of the last. Returns when
+    /// each went, in ms since the start.
     fn closed_loop(&mut self, charge: &BioCost, count: usize, service: Nanos) -> Vec<u64> {
         let start = self.now;
         let mut times = vec![];
@@ -181,7 +182,7 @@ fn a_device_that_takes_its_time_moves_only_what_was_earned() {
     }
 }
 
-/// A slice earns whole I/Os, and what is left over is forgotten.
+/// A slice earns whole I/Os, and the remainder is lost.
 #[test]
 fn limits_of_ios_are_met_in_steps() {
     use Kernel::{V6_1, V6_18};
@@ -273,7 +274,7 @@ fn a_change_of_limit_carries_what_was_earned() {
         rig.step();
     }
     assert_eq!(rig.now.since(start), Nanos::from_millis(750));
-    // A limit that goes lets go at once.
+    // Removing a limit releases its bios at once.
     let id = rig.submit(&BioCost::plain(tenant, Op::Read, MIB));
     rig.set(tenant, Limits::default());
     assert_eq!((rig.stage.live_rules(), rig.stage.next_wakeup().unwrap() <= rig.now), (0, true));
@@ -311,7 +312,7 @@ fn a_parents_limit_is_shared_by_turns() {
         let mut owner = vec![];
         let mut ready = VecDeque::from([0, 1]);
         loop {
-            // Each submits again when its last went, in the order in which they did.
+            // Each child submits again when its last bio went, in the order in which they went.
             while let Some(child) = ready.pop_front() {
                 let id = rig.submit(&BioCost::plain(children[child], Op::Read, 64 * KIB));
                 owner.push(child);
@@ -393,8 +394,8 @@ fn a_tenant_without_a_rule_on_its_path_is_let_alone() {
     );
 }
 
-/// Everything at once: a tree of tenants, bios of all kinds, limits that change, tenants that go.
-/// Nothing is lost or doubled, a tenant's bios of a direction keep their order, and every
+/// Everything at once: a tree of tenants, bios of all kinds, limits that change, tenants that are
+/// removed. No bio is lost or doubled, a tenant's bios of a direction keep their order, and every
 /// nanosecond of waiting is in the breakdown.
 #[test]
 fn random_tenants_limits_and_removals() {
@@ -408,8 +409,8 @@ fn random_tenants_limits_and_removals() {
         let changes = seed % 4 != 0;
         for step in 0..400 {
             let next = rig.now + Nanos::new(below(30_000_000));
-            // Where windows are checked nobody is late: what waits meanwhile earns, and goes at
-            // once.
+            // If windows are checked, calls must not be late: bios that wait meanwhile would earn
+            // budget and go at once.
             while !changes && rig.stage.next_wakeup().is_some_and(|at| at <= next) {
                 rig.step();
             }
@@ -451,7 +452,7 @@ fn random_tenants_limits_and_removals() {
         if !changes {
             check_windows(&rig, &who, &sizes);
         }
-        // Where a rule goes, what comes then does not wait behind what its worker is about to
+        // If a rule is removed, later bios do not wait behind those that its worker is about to
         // release.
         for key in who.iter().filter(|_| !changes) {
             let mine: Vec<u32> = rig.order.iter().copied().filter(|&bio| who[bio as usize] == *key).collect();
@@ -460,12 +461,12 @@ fn random_tenants_limits_and_removals() {
     }
 }
 
-/// Over any window a tenant below the root gets what its rate earns in it and in four slices (five
-/// where a finished one is kept), and one bio more. A slice lives on for less than two after the
-/// last dispatch, which left it less than one old; so it is less than three when a window begins,
-/// and another goes at once at the end. Left out: limits of I/Os, which have no such
-/// bound (`limits_of_ios_are_met_in_steps`), and tenants with children, whose slices may begin as
-/// early as a child's did.
+/// In any window a tenant below the root gets at most what its rate earns in it and in four slices
+/// (five if a finished one is kept), plus one bio. A slice lives for less than two slices after the
+/// last dispatch, at which it was less than one old; so it is less than three when a window begins,
+/// and another goes at once at the end. Not checked: limits of I/Os, which have no such bound
+/// (`limits_of_ios_are_met_in_steps`), and tenants with children, whose slices may begin as early
+/// as a child's did.
 fn check_windows(rig: &Rig, who: &[(TenantId, Op)], sizes: &[u64]) {
     let slices = (4 + u64::from(rig.stage.clock.in_series)) * rig.stage.clock.slice;
     let slices = u128::from(slices) * 1_000_000;

@@ -24,7 +24,7 @@ const fn token(rate: u64, bucket: u64) -> Option<Limit> {
     Some(Limit { rate, policy: Policy::Token { bucket } })
 }
 
-/// The stage with a tree, a ledger, and bios numbered as they come.
+/// The stage with a tree, a breakdown, and bios numbered in order of arrival.
 struct Bed {
     throttle: IoThrottle,
     tenants: Tenants,
@@ -77,7 +77,7 @@ impl Bed {
         out
     }
 
-    /// When a sync reader's bio that comes at `now` goes.
+    /// Returns when a sync reader's bio goes that arrives at `now`.
     fn read(&mut self, now: Instant, tenant: TenantId, bytes: u64) -> Instant {
         let (bio, verdict) = self.admit(now, &Self::charge(tenant, bytes));
         if verdict == StageVerdict::Pass {
@@ -88,7 +88,7 @@ impl Bed {
         at
     }
 
-    /// When the reads of a sync reader go that come one upon the other.
+    /// Returns when the reads of a sync reader go that are submitted one after the other.
     fn read_all(&mut self, mut now: Instant, tenant: TenantId, bytes: u64, count: usize) -> Vec<u64> {
         let mut go = || {
             now = self.read(now, tenant, bytes);
@@ -128,7 +128,7 @@ fn leaky_bucket() {
 fn token_bucket() {
     let (mut bed, t) = limited(Config::default(), LimitKind::Bandwidth, token(MIB, 4 * MIB));
     assert_eq!(bed.read_all(ms(0), t, MIB, 7), [0, 0, 0, 0, 1000, 2000, 3000]);
-    // Full again after a minute, and not fuller.
+    // Full again after a minute, and not more than full.
     assert_eq!(bed.read_all(ms(63_000), t, MIB, 5), [63_000, 63_000, 63_000, 63_000, 64_000]);
     let (mut bed, t) = limited(QUIRKS, LimitKind::Bandwidth, token(MIB, 4 * MIB));
     assert_eq!(bed.read_all(ms(60_000), t, MIB, 6), [60_000, 60_000, 60_000, 60_000, 60_000, 61_000]);
@@ -207,8 +207,8 @@ fn lookups_by_mode() {
     assert_eq!((run(false, false), run(true, false), run(true, true)), (100, 0, 100));
 }
 
-/// Two readers of one tenant, each with one read at a time, on a device that takes no time. When
-/// each is done, in ms.
+/// Two readers of one tenant, each with one read at a time, on a device that takes no time. Returns
+/// when each is done, in ms.
 fn two_readers(class_aware: bool) -> [u64; 2] {
     let (mut bed, t) = limited(Config { class_aware, ..Config::default() }, LimitKind::Bandwidth, leaky(8 * MIB));
     let mut left = [234_179_072u64; 2];
@@ -254,7 +254,7 @@ fn a_fifo_puts_rt_behind_be_and_queues_by_class_do_not() {
 
 #[test]
 fn waiting_bios_follow_a_change_and_go_at_once_when_the_rule_is_deleted() {
-    // Half of what it wants has come in when the rate doubles.
+    // Half of the units that it needs have been earned when the rate doubles.
     let (mut bed, t) = limited(Config::default(), LimitKind::Bandwidth, leaky(MIB));
     let charge = BioCost { may_sleep: false, ..Bed::charge(t, MIB) };
     for _ in 0..2 {
@@ -264,10 +264,10 @@ fn waiting_bios_follow_a_change_and_go_at_once_when_the_rule_is_deleted() {
     assert_eq!(bed.throttle.next_wakeup(), Some(ms(750)));
     assert_eq!(bed.release(ms(750)), [BioId(0)]);
     assert_eq!(bed.throttle.next_wakeup(), Some(ms(1250)));
-    // Setting it again neither helps nor harms.
+    // Setting the same limit again has no effect.
     bed.set(ms(1000), t, LimitKind::Bandwidth, leaky(2 * MIB)).unwrap();
     assert_eq!(bed.throttle.next_wakeup(), Some(ms(1250)));
-    // An iops limit that is harder takes over, and leaves.
+    // A stricter iops limit takes effect, and is removed.
     bed.set(ms(1000), t, LimitKind::Iops, leaky(1)).unwrap();
     assert_eq!(bed.throttle.next_wakeup(), Some(ms(2000)));
     bed.set(ms(1100), t, LimitKind::Iops, None).unwrap();
@@ -275,7 +275,7 @@ fn waiting_bios_follow_a_change_and_go_at_once_when_the_rule_is_deleted() {
     assert_eq!(bed.set(ms(1100), t, LimitKind::Bandwidth, None), Ok(Change::Deleted));
     assert_eq!((bed.throttle.held(), bed.throttle.live_rules()), (1, 0));
     assert!(bed.throttle.next_wakeup().unwrap() <= ms(1100));
-    // The counter is 0: whoever comes passes, and what was held still gets out.
+    // The counter is 0: new bios pass, and held bios are still released.
     assert_eq!(bed.admit(ms(1100), &charge).1, StageVerdict::Pass);
     assert_eq!(bed.release(ms(1100)), [BioId(1)]);
     assert_eq!((bed.throttle.held(), bed.throttle.next_wakeup()), (0, None));
@@ -307,7 +307,7 @@ fn must_issue_overtakes_its_own_tenants_queue_and_leaves_a_debt() {
     let journal = BioCost { must_issue: true, ..charge };
     assert_eq!(bed.admit(ms(250), &journal).1, StageVerdict::Pass);
     assert_eq!(bed.throttle.next_wakeup(), Some(ms(2000)));
-    // The proposal made the journal wait.
+    // The proposal makes the journal wait.
     let (mut bed, t) = limited(QUIRKS, LimitKind::Bandwidth, leaky(MIB));
     assert_eq!(bed.admit(ms(1), &BioCost { must_issue: true, ..Bed::charge(t, MIB) }).1, StageVerdict::Sleep);
 }
@@ -325,8 +325,8 @@ fn what_a_split_left_over_is_an_io_without_bytes_and_a_flush_is_nothing() {
     assert_eq!((s.bytes_total, s.ios_total), (0, 1));
 }
 
-/// At rates where a bio is not a whole number of nanoseconds, what is rounded is not lost; and a
-/// late call costs nothing.
+/// At rates at which the cost of a bio is not a whole number of nanoseconds, rounding loses
+/// nothing; and a late call costs nothing.
 #[test]
 fn the_rate_is_exact() {
     for (limit, late) in [(leaky(3_000_000_000), 0), (token(3_000_000_000, 4096), 0), (leaky(3_000_000_000), 700)] {
@@ -360,7 +360,7 @@ fn rates_and_sizes_at_the_ends_of_their_range_do_not_overflow() {
     }
 }
 
-/// What one tenant's bios of random sizes at random times do: (came, bytes, went).
+/// Returns (arrived, bytes, went) of one tenant's bios of random sizes at random times.
 fn random_traffic(config: Config, limit: Option<Limit>, seed: u64) -> Vec<(Instant, u64, Instant)> {
     let mut rng = Rng(seed);
     let (mut bed, t) = limited(config, LimitKind::Bandwidth, limit);
@@ -385,7 +385,7 @@ fn random_traffic(config: Config, limit: Option<Limit>, seed: u64) -> Vec<(Insta
     }
 }
 
-/// The proposal computes a sleep when a bio comes, and has charged it by then.
+/// The proposal computes a sleep when a bio arrives, and has charged it by then.
 #[test]
 fn with_quirks_everything_goes_when_the_seed_would_have_it() {
     for seed in 0..20 {

@@ -1,4 +1,5 @@
-//! The published rows, and the lazy folds against one that looks at every context all the time.
+//! Checks the published rows, and compares the lazy updates with a model that examines every
+//! context all the time.
 
 use alloc::string::ToString;
 use alloc::vec::Vec;
@@ -13,7 +14,8 @@ fn at(ms: u64) -> Instant {
     Instant::new(ms * 1_000_000)
 }
 
-/// Averages of `some` when the root's only context is blocked during each of these spans of ms.
+/// Returns the averages of `some` if the root's only context is blocked during each of these spans
+/// of ms.
 fn averages(spans: &[(u64, u64)], read_ms: u64) -> [u32; 3] {
     let (mut pressure, tenants) = (Pressure::new(1), Tenants::new());
     for &(from, to) in spans {
@@ -112,7 +114,7 @@ fn years_without_a_change_are_counted_at_once() {
     assert_eq!((later.full.average(2), later.full.total.get()), (0, years));
 }
 
-/// Looks at all contexts in every millisecond, and folds at every other second.
+/// Examines all contexts in every millisecond, and updates the averages every two seconds.
 struct Naive {
     cpus: usize,
     stalled_ms: [u64; 2],
@@ -158,7 +160,7 @@ fn lazy_folds_are_those_of_one_who_always_looks() {
             .map(|_| Naive { cpus: 1, stalled_ms: [0; 2], recent_ms: [0; 2], averages: [[0; 3]; 2] })
             .collect();
         for ms in 0..40_000u64 {
-            // Busy for some seconds, then hardly.
+            // Busy for some seconds, then almost idle.
             if rng.one_in(if ms / 7000 % 2 == 0 { 40 } else { 3000 }) {
                 let context = rng.below(8) as usize;
                 let to = rng.pick(&[Idle, Runnable, Blocked, Blocked]);

@@ -1,4 +1,4 @@
-//! What counts where, and the roll-up against a naive walk.
+//! Checks where I/O is counted, and compares the roll-up with a naive walk.
 
 use alloc::string::ToString;
 use alloc::vec::Vec;

@@ -25,7 +25,7 @@ fn bed(tunables: &[(&str, i64)]) -> Bed<Bfq> {
     bed
 }
 
-/// How a request differs from eight sectors of a sync read at level 4.
+/// The differences of a request from a sync read of eight sectors at level 4.
 #[derive(Clone, Copy)]
 struct As {
     task: u32,
@@ -59,14 +59,14 @@ impl Bed<Bfq> {
     fn pass(&mut self, us: u64) {
         self.now = self.now + Nanos::from_micros(us);
     }
-    /// What the stack does when a timer is due.
+    /// Does what the stack does when a timer is due.
     fn wake(&mut self) {
         if self.scheduler.next_wakeup().is_some_and(|at| at <= self.now) {
             self.scheduler.on_wakeup(self.now);
             self.check();
         }
     }
-    /// Sectors dispatched until nothing more comes.
+    /// Dispatches until no request is returned.
     fn pull(&mut self) -> Vec<RequestId> {
         core::iter::from_fn(|| self.dispatch()).collect()
     }
@@ -181,13 +181,13 @@ fn async_writes_cost_three_times_as_much_unless_shares_are_at_stake() {
     assert_eq!(bed.scheduler.charge(other, read), 8);
 }
 
-/// Two busy queues of these levels on a device; whether waiting for the first is worth it.
+/// Two busy queues of these levels on a device. Returns whether it is worth waiting for the first.
 fn worth(levels: &[u8], rotational: bool, seeky: bool) -> bool {
     let mut bed = bed(&[("low_latency", 0), ("hw_tag", 2)]);
     bed.scheduler.on_queue_info(rotational);
     for (task, &level) in levels.iter().enumerate() {
         bed.send(As { task: task as u32, level, ..READ }, 1_000_000 * task as u64);
-        // Not created together, lest they share a queue.
+        // Not created together, so that they do not share a queue.
         bed.pass(200_000);
     }
     if seeky {
@@ -249,7 +249,7 @@ fn eight_new_queues_are_a_burst() {
     for older in [false, true] {
         let mut bed = bed(&[]);
         if older {
-            // Busy before the first of them, and not one of them.
+            // It was busy before the first of them, and is not in the burst.
             bed.send(As { task: 20, level: 2, ..READ }, 0);
             bed.scheduler.burst = cooperation::Burst::new();
         }
@@ -305,7 +305,7 @@ fn the_seed_overshoots_by_one_request() {
 #[test]
 fn the_seed_takes_the_newest_that_fits() {
     let mut bed = plugged(Inject::Seed, 2, |bed| {
-        // The newest, but its request is larger than what is left of its budget.
+        // The newest queue, but its request is larger than the rest of its budget.
         bed.send(As { task: 3, level: 3, sectors: 64, ..READ }, 77_000);
         let q = bed.sync_queue(3);
         bed.scheduler.engine[q].service = bed.scheduler.engine[q].budget - 8;
@@ -345,7 +345,7 @@ fn large_requests_are_injected_into_an_empty_device_only() {
             bed.queue_of(0).injection.limit = 4;
         });
         if empty {
-            // Its request is over, and it is waited for.
+            // Its request has completed, and it is waited for.
             let id = RequestId(0);
             bed.pass(100);
             bed.finish(id);
@@ -396,7 +396,7 @@ fn interleaved_readers_share_a_queue_on_a_disk() {
     for (distance, together) in [(128, true), (8192, true), (8193, false)] {
         let mut bed = bed(&[("low_latency", 0), ("hw_tag", 1)]);
         bed.scheduler.on_queue_info(true);
-        // Somebody else, without whom nothing would be gained.
+        // Another queue, without which nothing would be gained.
         bed.send(As { task: 2, ..READ }, 1 << 30);
         for task in 0..2 {
             bed.send(As { task, sectors: 128, ..READ }, 100_000 + distance * u64::from(task));
@@ -422,7 +422,7 @@ fn tunables_show_what_was_set() {
     assert_eq!(parse("bfq:inject=most").unwrap_err(), "inject=most: must be one of off|seed|limit|fair");
 }
 
-/// A request of one of twelve processes, which mostly keep their priority and group.
+/// Sends a request of one of twelve processes, which mostly keep their priority and group.
 fn send_something(bed: &mut Bed<Bfq>, rng: &mut Rng) {
     let how = As {
         task: rng.below(12) as u32,
@@ -439,7 +439,7 @@ fn send_something(bed: &mut Bed<Bfq>, rng: &mut Rng) {
 }
 
 /// Everything at once: processes of all kinds, tenants, tunables changed in flight, exits,
-/// requeues. Nothing is lost.
+/// requeues. No request is lost.
 #[test]
 fn random_steps_keep_every_invariant() {
     for seed in 1..31 {
@@ -489,7 +489,7 @@ fn random_steps_keep_every_invariant() {
                 _ => {}
             }
         }
-        // Let it all drain: within the idle time of each of them.
+        // Complete everything: within the idle time of each queue.
         let mut rounds = 0;
         while finished < sent {
             out.extend(bed.pull());

@@ -33,12 +33,12 @@ fn writes(bed: &mut Bed<MqDeadline>, sectors: impl IntoIterator<Item = u64>) {
     }
 }
 
-/// The text for 6.1 or for the later kernels.
+/// Returns the expected text for 6.1 or for the later kernels.
 fn by_era(kernel: Kernel, pointer: &'static str, position: &'static str) -> &'static str {
     if kernel == Kernel::V6_1 { pointer } else { position }
 }
 
-/// `R32 W16`: what was served, as runs of one direction.
+/// Returns the served requests as runs of one direction, such as `R32 W16`.
 fn runs(served: &str) -> String {
     let mut runs: Vec<(&str, u32)> = vec![];
     for name in served.split(' ') {
@@ -212,7 +212,7 @@ fn a_request_at_the_head_leaves_the_batch_alone() {
 fn starved_writes_wait_for_the_second_batch() {
     for kernel in ERAS {
         let mut bed = bed(kernel, &[]);
-        // Later kernels would go on with writes from the start: bring the position past the write
+        // Later kernels would continue with writes from the start: move the position past the write
         // that is to wait.
         bed.write(5000);
         assert_eq!(bed.drain(), "W5000");
@@ -234,7 +234,7 @@ fn the_survivor_takes_the_older_place_and_deadline() {
         let a = bed.read(100);
         bed.at(60);
         if kernel != Kernel::V6_1 {
-            // Bring the position to 200 as well.
+            // Move the position to 200 as well.
             bed.scheduler.classes[BE].position[READ] = Sector::new(150);
         }
         assert_eq!(bed.serve(1), ["R200"]);
@@ -266,7 +266,7 @@ fn requeued_requests_go_first_newest_first_and_count_once() {
     }
 }
 
-/// A lower class's requeued request: behind the device-wide list it passes the higher class, else
+/// A lower class's requeued request goes before the higher class if the list is device-wide, else
 /// not.
 #[test]
 fn whose_the_list_at_the_head_is() {
@@ -286,7 +286,7 @@ fn merges_are_found_in_the_order_of_the_elevator() {
     let read = |sector| bio(Op::Read, sector, 8, PrioClass::Be);
     let cached = bed.read(100);
     let other = bed.read(116);
-    // The first insertion filled the cache; it is looked at on both sides and before all else.
+    // The first insertion filled the cache; it is checked at both ends and before everything else.
     assert_eq!(bed.find_merge(&read(108), true), Some((cached, MergeKind::Back)));
     assert_eq!(bed.find_merge(&read(92), true), Some((cached, MergeKind::Front)));
     assert_eq!(bed.find_merge(&read(124), true), None);
@@ -392,9 +392,9 @@ fn negative_writes_starved_waits_for_the_last_read_and_zero_never() {
     }
 }
 
-/// P14: with both directions backlogged, `writes_starved` read batches between two write batches,
-/// exactly where batches are full (ascending arrivals), at the most where they may end early
-/// (random ones).
+/// P14: with both directions backlogged, there are exactly `writes_starved` read batches between
+/// two write batches if batches are full (ascending arrivals), and at most as many if they may end
+/// early (random ones).
 #[test]
 fn p14_share_of_reads_and_writes() {
     for kernel in ERAS {
@@ -421,7 +421,7 @@ fn p14_share_of_reads_and_writes() {
                 served.push(name);
             }
             let text = runs(&served.join(" "));
-            // The first and the last run may be cut.
+            // The first and the last run may be incomplete.
             let inner: Vec<&str> = text.split(' ').skip(2).collect();
             for run in &inner[..inner.len() - 1] {
                 let (kind, count) = (run.as_bytes()[0], run[1..].parse::<i64>().unwrap());
@@ -432,7 +432,7 @@ fn p14_share_of_reads_and_writes() {
     }
 }
 
-/// P15: how many requests an expired head of a FIFO sees go before it.
+/// P15: how many requests go before an expired head of a FIFO.
 #[test]
 fn p15_an_expired_request_waits_a_bounded_number_of_dispatches() {
     let mut waited = [0; 2];
@@ -474,17 +474,18 @@ fn p15_an_expired_request_waits_a_bounded_number_of_dispatches() {
     assert!(waited.iter().all(|&w| w > 3), "the runs hardly tried it: {waited:?}");
 }
 
-/// Steps of a random run against the oracle; returns the names of what was dispatched.
+/// A random run compared with the oracle, step by step; returns the names of the dispatched
+/// requests.
 struct Duel {
     bed: Bed<MqDeadline>,
     oracle: Oracle,
     rng: Rng,
     in_flight: Vec<RequestId>,
-    /// Tick of insertion as the scheduler reckons it; none once expiries changed.
+    /// Tick of insertion as the scheduler computes it; none once expiries changed.
     arrivals: Vec<Option<i64>>,
     log: Vec<String>,
     merges: u32,
-    /// More arrives than leaves for now.
+    /// More requests arrive than leave for now.
     filling: bool,
 }
 
@@ -561,7 +562,7 @@ impl Duel {
         let mut candidate = id;
         while let Some(survivor) = self.find_insert_merge(candidate, one_hit) {
             if self.rng.one_in(5) {
-                // The limits say no.
+                // The limits refuse the merge.
                 break;
             }
             self.swallow(survivor, candidate);
@@ -623,7 +624,7 @@ impl Duel {
         let got = self.bed.dispatch();
         assert_eq!(got.map(|id| id.0), expected, "after {:?}", self.log);
         let Some(id) = got else { return };
-        // P16: a higher class has nothing outstanding, or this one is old.
+        // P16: no higher class has outstanding requests, or this request is aged.
         let class = self.bed.requests[id].ioprio.class().rank();
         let blocked = before[..class].iter().any(|c| c.outstanding() > 0);
         if let Some(arrival) = self.arrivals[id.index()].filter(|_| blocked && at_head != got) {
@@ -677,7 +678,7 @@ fn agrees_with_the_oracle_at_every_step() {
             (duel.log, duel.merges)
         };
         let first = run(seed);
-        // P19: the same inputs and clock, the same outputs.
+        // P19: the same inputs and clock give the same outputs.
         if seed < 10 {
             assert_eq!(first, run(seed));
         }

@@ -21,7 +21,7 @@ fn insert(bed: &mut Bed<NoneScheduler>, queue: u16, cpu: u16, sector: u64) -> Re
 }
 
 /// `blk_mq_flush_busy_ctxs` of `block/blk-mq.c`: one CPU's list after the other; if the device was
-/// busy `blk_mq_do_dispatch_ctx` of `block/blk-mq-sched.c`: a request of each CPU in turn.
+/// busy, `blk_mq_do_dispatch_ctx` of `block/blk-mq-sched.c`: one request of each CPU in turn.
 #[test]
 fn order_of_two_cpus() {
     for (cpus, busy, order) in [(1, false, "R1 R2 R3"), (2, false, "R1 R3 R2"), (2, true, "R1 R2 R3")] {
@@ -94,14 +94,15 @@ fn any_two_discards_join_where_the_device_takes_ranges() {
     assert_eq!(bed.find_merge(&far, false), Some((id, MergeKind::Discard)));
 }
 
-/// P18 and P19: arrival order on each CPU, requeued requests aside; nothing lost, nothing twice.
+/// P18 and P19: arrival order on each CPU, except for requeued requests; no request is lost or
+/// doubled.
 #[test]
 fn arrival_order_per_cpu_in_random_runs() {
     for seed in 0..40 {
         let mut rng = Rng(seed);
         let (queues, cpus) = (rng.pick(&[1, 3]), rng.pick(&[1u16, 2, 65]));
         let mut bed = bed(queues, cpus);
-        // What the lists must be: by queue and CPU, and the batch by queue.
+        // The expected lists: by queue and CPU, and the batch by queue.
         let mut lists = vec![VecDeque::new(); usize::from(queues * cpus)];
         let mut batches = vec![VecDeque::new(); usize::from(queues)];
         let mut busy = vec![false; usize::from(queues)];

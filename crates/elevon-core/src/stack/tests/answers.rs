@@ -1,4 +1,4 @@
-//! Which command an answer of the device ends.
+//! Tests which command a completion of the device ends.
 
 use super::*;
 

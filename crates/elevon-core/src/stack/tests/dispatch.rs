@@ -1,4 +1,4 @@
-//! Feeding a driver that is busy.
+//! Tests dispatch to a busy driver.
 
 use super::*;
 
@@ -20,7 +20,7 @@ fn a_driver_that_promised_a_completion_is_not_asked_before_it() {
     let mut rig = Rig::new(config(Kernel::V6_18));
     (rig.driver.room, rig.driver.promise) = (Some(2), true);
     rig.batch(&[(0, 8), (1000, 8), (2000, 8)]);
-    // Only the look for timeouts.
+    // Only the scan for timeouts.
     assert_eq!(rig.stack.next_timer(), Some(Instant::ZERO + Nanos::from_secs(6)));
 }
 
@@ -45,7 +45,8 @@ fn a_busy_device_gets_one_request_a_round() {
     rig.driver.room = Some(0);
     rig.submit(Op::Read, Flags::NONE, 9000, 8);
     rig.batch(&[(0, 8), (1000, 8), (2000, 8)]);
-    // One left the scheduler and waits on the dispatch list; the others can still be overtaken.
+    // One request left the scheduler and waits on the dispatch list; the others can still be
+    // overtaken.
     assert_eq!(rig.stack.queues[0].dispatch.len(), 1);
     rig.submit(Op::Read, Flags::NONE, 500, 8);
     (rig.driver.room, rig.now) = (None, Instant::ZERO + Nanos::from_millis(3));
@@ -79,8 +80,8 @@ fn a_flush_goes_before_what_else_waits_for_the_driver() {
     assert_eq!(rig.driver.issued.iter().map(|c| c.op).collect::<Vec<_>>(), [Op::Flush, Op::Write]);
 }
 
-/// The list that a run pulls ends where driver tags end; a refusal before that end still has the
-/// queue run again.
+/// The list that a run takes ends when driver tags are used up; after a refusal before that end,
+/// the queue still runs again.
 #[test]
 fn a_refusal_in_a_list_that_ran_out_of_tags_is_tried_again() {
     let mut rig = Rig::new(StackConfig { queue_depth: 2, ..with_scheduler(Kernel::V6_18) });
@@ -93,8 +94,8 @@ fn a_refusal_in_a_list_that_ran_out_of_tags_is_tried_again() {
     assert_eq!(rig.done().len(), 4);
 }
 
-/// A scheduler for the whole device gives a hardware queue requests of another as well. If the
-/// other's is refused, the queue's own behind it go on.
+/// A scheduler for the whole device gives a hardware queue requests of another queue too. If the
+/// other's request is refused, the queue's own requests behind it go on.
 #[test]
 fn what_waits_behind_a_refused_request_of_another_queue_goes_on() {
     let mut rig = Rig::new(StackConfig { hw_queues: 2, cpus: 2, ..with_scheduler(Kernel::V6_18) });
@@ -114,8 +115,8 @@ fn what_waits_behind_a_refused_request_of_another_queue_goes_on() {
     assert_eq!(rig.done().len(), 3);
 }
 
-/// The device is full of one queue's commands and promises the other a completion, which will not
-/// be of that queue.
+/// The device is full of one queue's commands and promises the other queue a completion, which will
+/// not be of that queue.
 #[test]
 fn a_promise_to_a_queue_with_nothing_in_the_driver_is_not_waited_for() {
     let mut rig = Rig::new(StackConfig { hw_queues: 2, cpus: 2, ..config(Kernel::V6_18) });
@@ -135,7 +136,7 @@ fn a_promise_to_a_queue_with_nothing_in_the_driver_is_not_waited_for() {
     assert_eq!(rig.done().len(), 3);
 }
 
-/// Refuses one command, and passes on what comes after it.
+/// Refuses one command, and passes later ones on.
 struct BusyOnce<'a> {
     driver: &'a mut Notebook,
     was_busy: bool,
@@ -148,13 +149,13 @@ impl Driver for BusyOnce<'_> {
     }
 }
 
-/// What was pulled for another queue and put back to it holds no driver tags: a request that comes
-/// to stand in front of it needs them.
+/// A request that was taken for another queue and put back to it holds no driver tag: a request
+/// that gets in front of it needs the tag.
 #[test]
 fn what_is_put_back_for_another_queue_holds_no_tags() {
     let deep = StackConfig { hw_queues: 2, cpus: 2, queue_depth: 2, ..with_scheduler(Kernel::V6_18) };
     let mut rig = Rig::new(StackConfig { nr_requests: Some(4), ..deep });
-    // One of the most urgent class keeps all others in the scheduler.
+    // A request of the most urgent class keeps all others in the scheduler.
     let urgent = Io { ioprio: IoPrio::new(PrioClass::Rt, 0), ..rig.io(Op::Read, Flags::NONE, 9000, 8) };
     rig.stack.submit(rig.now, urgent, &mut rig.driver);
     for (cpu, sector) in [(0, 0), (0, 1000), (1, 2000), (1, 3000), (1, 4000)] {
@@ -162,8 +163,8 @@ fn what_is_put_back_for_another_queue_holds_no_tags() {
         rig.stack.submit(rig.now, io, &mut rig.driver);
     }
     rig.complete_all();
-    // Queue 0 pulls four, the driver refuses the first, and both that are queue 1's are put back.
-    // Then queue 0 sends its own and pulls the fifth, which is queue 1's as well.
+    // Queue 0 takes four requests, the driver refuses the first, and the two of queue 1 are put
+    // back. Then queue 0 sends its own and takes the fifth, which is of queue 1 as well.
     rig.now = Instant::ZERO + Nanos::from_millis(3);
     rig.stack.handle_timers(rig.now, &mut BusyOnce { driver: &mut rig.driver, was_busy: false });
     rig.complete_all();

@@ -83,7 +83,7 @@ fn a_discard_by_system_call_is_inserted_even_without_a_scheduler() {
     let mut rig = Rig::new(config(Kernel::V6_18));
     rig.submit(Op::Discard, Flags::SYNC, 0, 4096);
     assert_eq!(rig.events(), ["Q DS 0+4096", "G DS 0+4096", "S", "P", "UT 1", "I DS 0+4096", "D DS 0+4096"]);
-    // Nobody sleeps for one that came through a ring.
+    // No task sleeps for an I/O that was submitted through a ring.
     let mut rig = Rig::new(config(Kernel::V6_18));
     let io = Io { may_block: false, ..rig.io(Op::Discard, Flags::SYNC, 0, 4096) };
     rig.stack.submit(rig.now, io, &mut rig.driver);
@@ -98,7 +98,7 @@ fn requeue_and_refusal() {
     let command = rig.driver.issued[0];
     rig.complete_with(command, Status::Transport, Bytes::ZERO);
     assert_eq!(rig.events(), ["R R 0+8", "I R 0+8", "D R 0+8"]);
-    // A driver that has no room gives a request back that was never issued.
+    // A busy driver gives a request back that was never issued.
     rig.driver.room = Some(0);
     rig.submit(Op::Read, Flags::NONE, 1000, 8);
     let events = rig.events();

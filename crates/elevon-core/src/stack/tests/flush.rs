@@ -1,4 +1,4 @@
-//! Flush sequences: what the device is asked for, in which order, and what is counted.
+//! Tests flush sequences: the commands for the device, their order, and the counters.
 
 use super::*;
 
@@ -107,7 +107,7 @@ fn a_flush_waits_for_data_of_its_machine_but_not_for_ever() {
     rig.submit(Op::Flush, Flags::NONE, 0, 0);
     assert_eq!(rig.driver.issued.len(), 1, "the write's data is in flight");
     rig.now = Instant::ZERO + Nanos::from_secs(5);
-    // Only something that happens makes the machine look again.
+    // Only an event makes the machine check again.
     rig.submit(Op::Flush, Flags::NONE, 0, 0);
     assert_eq!(rig.driver.issued.iter().map(|c| c.op).collect::<Vec<_>>(), [Op::Write, Op::Flush]);
     rig.complete_all();
@@ -117,7 +117,7 @@ fn a_flush_waits_for_data_of_its_machine_but_not_for_ever() {
 #[test]
 fn the_data_step_by_version() {
     for (kernel, flags, expected) in [
-        // Up to 6.4 by the dispatch list: neither plugged nor inserted.
+        // Up to 6.4 through the dispatch list: neither plugged nor inserted.
         (Kernel::V6_1, Flags::FUA, vec!["Q WFS 0+8", "G WFS 0+8", "D WFS 0+8"]),
         (Kernel::V6_18, Flags::FUA, vec!["Q WFS 0+8", "G WFS 0+8", "P", "U 1", "I WFS 0+8", "D WFS 0+8"]),
         (
@@ -169,7 +169,7 @@ fn every_part_of_a_split_write_is_durable_by_itself() {
     rig.submit(Op::Write, Flags::FUA, 0, 2056);
     assert_eq!(rig.driver.issued.len(), 3);
     assert!(rig.driver.issued.iter().all(|c| c.flags.contains(Flags::FUA)));
-    // Without FUA the parts share a flush after the last.
+    // Without FUA the parts share a flush after the last one.
     let mut rig = Rig::new(StackConfig { direct_path: DirectPath::Iomap, ..cached(false) });
     rig.submit(Op::Write, Flags::FUA, 0, 2056);
     let parts = rig.driver.issued.len();
@@ -181,7 +181,7 @@ fn every_part_of_a_split_write_is_durable_by_itself() {
     assert_eq!((rig.done(), rig.stack.counters().flushes), (vec![(1, Status::Ok)], 1));
 }
 
-/// As the drivers of NVMe and SCSI do it: docs/faithfulness.md, "retries".
+/// As drivers of NVMe and SCSI do: docs/faithfulness.md, "retries".
 #[test]
 fn a_flush_is_tried_again_like_any_command_by_a_driver_that_retries() {
     let mut rig = Rig::new(cached(false));
@@ -212,7 +212,7 @@ fn a_driver_may_refuse_any_step() {
                 }
                 assert_eq!(rig.done(), [(1, Status::IoError)]);
                 rig.stack.self_check();
-                // The machine goes on.
+                // The machine continues.
                 rig.driver.refuses = None;
                 rig.submit(Op::Write, Flags::PREFLUSH | Flags::FUA, 0, 8);
                 rig.complete_all();

@@ -1,4 +1,4 @@
-//! Merges at the edges: discards, gaps, mixed flags, requests with requests.
+//! Tests merges in special cases: discards, gaps, mixed flags, requests with requests.
 
 use super::*;
 
@@ -7,7 +7,7 @@ fn write(rig: &mut Rig, task: u32, flags: Flags, sector: u64) {
     rig.stack.submit(rig.now, io, &mut rig.driver);
 }
 
-/// Discards under one plug, as a file system sends them: nobody waits.
+/// Submits discards under one plug, as a file system does: no task waits.
 fn discards(rig: &mut Rig, sectors: impl IntoIterator<Item = u64>, len: u64) {
     rig.stack.begin_batch(rig.now, TaskId(0));
     for sector in sectors {
@@ -51,7 +51,7 @@ fn a_gap_refuses_a_bio_but_does_not_close_the_request() {
     let odd = rig.stack.register_layout(Layout::contiguous(4096, (1 << 40) + 512));
     rig.stack.begin_batch(rig.now, TaskId(0));
     rig.submit(Op::Read, Flags::NONE, 0, 8);
-    // Wrong memory behind it; the request itself is as mergeable as before.
+    // The memory behind it is not contiguous; the request itself still accepts merges.
     let io = Io { layout: odd, ..rig.io(Op::Read, Flags::NONE, 8, 7) };
     rig.stack.submit(rig.now, io, &mut rig.driver);
     rig.stack.end_batch(rig.now, TaskId(0), &mut rig.driver);
@@ -88,7 +88,7 @@ fn a_request_that_swallows_another_keeps_the_earlier_start_and_what_is_atomic_st
         // The first has the only tag, the second waits for it on the dispatch list.
         write(&mut rig, 2, Flags::NONE, 5000);
         write(&mut rig, 2, Flags::NONE, 7000);
-        // The later part is allocated first and held back in a plug.
+        // The later part is allocated first and stays in a plug.
         rig.stack.begin_batch(rig.now, TaskId(0));
         write(&mut rig, 0, flags, 8);
         rig.now = Instant::ZERO + Nanos::from_millis(10);

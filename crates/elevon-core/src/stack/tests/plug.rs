@@ -1,4 +1,4 @@
-//! Plugs and merges in them: order, limits, and what is kept apart.
+//! Tests plugs and merges in them: order, limits, and requests that must not merge.
 
 use super::*;
 
@@ -133,7 +133,7 @@ fn a_request_found_too_small_takes_no_more() {
     (config.queue_depth, config.nr_requests) = (1, Some(8));
     let mut rig = Rig::new(config);
     rig.submit(Op::Read, Flags::NONE, 5000, 8);
-    // The driver's only tag is in use: what follows stays in the scheduler.
+    // The driver's only tag is in use: later requests stay in the scheduler.
     rig.submit(Op::Read, Flags::NONE, 0, 8);
     rig.submit(Op::Read, Flags::NONE, 8, 16);
     rig.submit(Op::Read, Flags::NONE, 8, 8);

@@ -1,5 +1,5 @@
-//! Tenants on the path of a bio: who sleeps and who does not, what goes when rules go, and that
-//! every nanosecond is accounted for.
+//! Tests tenants on the path of a bio: which tasks sleep, which bios are released when rules are
+//! removed, and that every nanosecond is accounted for.
 
 use super::*;
 use crate::control::io_cost::Qos;
@@ -24,7 +24,7 @@ impl Rig {
         self.stack.submit(self.now, io, &mut self.driver)
     }
 
-    /// Lets time pass to the next timer of the stack.
+    /// Advances time to the next timer of the stack.
     fn tick(&mut self) {
         self.now = self.stack.next_timer().expect("a timer").max(self.now);
         self.stack.handle_timers(self.now, &mut self.driver);
@@ -126,9 +126,9 @@ fn a_tenants_policy_of_priority_is_on_its_bios() {
     assert_eq!(classes, [IoPrio::new(crate::ioprio::PrioClass::Rt, 4), IoPrio::DEFAULT]);
 }
 
-/// Everything at once under every scheduler: limits of all kinds, gates, weights, policies, changes
-/// and removals while I/O is in flight. Nothing is lost or doubled, nobody sleeps for ever, and
-/// what a tenant's I/O took is in the breakdown to the nanosecond.
+/// Everything at once with every scheduler: limits of all kinds, gates, weights, policies, changes
+/// and removals while I/O is in flight. No bio is lost or doubled, no task sleeps for ever, and all
+/// time of a tenant's I/O is in the breakdown to the nanosecond.
 #[test]
 fn random_tenants_lose_nothing_and_every_nanosecond_is_accounted_for() {
     for seed in 0..48u64 {

@@ -1,5 +1,5 @@
-//! The same rules with plain vectors: every level is looked at for the next to dispatch, every path
-//! is walked for each bio.
+//! The same rules with plain vectors: every level is searched for the next dispatch, every path is
+//! walked for each bio.
 
 extern crate std;
 use std::vec;
@@ -30,7 +30,7 @@ struct Item {
 struct Level {
     limits: Limits,
     slices: [Slice; 2],
-    /// Sources in the order of their turns, each with what it has.
+    /// Sources in the order of their turns, each with its items.
     sources: [Vec<(TenantId, Vec<Item>)>; 2],
     due: Option<(i128, u64)>,
 }
@@ -91,7 +91,7 @@ impl Model {
         }
     }
 
-    /// Ticks that a bio has to wait at a level.
+    /// Returns the ticks that a bio has to wait at a level.
     fn wait(&mut self, tick: i128, at: TenantId, d: usize, item: &mut Item) -> i128 {
         let level = &self.levels[at.index()];
         let (bps, iops) = (level.limits.bps[d], level.limits.iops[d]);
@@ -139,7 +139,7 @@ impl Model {
             if over > 0 {
                 let earned = |rate| if rate == UNLIMITED { 0 } else { self.earned(rate, over * self.slice) };
                 let (bytes, ios) = (earned(bps[d]), earned(iops[d]));
-                // Never below nothing by what was earned; what a change carried over stays.
+                // Earned budget does not reduce it below zero; what a change carried over remains.
                 let less = |used: i128, by: i128| match self.in_series && by == 0 {
                     true => used.min(0),
                     false => (used - by).max(used.min(0)),

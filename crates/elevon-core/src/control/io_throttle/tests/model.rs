@@ -1,15 +1,13 @@
-//! Random sequences of everything that can be done, against a model that keeps the whole history of
-//! a limiter and asks of each nanosecond whether the law lets a bio go.
+//! Random sequences of all operations, compared with a model that keeps the whole history of a
+//! limiter and checks for each nanosecond if the rule lets a bio go.
 
 use super::*;
 
-/// A limiter by the letter of the proposal's description: units used since the window began, or
-/// tokens.
+/// A limiter exactly as the proposal describes it: units used since the window began, or tokens.
 #[derive(Clone, Debug)]
 struct Law {
     limit: Limit,
-    /// In units times 10^9: a leaky bucket's use is less than 0 where a change found it with
-    /// credit.
+    /// In units times 10^9: a leaky bucket's use is less than 0 if a change found it with credit.
     used: i128,
     tokens: i128,
     at: Instant,
@@ -58,7 +56,7 @@ impl Law {
             Policy::Leaky => {
                 self.used += units;
                 if self.used + slack <= self.credit(now) {
-                    // Under the line: forgotten, but for what its deadline was rounded up by.
+                    // Below the line: reset, except for the rounding of its deadline.
                     (self.used, self.at) = (-slack, now);
                 }
             }
@@ -109,7 +107,7 @@ impl Tenant {
         }
     }
 
-    /// The next to go: of the most urgent class, the first.
+    /// Returns the next bio to go: the first of the most urgent class.
     fn head(&self) -> Option<usize> {
         (0..self.waiting.len()).min_by_key(|&at| (self.waiting[at].class, at))
     }
@@ -123,7 +121,7 @@ struct Pair {
     living: Vec<TenantId>,
     model: BTreeMap<TenantId, Tenant>,
     due: Vec<BioId>,
-    /// All nanoseconds that bios have waited and that are over.
+    /// Total time of finished waits.
     waited: u64,
     arrived: BTreeMap<BioId, Instant>,
     passed: u64,
@@ -232,8 +230,8 @@ impl Pair {
         self.living.push(fresh);
     }
 
-    /// Sets the clock forward, by chance beyond some deadlines. Every bio that goes does so as of
-    /// the first nanosecond at which the law lets it.
+    /// Advances the clock, sometimes beyond some deadlines. Every bio goes as of the first
+    /// nanosecond at which the rule allows it.
     fn advance(&mut self) {
         let step = self.rng.pick(&[0, 1, 1000, 1_000_000, 3_000_000_000]);
         let until = self.now + Nanos::new(self.rng.below(step + 1));
@@ -241,7 +239,7 @@ impl Pair {
             && at <= until
         {
             if self.rng.one_in(4) {
-                // Late: whatever is due by then goes in the order of the deadlines.
+                // Late: everything that is due by then goes in the order of the deadlines.
                 break;
             }
             self.release(at.max(self.now));
@@ -258,7 +256,7 @@ impl Pair {
         for bio in due {
             self.waited += (now - self.arrived[bio]).get();
         }
-        // What the clock would have shown one nanosecond after the other.
+        // What the clock would have shown at each nanosecond in turn.
         let mut at = before;
         for &bio in rest {
             at = self.next_deadline(at).expect("something is let go");
@@ -277,8 +275,8 @@ impl Pair {
         }
     }
 
-    /// The first nanosecond, from one on, at which a head may go: found by halving, on the law
-    /// alone.
+    /// Returns the first nanosecond from `from` on at which a head may go: found by bisection, with
+    /// the rule alone.
     fn next_deadline(&self, from: Instant) -> Option<Instant> {
         let first = |rules: &Tenant| {
             let cost = rules.waiting[rules.head()?].cost;

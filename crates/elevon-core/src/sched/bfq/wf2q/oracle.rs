@@ -1,5 +1,5 @@
-//! The engine against a naive version: lists searched from end to end, the rules written down once
-//! more.
+//! Compares the engine with a naive version: lists searched from end to end, with the rules
+//! implemented a second time.
 
 extern crate std;
 use std::vec::Vec;
@@ -19,7 +19,7 @@ struct Item {
     class: usize,
     parent: Option<usize>,
     is_group: bool,
-    /// Order of insertion into the active list; `None` where it is not active.
+    /// Order of insertion into the active list; `None` if it is not active.
     active: Option<u64>,
     idle: Option<u64>,
     serving: bool,
@@ -245,7 +245,7 @@ impl Naive {
     }
 }
 
-/// Both, driven alike. Item n of the naive version is entity n.
+/// Both versions, driven alike. Item n of the naive version is entity n.
 struct Pair {
     engine: Engine,
     naive: Naive,
@@ -317,8 +317,8 @@ impl Pair {
         if rng.one_in(16) {
             let weight = 1 + rng.below(1000);
             let class = if self.naive.items[n].is_group { 1 } else { rng.below(3) as usize };
-            // A class may change only while out of the trees; the policy asks for it, the engine
-            // waits. Not modelled here.
+            // A class may change only while the entity is in no tree; the policy requests the
+            // change and the engine delays it. Not modelled here.
             if self.engine[id].place == TreeState::Nowhere || class == self.naive.items[n].class {
                 self.engine.set_weight(id, weight, Class::ALL[class]);
                 self.naive.items[n].wanted = (weight, class);

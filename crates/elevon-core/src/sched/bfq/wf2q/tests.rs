@@ -12,7 +12,7 @@ const UNIT: u64 = 1 << 22;
 const EXPIRES: Change = Change { expiration: true };
 const STAYS: Change = Change { expiration: false };
 
-/// Queues in one group, all in the best-effort class unless said.
+/// Queues in one group, in the best-effort class unless stated otherwise.
 struct Bench {
     engine: Engine,
     queues: Vec<EntityId>,
@@ -46,7 +46,7 @@ impl Bench {
         self.engine.group(GroupId::ROOT).trees[Class::Be as usize].weights
     }
 
-    /// The next queue comes into service and is served `sectors` in requests of `size`.
+    /// Puts the next queue into service and serves `sectors` in requests of `size`.
     fn begin(&mut self, sectors: u64, size: u64) -> usize {
         let id = self.engine.serve_next().expect("somebody is active");
         self.engine[id].service = 0;
@@ -57,7 +57,7 @@ impl Bench {
         self.queues.iter().position(|&q| q == id).unwrap()
     }
 
-    /// The slot ends with more to do.
+    /// Ends the slot of a queue that has more requests.
     fn end(&mut self, n: usize) {
         let id = self.queues[n];
         self.engine.requeue(id, EXPIRES);
@@ -66,7 +66,7 @@ impl Bench {
         self.engine.self_check();
     }
 
-    /// The slot ends because the queue is empty; its service is remembered.
+    /// Ends the slot of a queue that is empty; its service is remembered.
     fn empty(&mut self, n: usize) {
         let id = self.queues[n];
         self.engine.deactivate(id, true, EXPIRES);
@@ -74,7 +74,7 @@ impl Bench {
         self.engine.self_check();
     }
 
-    /// A whole slot of whoever is next.
+    /// Runs a whole slot of the next queue.
     fn slot(&mut self, size: u64) -> usize {
         let next = self.engine.group(GroupId::ROOT).next.expect("somebody is active");
         let n = self.begin(self.engine[next].budget, size);
@@ -131,7 +131,7 @@ fn time_jumps_only_when_nobody_is_in_service() {
     let mut b = Bench::new(&[(40, 400)]);
     let tree = &mut b.engine.groups[0].trees[Class::Be as usize];
     tree.time = 5 * UNIT;
-    // Its start is made to lie ahead, as if it came from the idle tree.
+    // Its start is set ahead, as if it came from the idle tree.
     let id = b.queues[0];
     b.engine.deactivate(id, false, STAYS);
     b.engine[id].start = 10 * UNIT;
@@ -150,7 +150,7 @@ fn time_jumps_only_when_nobody_is_in_service() {
     assert_eq!(serving.groups[0].trees[Class::Be as usize].time, 5 * UNIT);
 }
 
-/// A is served 400 of 800 and empties.
+/// A was served 400 of 800 and became empty.
 fn half_served() -> Bench {
     let mut b = Bench::new(&[(40, 800), (40, 800)]);
     assert_eq!(b.begin(400, 8), 0);
@@ -186,7 +186,7 @@ fn a_queue_that_returns_late_starts_anew() {
 fn a_claim_behind_time_is_pushed() {
     for (back, start, finish) in [(true, 30 * UNIT, 40 * UNIT), (false, 40 * UNIT, 40 * UNIT + delta(512, 40))] {
         let mut b = half_served();
-        // Two whole slots of B, with time set exactly where a fluid server would have it.
+        // Two whole slots of B, with the virtual time that an ideal fluid server would have.
         b.slot(800);
         b.slot(800);
         b.engine.groups[0].trees[Class::Be as usize].time = 40 * UNIT;
@@ -238,7 +238,7 @@ fn a_queue_emptied_by_injection() {
     b.engine.deactivate(injected, true, STAYS);
     (b.engine[injected].budget, b.engine[injected].service) = (0, 0);
     assert_eq!((b.e(1).finish, b.e(1).place), (delta(8, 40), TreeState::Idle));
-    // It sends again before time has caught up.
+    // It sends again before the virtual time has reached its finish.
     b.engine.groups[0].trees[Class::Be as usize].time = UNIT * 15 / 100;
     b.engine[injected].budget = 800;
     b.engine.activate(injected, false);
@@ -261,11 +261,12 @@ fn classes_are_strict_but_for_the_guard() {
     }
     assert_eq!(order.matches('A').count(), 0);
     assert_eq!(order.matches('C').count(), 3);
-    // The guard is looked at when a slot ends; what is chosen then is served next.
+    // The guard is checked when a slot ends; the queue that it selects is served next.
     assert!(order[..201].chars().all(|c| c == 'B') && &order[201..202] == "C", "{order}");
 }
 
-/// Backlogged queues in a hierarchy; charged sectors per queue after a number of slots.
+/// Serves backlogged queues in a hierarchy. Returns the charged sectors per queue after a number of
+/// slots.
 fn charged(engine: &mut Engine, queues: &[EntityId], slots: usize, size: u64) -> Vec<u64> {
     let mut got = std::vec![0; queues.len()];
     for _ in 0..slots {
@@ -307,13 +308,13 @@ fn weights_hold_at_every_level() {
     let queues = [(one, 80), (one, 40), (two, 40)].map(|(g, w)| queue(&mut e, g, Class::Be, w));
     check(&mut e, &queues, &[2, 1, 3]);
 
-    // A class acts only inside its group.
+    // A class has effect only inside its group.
     let mut e = Engine::new(200);
     let (one, two) = (e.add_group(GroupId::ROOT, 100), e.add_group(GroupId::ROOT, 100));
     let queues = [queue(&mut e, one, Class::Rt, 10), queue(&mut e, two, Class::Be, 80)];
     check(&mut e, &queues, &[1, 1]);
 
-    // A real-time queue of the root passes every group.
+    // A real-time queue of the root goes before every group.
     let mut e = Engine::new(200);
     let one = e.add_group(GroupId::ROOT, 1000);
     let queues = [queue(&mut e, GroupId::ROOT, Class::Rt, 10), queue(&mut e, one, Class::Be, 80)];
@@ -359,9 +360,9 @@ fn service_lags_by_less_than_a_budget() {
                 for (i, &(weight, own)) in queues.iter().enumerate() {
                     let (got, due) = (i128::from(served[i] * all), i128::from(weight * total));
                     let ahead = i128::from((all - weight) * own + size * all);
-                    // The shortcut past a search may let the one just served go on although another
-                    // has become eligible: that costs up to a largest budget's share more than the
-                    // ideal (with a search every time, it does not).
+                    // The shortcut that skips a search may let the queue just served continue
+                    // although another has become eligible: this costs at most the share of one
+                    // more largest budget (with a search every time, it does not).
                     let behind = i128::from((all - weight) * own + 2 * weight * most + size * all);
                     assert!(got - due <= ahead, "seed {seed}: {i} is ahead by {} of {ahead}", got - due);
                     assert!(due - got <= behind, "seed {seed}: {i} is behind by {} of {behind}", due - got);
