@@ -102,7 +102,8 @@ const NO_SLOT: u32 = u32::MAX;
 
 impl IoLatency {
     /// Returns io.latency for a device with `queue_size` requests (`nr_requests`). On rotational
-    /// devices the mean of a window is compared with the target, on others the slowest tenth.
+    /// devices the mean of a window is compared with the target; on others the target is met if
+    /// fewer than a tenth of the I/Os miss it.
     pub fn new(queue_size: u32, is_rotational: bool) -> Self {
         Self {
             queue_size: queue_size.max(1),

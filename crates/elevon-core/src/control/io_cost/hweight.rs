@@ -86,8 +86,8 @@ impl Shares {
         }
     }
 
-    /// Returns true if the node may become an active leaf: no node above it (except the root) and
-    /// no node below it is active.
+    /// Returns true if the node may become an active leaf: no ancestor (except the root) is active
+    /// as a leaf, and no node below it is active.
     pub(super) fn may_activate(&self, slot: u32) -> bool {
         let node = &self.nodes[slot as usize];
         let mut above = node.parent;

@@ -117,7 +117,7 @@ impl Bfq {
     }
 
     /// Moves the process of `q` to the queue `target`; the requests that `q` still has are served
-    /// first.
+    /// from `q`.
     pub(super) fn merge_queues(&mut self, task: TaskId, q: EntityId, target: EntityId) {
         let queue = *self.queue(q);
         let raise = self.engine[q].raise;
