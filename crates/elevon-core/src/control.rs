@@ -6,9 +6,9 @@
 //! completions. Both keep the [`BioId`]s that they hold, say when they want to be asked again, and
 //! add the bio's waiting time to the [`WaitBreakdown`].
 //!
-//! [`TenantControl`] contains all stages, the tree of tenants, and the statistics per tenant. If no rule
-//! is set and no tenant is watched, a bio costs one comparison. Rules may change at any time; bios
-//! that a change releases continue with the next release.
+//! [`TenantControl`] contains all stages, the tree of tenants, and the statistics per tenant. If no
+//! rule is set and no tenant is watched, a bio costs one comparison. Rules may change at any time;
+//! bios that a change releases continue with the next release.
 
 extern crate alloc;
 use alloc::vec::Vec;
