@@ -140,6 +140,12 @@ pub trait Scheduler {
         true
     }
 
+    /// Returns what the scheduler has measured of the device, by the name that it has there, for
+    /// reports; `None` if it measures nothing, or not yet.
+    fn measured(&self) -> Option<(&'static str, u64)> {
+        None
+    }
+
     /// Checks costly invariants, for tests. Panics if one does not hold.
     fn self_check(&self, _view: View<'_>) {}
 }
@@ -325,6 +331,9 @@ impl Scheduler for AnyScheduler {
     }
     fn is_woken(&self, queue: HwQueue) -> bool {
         each!(self, s => s.is_woken(queue))
+    }
+    fn measured(&self) -> Option<(&'static str, u64)> {
+        each!(self, s => s.measured())
     }
     fn self_check(&self, view: View<'_>) {
         each!(self, s => s.self_check(view));

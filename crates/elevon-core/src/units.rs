@@ -2,7 +2,30 @@
 //!
 //! A *sector* is always 512 bytes, whatever the logical block size; a *page* is 4096 bytes. Only
 //! meaningful arithmetic exists: `Instant - Instant = Nanos`, `Sector + Sectors = Sector`, and no
-//! `Instant + Instant`.
+//! `Instant + Instant`. What is not meaningful does not compile:
+//!
+//! ```
+//! # use elevon_core::units::{Bytes, Instant, Nanos, Sector, Sectors};
+//! let sector: Sector = Sector::new(8) + Sectors::new(8);
+//! let instant: Instant = Instant::new(1) + Nanos::new(1);
+//! # let _: Bytes = (sector - Sector::new(0)).bytes();
+//! # let _: Nanos = instant - Instant::ZERO;
+//! ```
+//!
+//! ```compile_fail,E0308
+//! # use elevon_core::units::{Bytes, Sector};
+//! let bytes_are_no_sectors = Sector::new(8) + Bytes::new(8);
+//! ```
+//!
+//! ```compile_fail,E0308
+//! # use elevon_core::units::Instant;
+//! let no_sum_of_instants = Instant::new(1) + Instant::new(1);
+//! ```
+//!
+//! ```compile_fail,E0308
+//! # use elevon_core::units::{RequestId, TaskId};
+//! let a_task_is_no_request: RequestId = TaskId(1);
+//! ```
 
 use core::fmt;
 use core::ops::{Add, AddAssign, Sub, SubAssign};

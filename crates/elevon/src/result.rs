@@ -14,7 +14,7 @@ use elevon_core::control::limits::{Limits, UNLIMITED};
 use elevon_core::control::{Rule, TenantControl};
 use elevon_core::ioprio::{IoPrio, PrioClass};
 use elevon_core::op::StatGroup;
-use elevon_core::sched::AnyScheduler;
+use elevon_core::sched::Scheduler;
 use elevon_core::stack::Stack;
 use elevon_core::status::Status;
 use elevon_core::units::{Bytes, Instant, Nanos, TaskId, TenantId};
@@ -70,7 +70,7 @@ pub(crate) fn of(facts: &Facts<'_>, outcome: RunOutcome) -> RunResult {
         scheduler: SchedulerInfo {
             name: config.scheduler.name.to_owned(),
             tunables: stack.scheduler().tunables_shown().into_iter().map(|(k, v)| (k.to_owned(), v)).collect(),
-            counters: scheduler_counters(stack.scheduler()),
+            counters: stack.scheduler().measured().map(|(name, value)| (name.to_owned(), value)).into_iter().collect(),
         },
         seed: plan.seed,
         config: effective(facts),
@@ -89,14 +89,6 @@ pub(crate) fn of(facts: &Facts<'_>, outcome: RunOutcome) -> RunResult {
         faults: Vec::new(),
         events_lost: 0,
         warnings: warnings.clone(),
-    }
-}
-
-/// What a scheduler found out, by its own names.
-fn scheduler_counters(scheduler: &AnyScheduler) -> Vec<(String, u64)> {
-    match scheduler {
-        AnyScheduler::Bfq(bfq) => bfq.device_queues().map(|on| ("hw_tag".to_owned(), on.into())).into_iter().collect(),
-        AnyScheduler::None(_) | AnyScheduler::MqDeadline(_) | AnyScheduler::Kyber(_) => Vec::new(),
     }
 }
 

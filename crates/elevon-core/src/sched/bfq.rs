@@ -423,6 +423,10 @@ impl Scheduler for Bfq {
         }
     }
 
+    fn measured(&self) -> Option<(&'static str, u64)> {
+        self.device_queues().map(|queues| ("hw_tag", queues.into()))
+    }
+
     fn on_wakeup(&mut self, now: Instant) {
         self.advance(now);
         self.kick = None;
