@@ -1,4 +1,5 @@
-//! What a process costs per I/O by itself, with no stack and no device: poll, take, complete, reap and statistics.
+//! What a process costs per I/O by itself, with no stack and no device: poll, take, complete, reap
+//! and statistics.
 //!
 //! Prints nanoseconds an I/O. `cargo bench -p elevon-workload`; as a test it runs a few I/Os only.
 use std::time;

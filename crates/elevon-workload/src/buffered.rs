@@ -1,22 +1,28 @@
 //! The page cache between processes and stack, in simulation and before a real file.
 //!
-//! What an I/O of a process is in calls of the cache is [`FileIo`]'s to say. Here is what a run adds: which files the jobs have open,
-//! what fio does before a job starts, what calls and bios cost their process, statistics, and bios as I/Os of the stack (`bios`).
-//! They are submitted under the task that asked or under the flusher's own, and come back by [`Token::Cache`].
+//! What an I/O of a process is in calls of the cache is [`FileIo`]'s to say. Here is what a run
+//! adds: which files the jobs have open, what fio does before a job starts, what calls and bios
+//! cost their process, statistics, and bios as I/Os of the stack (`bios`). They are submitted under
+//! the task that asked or under the flusher's own, and come back by [`Token::Cache`].
 //!
-//! Time passes by [`CacheCost`]: a process is busy for what its calls cost after they are over, the calls of one I/O together. So
-//! within one I/O of many pages the copying of pages does not overlap with readahead; between I/Os it does. A call that slept costs
-//! a wake-up besides, each bio that a process had to build a submission, both as in direct I/O ([`CpuCost`]).
+//! Time passes by [`CacheCost`]: a process is busy for what its calls cost after they are over, the
+//! calls of one I/O together. So within one I/O of many pages the copying of pages does not overlap
+//! with readahead; between I/Os it does. A call that slept costs a wake-up besides, each bio that a
+//! process had to build a submission, both as in direct I/O ([`CpuCost`]).
 //!
-//! What fio does before a job starts: `pre_read` reads its files (not timed), else `invalidate` drops them; then `fadvise_hint`. Before
-//! a job reads back what it wrote, `invalidate` drops its files again (measured: fio 3.33 calls posix_fadvise there); with real bytes what
-//! is dirty is written first, so that it is the device that is verified and not memory.
-//! A queue of buffered I/O is one at a time where submission blocks (libaio), as in Linux; io_uring has as many as it wants.
+//! What fio does before a job starts: `pre_read` reads its files (not timed), else `invalidate`
+//! drops them; then `fadvise_hint`. Before a job reads back what it wrote, `invalidate` drops its
+//! files again (measured: fio 3.33 calls posix_fadvise there); with real bytes what is dirty is
+//! written first, so that it is the device that is verified and not memory. A queue of buffered I/O
+//! is one at a time where submission blocks (libaio), as in Linux; io_uring has as many as it
+//! wants.
 //!
-//! With real bytes ([`CacheConfig::copies`]) the back end has frames, the device is one file of the cache, whose parts are the files
-//! of jobs, and so nothing that overlaps is in memory twice. When all jobs are over, what is dirty is written and flushed.
+//! With real bytes ([`CacheConfig::copies`]) the back end has frames, the device is one file of the
+//! cache, whose parts are the files of jobs, and so nothing that overlaps is in memory twice. When
+//! all jobs are over, what is dirty is written and flushed.
 //!
-//! Cost: O(1) an I/O and a page beside the cache's own. Nothing is allocated per I/O once tables have grown.
+//! Cost: O(1) an I/O and a page beside the cache's own. Nothing is allocated per I/O once tables
+//! have grown.
 
 mod bill;
 mod bios;
@@ -138,8 +144,9 @@ enum LastWriteBack {
 }
 
 impl BufferedIo {
-    /// A cache for these jobs. Its flusher is a task behind theirs, and behind it one for each tenant up to the last that a job lies
-    /// in, whatever `config` says. `cpu`: as in [`crate::jobs::JobsOptions`].
+    /// A cache for these jobs. Its flusher is a task behind theirs, and behind it one for each
+    /// tenant up to the last that a job lies in, whatever `config` says. `cpu`: as in
+    /// [`crate::jobs::JobsOptions`].
     pub fn new(config: CacheConfig, cost: CacheCost, cpu: CpuCost, jobs: &mut Jobs, stack: &Stack) -> Self {
         let flusher = TaskId(jobs.processes().len() as u32);
         let tenant_flushers = jobs.processes().iter().map(|process| process.tenant().0).max().unwrap_or(0);
@@ -190,7 +197,8 @@ impl BufferedIo {
         &self.series
     }
 
-    /// Windows that waits are counted in; see [`elevon_cache::stats::Windows::length`] for what they came to.
+    /// Windows that waits are counted in; see [`elevon_cache::stats::Windows::length`] for what
+    /// they came to.
     pub const fn wait_window(&self) -> Nanos {
         self.charges.wait_window
     }
@@ -205,12 +213,14 @@ impl BufferedIo {
         self.last_flusher
     }
 
-    /// The cache, to be told of files of other programs. Their calls go by [`Self::call_of_other_program`].
+    /// The cache, to be told of files of other programs. Their calls go by
+    /// [`Self::call_of_other_program`].
     pub const fn cache_mut(&mut self) -> &mut PageCache {
         self.files.cache_mut()
     }
 
-    /// After the last job the run goes on until no call and no bio of the cache is under way; with bytes it always does.
+    /// After the last job the run goes on until no call and no bio of the cache is under way; with
+    /// bytes it always does.
     pub const fn settle_at_end(&mut self) {
         self.settles = true;
     }
@@ -220,7 +230,8 @@ impl BufferedIo {
         self.files.cache_mut().set_reserved(now, reserved);
     }
 
-    /// A program that is no job uses the cache, as a task behind the flushers'. [`Self::poll_other_program`] says how it ended.
+    /// A program that is no job uses the cache, as a task behind the flushers'.
+    /// [`Self::poll_other_program`] says how it ended.
     ///
     /// # Panics
     /// If the task is a job's or the flusher.
@@ -242,7 +253,8 @@ impl BufferedIo {
         self.files.self_check();
     }
 
-    /// Whether all jobs are over, and the last write-back is under way or anything else that nobody waits for.
+    /// Whether all jobs are over, and the last write-back is under way or anything else that nobody
+    /// waits for.
     pub fn is_settling(&self) -> bool {
         self.last_write_back != LastWriteBack::NotDue && !self.cache().is_idle()
     }
@@ -256,8 +268,9 @@ impl BufferedIo {
         }
     }
 
-    /// What jobs wrote and the device has not, of a cache with bytes: page writes that failed (a later one of the same page may have
-    /// succeeded), and pages that are still dirty or being written.
+    /// What jobs wrote and the device has not, of a cache with bytes: page writes that failed (a
+    /// later one of the same page may have succeeded), and pages that are still dirty or being
+    /// written.
     pub fn unwritten(&self) -> (u64, u64) {
         let pages = self.cache().resident().pages();
         let left = if self.has_bytes() { pages.dirty() + pages.writeback() } else { 0 };
@@ -369,7 +382,8 @@ impl BufferedIo {
         Some(Event::Sleeps)
     }
 
-    /// The next bytes to move between frames and buffers. What is read before a job begins goes nowhere.
+    /// The next bytes to move between frames and buffers. What is read before a job begins goes
+    /// nowhere.
     #[inline]
     pub(crate) fn poll_copy(&mut self) -> Option<ByteCopy> {
         loop {

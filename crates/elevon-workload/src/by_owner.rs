@@ -1,8 +1,8 @@
-//! What each job and each tenant did over time, in bounded memory: what its counters said at the end of equal intervals, which double
-//! when there are too many.
+//! What each job and each tenant did over time, in bounded memory: what its counters said at the
+//! end of equal intervals, which double when there are too many.
 //!
-//! Counters are kept as they stood, so joining two intervals is leaving out the first. Cost: one comparison an instant, a look at all
-//! jobs and tenants an interval.
+//! Counters are kept as they stood, so joining two intervals is leaving out the first. Cost: one
+//! comparison an instant, a look at all jobs and tenants an interval.
 
 use elevon_core::units::{Instant, Nanos};
 
@@ -47,7 +47,8 @@ impl OwnerSeries {
         Self { start, interval: FIRST_INTERVAL, end, rows, most, readings: Vec::new(), last: None }
     }
 
-    /// Rows of each reading: every process by task, then every tenant of a job by number, the root first.
+    /// Rows of each reading: every process by task, then every tenant of a job by number, the root
+    /// first.
     pub const fn rows(&self) -> usize {
         self.rows
     }

@@ -1,8 +1,9 @@
-//! A page cache over time, in bounded memory: what its counters and levels said at the end of equal intervals, which double when there
-//! are more than a thousand.
+//! A page cache over time, in bounded memory: what its counters and levels said at the end of equal
+//! intervals, which double when there are more than a thousand.
 //!
-//! Counters are kept as they stood, not as differences: so joining two intervals is leaving out the first, and nothing is counted
-//! beside what the cache counts anyway. Cost: one comparison an instant, a reading an interval.
+//! Counters are kept as they stood, not as differences: so joining two intervals is leaving out the
+//! first, and nothing is counted beside what the cache counts anyway. Cost: one comparison an
+//! instant, a reading an interval.
 
 use elevon_cache::page_cache::Reading;
 use elevon_core::units::{Instant, Nanos};

@@ -1,8 +1,8 @@
-//! Chance without surprises: one independent stream of numbers for each purpose of each process, so that what one part
-//! of a run draws never changes what another part sees.
+//! Chance without surprises: one independent stream of numbers for each purpose of each process, so
+//! that what one part of a run draws never changes what another part sees.
 //!
-//! The generator is xoshiro256++ seeded by SplitMix64, both as published by Blackman and Vigna. A draw costs about a
-//! nanosecond; no floats here.
+//! The generator is xoshiro256++ seeded by SplitMix64, both as published by Blackman and Vigna. A
+//! draw costs about a nanosecond; no floats here.
 
 /// What SplitMix64 adds to its state each time: 2^64 divided by the golden ratio, made odd.
 const GOLDEN_GAMMA: u64 = 0x9e37_79b9_7f4a_7c15;
@@ -14,8 +14,8 @@ pub fn split_mix(state: &mut u64) -> u64 {
     mixed
 }
 
-/// A full-avalanche mix of 64 bits: the output of SplitMix64 for this state. The increment comes first, so that 0 does not
-/// stay 0.
+/// A full-avalanche mix of 64 bits: the output of SplitMix64 for this state. The increment comes
+/// first, so that 0 does not stay 0.
 #[inline]
 pub const fn mix64(state: u64) -> u64 {
     let mut z = state.wrapping_add(GOLDEN_GAMMA);
@@ -88,7 +88,8 @@ impl Rng {
         result
     }
 
-    /// A number in `0..bound` without bias worth a name (below 2^-64 times `bound`): the high half of a product. `bound` > 0.
+    /// A number in `0..bound` without bias worth a name (below 2^-64 times `bound`): the high half
+    /// of a product. `bound` > 0.
     #[inline]
     pub fn below(&mut self, bound: u64) -> u64 {
         ((u128::from(self.next_u64()) * u128::from(bound)) >> 64) as u64
@@ -106,10 +107,11 @@ impl Rng {
     }
 }
 
-/// A keyed permutation of `0..len`: visits every block once in random order without a map of what was visited.
+/// A keyed permutation of `0..len`: visits every block once in random order without a map of what
+/// was visited.
 ///
-/// A bijection on the next power of two (odd multiplications and xor-shifts), walked until it lands inside; fewer than two
-/// rounds on average. Memory O(1).
+/// A bijection on the next power of two (odd multiplications and xor-shifts), walked until it lands
+/// inside; fewer than two rounds on average. Memory O(1).
 #[derive(Clone, Debug)]
 pub struct Permutation {
     len: u64,

@@ -1,8 +1,9 @@
 //! CPU time of I/O: what a process spends, and the lock that a scheduler holds for a whole device.
 //!
-//! Each task has a CPU of its own. A scheduler's work for a request (insert, dispatch, completion) is charged to the task that
-//! submits it. BFQ does its part under one lock for the device; a task that wants the lock while another one has it
-//! spins, which is CPU time, too. So tasks together pass no more than one request for each `locked`.
+//! Each task has a CPU of its own. A scheduler's work for a request (insert, dispatch, completion)
+//! is charged to the task that submits it. BFQ does its part under one lock for the device; a task
+//! that wants the lock while another one has it spins, which is CPU time, too. So tasks together
+//! pass no more than one request for each `locked`.
 
 use elevon_core::units::{Instant, Nanos};
 
@@ -34,12 +35,13 @@ impl CpuCost {
 }
 
 impl SchedulerCost {
-    /// The cost of the scheduler of this sysfs name; zero for `none` and for a name that was not measured. BFQ costs less
-    /// if its tunable `low_latency` is off.
+    /// The cost of the scheduler of this sysfs name; zero for `none` and for a name that was not
+    /// measured. BFQ costs less if its tunable `low_latency` is off.
     ///
-    /// From `tests/data/scheduler-cpu` (fio 3.33, io_uring, Linux 6.18, one CPU of an AMD EPYC): time of an I/O less that under
-    /// `none`, mean of the two cases of depth 8, to 50 ns. What BFQ takes beyond Kyber, which has no lock for the whole
-    /// device, counts as BFQ's time under its lock; by that rule mq-deadline's is below what was measured.
+    /// From `tests/data/scheduler-cpu` (fio 3.33, io_uring, Linux 6.18, one CPU of an AMD EPYC):
+    /// time of an I/O less that under `none`, mean of the two cases of depth 8, to 50 ns. What
+    /// BFQ takes beyond Kyber, which has no lock for the whole device, counts as BFQ's time
+    /// under its lock; by that rule mq-deadline's is below what was measured.
     pub fn measured(scheduler: &str, low_latency: bool) -> Self {
         let (request, locked) = match (scheduler, low_latency) {
             ("mq-deadline" | "kyber", _) => (2_250, 0),

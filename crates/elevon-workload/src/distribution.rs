@@ -1,5 +1,5 @@
-//! `random_distribution`: which block of a range an access goes to. Floats from the basic operations only ([`crate::math`]).
-//! Every draw is O(1) on average, O(zones) for the zoned forms.
+//! `random_distribution`: which block of a range an access goes to. Floats from the basic
+//! operations only ([`crate::math`]). Every draw is O(1) on average, O(zones) for the zoned forms.
 
 use elevon_formats::fio::spec::Distribution;
 
@@ -76,7 +76,8 @@ impl Sampler {
             Shape::Ranked { rank, place } => {
                 let rank = match rank {
                     Rank::Zipf(zipf) => zipf.draw(rng),
-                    // Gray et al. 1994, self-similar: the first h of the range gets 1-h of the accesses.
+                    // Gray et al. 1994, self-similar: the first h of the range gets 1-h of the
+                    // accesses.
                     Rank::Pareto(power) => {
                         let u = rng.unit();
                         let share = if u <= 0.0 { 0.0 } else { exp(ln(u) * power) };
@@ -128,7 +129,8 @@ fn zoned(len: u64, zones: impl Iterator<Item = (u32, u64)>) -> Shape {
     if out.is_empty() { Shape::Uniform } else { Shape::Zones(out) }
 }
 
-/// Zipf ranks by rejection-inversion (Hörmann and Derflinger 1996): exact for any theta > 0, no table, no sum over the range.
+/// Zipf ranks by rejection-inversion (Hörmann and Derflinger 1996): exact for any theta > 0, no
+/// table, no sum over the range.
 #[derive(Clone, Debug)]
 struct Zipf {
     len: u64,
@@ -230,7 +232,8 @@ mod tests {
 
     #[test]
     fn zones_get_their_share() {
-        // The manual's example: 60 % to the first 10 %, 30 % to the next 20 %, 8 % to the next 30 %, 2 % to the last 40 %.
+        // The manual's example: 60 % to the first 10 %, 30 % to the next 20 %, 8 % to the next 30
+        // %, 2 % to the last 40 %.
         let relative = Distribution::Zoned(vec![(60, 10), (30, 20), (8, 30), (2, 40)]);
         let absolute = Distribution::ZonedAbsolute(vec![(60, 409_600), (30, 819_200), (8, 1_228_800), (2, 1_638_400)]);
         for distribution in [relative, absolute] {

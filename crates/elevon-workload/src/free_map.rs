@@ -1,10 +1,12 @@
-//! Blocks that a random pass has not visited, for jobs with several block sizes: the next free block from any place, and how
-//! far it is free from there. A tree of bitmaps: O(log₆₄ blocks) per search, one bit and a 63rd per block.
+//! Blocks that a random pass has not visited, for jobs with several block sizes: the next free
+//! block from any place, and how far it is free from there. A tree of bitmaps: O(log₆₄ blocks) per
+//! search, one bit and a 63rd per block.
 
 /// A set of blocks, all free at first.
 #[derive(Clone, Debug)]
 pub(crate) struct FreeMap {
-    /// Bit i of a level says that word i of the level below has a bit set; the first level is the blocks.
+    /// Bit i of a level says that word i of the level below has a bit set; the first level is the
+    /// blocks.
     levels: Vec<Vec<u64>>,
     len: u64,
     left: u64,

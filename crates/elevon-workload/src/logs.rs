@@ -1,5 +1,6 @@
-//! fio's logs (`write_bw_log`, `write_iops_log`, `write_lat_log`, `write_hist_log`): gathered as values, written in fio's line
-//! format. Windows (`log_avg_msec`, `log_hist_msec`) are aligned to the start of the job; a window without I/O has no line.
+//! fio's logs (`write_bw_log`, `write_iops_log`, `write_lat_log`, `write_hist_log`): gathered as
+//! values, written in fio's line format. Windows (`log_avg_msec`, `log_hist_msec`) are aligned to
+//! the start of the job; a window without I/O has no line.
 
 use std::io::{self, Write};
 
@@ -46,7 +47,8 @@ pub struct LogEntry {
     pub time_ms: u64,
     /// KiB/s, IOPS or ns.
     pub value: u64,
-    /// The largest latency of the window, ns, if the log has it beside the mean (`log_window_value=both`).
+    /// The largest latency of the window, ns, if the log has it beside the mean
+    /// (`log_window_value=both`).
     pub maximum: Option<u64>,
     /// Read, write or trim.
     pub direction: Direction,
@@ -195,8 +197,8 @@ impl Logger {
         for log in &mut self.logs {
             let value = match log.kind {
                 LogKind::Bandwidth if average > 0 => sample.len,
-                // The rate that this one I/O had: its bytes over its completion latency, here in units of 1000 bytes, as
-                // fio 3.33 does it.
+                // The rate that this one I/O had: its bytes over its completion latency, here in
+                // units of 1000 bytes, as fio 3.33 does it.
                 LogKind::Bandwidth => (u128::from(sample.len) * 1_000_000 / u128::from(sample.clat.max(1))) as u64,
                 LogKind::Iops => 1,
                 LogKind::SubmissionLatency => match sample.slat {
@@ -268,8 +270,9 @@ impl Logger {
         self.close_histograms();
     }
 
-    /// Writes one log in fio's format: `time_ms, value, ddir, bs, offset, prio`, the offset only with `log_offset`.
-    /// With `log_window_value=both` a latency log has the largest of the window after the value, its mean.
+    /// Writes one log in fio's format: `time_ms, value, ddir, bs, offset, prio`, the offset only
+    /// with `log_offset`. With `log_window_value=both` a latency log has the largest of the
+    /// window after the value, its mean.
     pub fn write(&self, log: &Log, out: &mut dyn Write) -> io::Result<()> {
         for e in &log.entries {
             let ddir = e.direction as u8;

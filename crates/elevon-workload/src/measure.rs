@@ -1,4 +1,5 @@
-//! What a process counts of itself. Cost per I/O: O(1), three histogram increments and no allocation.
+//! What a process counts of itself. Cost per I/O: O(1), three histogram increments and no
+//! allocation.
 
 use elevon_cache::stats::CacheUse;
 use elevon_core::ioprio::IoPrio;

@@ -1,5 +1,5 @@
-//! When the next I/O may start: `rate`, `rate_iops`, `rate_min` and the thinktime family. All in integers but the Poisson
-//! process.
+//! When the next I/O may start: `rate`, `rate_iops`, `rate_min` and the thinktime family. All in
+//! integers but the Poisson process.
 
 use elevon_core::stats::Direction;
 use elevon_core::units::{Instant, Nanos};
@@ -12,8 +12,9 @@ use crate::region::{directions, smallest};
 
 const SECOND: u64 = 1_000_000_000;
 
-/// An absolute schedule: I/O number k may start when what went before has used up its time at the rate. Never drifts: the
-/// remainder of every division is carried. A process that fell behind catches up.
+/// An absolute schedule: I/O number k may start when what went before has used up its time at the
+/// rate. Never drifts: the remainder of every division is carried. A process that fell behind
+/// catches up.
 #[derive(Clone, Copy, Debug)]
 struct Schedule {
     rate: u64,
@@ -122,7 +123,8 @@ impl Pace {
         }
     }
 
-    /// After a thought: with `rate_ignore_thinktime` the schedule moves by as much, else the process catches up.
+    /// After a thought: with `rate_ignore_thinktime` the schedule moves by as much, else the
+    /// process catches up.
     pub(crate) fn on_thought(&mut self, span: Nanos) {
         if self.ignore_think {
             for limit in &mut self.limits {
@@ -161,9 +163,10 @@ impl Pace {
 
 /// The thinktime family.
 ///
-/// fio's manual: the job stalls for `thinktime` after `thinktime_blocks` I/Os, which "effectively caps the queue depth".
-/// So: once that many were issued nothing more is issued; when the last of them has completed, the process thinks. With
-/// `thinktime_blocks_type=issue` it thinks right after issuing the last. `thinktime_iotime` does the same after a time of I/O.
+/// fio's manual: the job stalls for `thinktime` after `thinktime_blocks` I/Os, which "effectively
+/// caps the queue depth". So: once that many were issued nothing more is issued; when the last of
+/// them has completed, the process thinks. With `thinktime_blocks_type=issue` it thinks right after
+/// issuing the last. `thinktime_iotime` does the same after a time of I/O.
 #[derive(Clone, Debug)]
 pub(crate) struct Think {
     span: Nanos,

@@ -1,10 +1,12 @@
-//! Which I/O comes next: direction, file, offset and length, by `rw`, `bs` and `random_distribution`.
+//! Which I/O comes next: direction, file, offset and length, by `rw`, `bs` and
+//! `random_distribution`.
 //!
-//! Random offsets without `norandommap` visit every block once in each pass over a file, by a permutation rather than a map
-//! (as fio's `random_generator=lfsr`, without its limit to one block size). With several block sizes there is a map, and an I/O
-//! is as fio's: it starts at the first block not yet visited from a random one on, and ends early where a visited one is in its
-//! way, so that sizes come out smaller than drawn as the map fills. Cost per I/O: O(1); O(files) when a file is finished,
-//! O(parts) for `bssplit`, O(log blocks + blocks of the I/O) with a map.
+//! Random offsets without `norandommap` visit every block once in each pass over a file, by a
+//! permutation rather than a map (as fio's `random_generator=lfsr`, without its limit to one block
+//! size). With several block sizes there is a map, and an I/O is as fio's: it starts at the first
+//! block not yet visited from a random one on, and ends early where a visited one is in its way, so
+//! that sizes come out smaller than drawn as the map fills. Cost per I/O: O(1); O(files) when a
+//! file is finished, O(parts) for `bssplit`, O(log blocks + blocks of the I/O) with a map.
 
 use elevon_core::stats::Direction;
 use elevon_formats::fio::spec::{BlockSizes, Distribution, FileService, JobSpec};
@@ -48,7 +50,8 @@ impl Seeds {
     pub(crate) fn new(spec: &JobSpec, run: u64, job: u32, clone: u32) -> Self {
         Self { run, job, clone, randrepeat: spec.randrepeat, all: spec.allrandrepeat, own: spec.randseed }
     }
-    /// `randseed` if given; a constant for what `randrepeat` or `allrandrepeat` repeat; the run's seed for the rest.
+    /// `randseed` if given; a constant for what `randrepeat` or `allrandrepeat` repeat; the run's
+    /// seed for the rest.
     pub(crate) fn base(&self, purpose: Purpose) -> u64 {
         match self.own {
             Some(seed) => seed,
@@ -100,7 +103,8 @@ pub struct Pattern {
     per_offset: u32,
     identical: bool,
     sizes: [BlockSizes; 3],
-    /// `bs_is_seq_rand`: sizes go by the order (sequential, random) of an I/O and not by its direction.
+    /// `bs_is_seq_rand`: sizes go by the order (sequential, random) of an I/O and not by its
+    /// direction.
     sizes_by_order: bool,
     fixed: [Option<u64>; 3],
     smallest: [u64; 3],
@@ -205,7 +209,8 @@ impl Pattern {
         if self.sizes_by_order { random as usize } else { direction }
     }
 
-    /// Starts over, as every loop does: sequential positions at the start, random orders drawn anew.
+    /// Starts over, as every loop does: sequential positions at the start, random orders drawn
+    /// anew.
     pub fn rewind(&mut self) {
         for index in 0..self.files.len() {
             self.rewind_file(index);
@@ -234,8 +239,8 @@ impl Pattern {
         }
     }
 
-    /// Whether a sequential job with gaps (`rw=read:GAP`) has come to the end of its files in a direction. fio's loop is over
-    /// there, though fewer bytes than the size were moved.
+    /// Whether a sequential job with gaps (`rw=read:GAP`) has come to the end of its files in a
+    /// direction. fio's loop is over there, though fewer bytes than the size were moved.
     pub(crate) fn is_past_gaps(&self) -> bool {
         let is_past =
             |file: &FilePosition, d: usize| file.position[d].saturating_add(self.smallest[d]) > file.region.len;
@@ -353,7 +358,8 @@ impl Pattern {
         self.current
     }
 
-    /// A new pass over one file: only the count and the random order; sequential positions wrap by themselves.
+    /// A new pass over one file: only the count and the random order; sequential positions wrap by
+    /// themselves.
     fn rewind_pass(&mut self, index: usize) {
         let file = &mut self.files[index];
         file.asked = 0;

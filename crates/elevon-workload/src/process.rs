@@ -1,32 +1,39 @@
 //! One process of a fio job as a state machine.
 //!
-//! A process prepares I/Os, submits them in batches, sleeps, reaps completions, and prepares more. Its driver calls
-//! [`Process::poll`] when something may have changed, hands what [`Process::take`] gives to the stack, and reports back by
-//! [`Process::on_submitted`], [`Process::complete`] and [`Process::unblocked`].
+//! A process prepares I/Os, submits them in batches, sleeps, reaps completions, and prepares more.
+//! Its driver calls [`Process::poll`] when something may have changed, hands what [`Process::take`]
+//! gives to the stack, and reports back by [`Process::on_submitted`], [`Process::complete`] and
+//! [`Process::unblocked`].
 //!
 //! What fio's manual says, and what it leaves open and is decided here:
 //!
-//! - A synchronous engine has one I/O at a time. An asynchronous one fills its queue to `iodepth`, submitting
-//!   `iodepth_batch_submit` at once; when it can fill no more it submits what it has and waits for
-//!   `iodepth_batch_complete_min` completions (at least one), taking at most `iodepth_batch_complete_max` (at least the
-//!   minimum), and goes on reaping until `iodepth_low` is reached. With a minimum of 0 it takes what is there before every
-//!   I/O and does not wait until the queue is full.
+//! - A synchronous engine has one I/O at a time. An asynchronous one fills its queue to `iodepth`,
+//!   submitting `iodepth_batch_submit` at once; when it can fill no more it submits what it has and
+//!   waits for `iodepth_batch_complete_min` completions (at least one), taking at most
+//!   `iodepth_batch_complete_max` (at least the minimum), and goes on reaping until `iodepth_low`
+//!   is reached. With a minimum of 0 it takes what is there before every I/O and does not wait
+//!   until the queue is full.
 //! - While it sleeps for `rate` or `thinktime` it takes completions as they come.
-//! - Latencies: *slat* from the moment the process begins with the I/O to the return of its submission (asynchronous engines
-//!   only; a sleep for a tag counts), *clat* from there to the moment the process has it back, *lat* is both.
-//! - CPU time ([`CpuCost`]) is spent serially: `submit` and the scheduler's part before an I/O leaves (a batch leaves when all of
-//!   it is prepared), `complete` before the process has it back. On a real clock both are zero, because the time really passes.
-//! - `runtime` ends the issuing. What is in flight then still completes and still counts, and the job's runtime lasts until
-//!   it has. With `ramp_time` the statistics begin at its end; what completes later counts, even if it began before.
+//! - Latencies: *slat* from the moment the process begins with the I/O to the return of its
+//!   submission (asynchronous engines only; a sleep for a tag counts), *clat* from there to the
+//!   moment the process has it back, *lat* is both.
+//! - CPU time ([`CpuCost`]) is spent serially: `submit` and the scheduler's part before an I/O
+//!   leaves (a batch leaves when all of it is prepared), `complete` before the process has it back.
+//!   On a real clock both are zero, because the time really passes.
+//! - `runtime` ends the issuing. What is in flight then still completes and still counts, and the
+//!   job's runtime lasts until it has. With `ramp_time` the statistics begin at its end; what
+//!   completes later counts, even if it began before.
 //! - `size` counts bytes asked for; the last I/O never exceeds it. `trimwrite` counts the writes.
-//! - `fsync=N` and `fdatasync=N`: after every N writes, and before the I/O that follows, a flush goes out; at both it is one
-//!   flush. What is in flight is not waited for. Engines whose submission blocks (system calls, libaio) sleep until the flush
-//!   is over and reap nothing meanwhile; for the others it is one I/O of the queue. All as measured with fio 3.33.
+//! - `fsync=N` and `fdatasync=N`: after every N writes, and before the I/O that follows, a flush
+//!   goes out; at both it is one flush. What is in flight is not waited for. Engines whose
+//!   submission blocks (system calls, libaio) sleep until the flush is over and reap nothing
+//!   meanwhile; for the others it is one I/O of the queue. All as measured with fio 3.33.
 //! - `number_ios` bounds each loop, and with `ramp_time` counts from its end.
 //! - A batch counts whole: each of its I/Os has the depth of the last one.
 //! - Verification reads count as reads, as in fio. It stops when the runtime is over.
 //!
-//! Cost per I/O: O(1); nothing is allocated once the process has started (with `verify`: O(log blocks), allocates).
+//! Cost per I/O: O(1); nothing is allocated once the process has started (with `verify`: O(log
+//! blocks), allocates).
 
 use std::collections::VecDeque;
 
@@ -210,7 +217,8 @@ pub struct Process {
 }
 
 impl Process {
-    /// A process that has not started. `layouts`: the layout of the buffer of each of its [`Self::depth`] slots.
+    /// A process that has not started. `layouts`: the layout of the buffer of each of its
+    /// [`Self::depth`] slots.
     pub fn new(spec: &JobSpec, extent: &Extent, identity: Identity, cpu: CpuCost, layouts: &[LayoutId]) -> Self {
         let seeds = Seeds::new(spec, identity.seed, identity.job, identity.clone);
         let asynchronous = spec.engine.asynchronous;
@@ -342,7 +350,8 @@ impl Process {
         (self.deadline < Instant::MAX).then_some(self.deadline)
     }
 
-    /// Share of its work that is done, in thousandths, by time where it has a runtime, else by bytes.
+    /// Share of its work that is done, in thousandths, by time where it has a runtime, else by
+    /// bytes.
     pub fn progress(&self, now: Instant) -> u64 {
         let Some(started) = self.started else { return 0 };
         if self.ended.is_some() {
@@ -372,14 +381,15 @@ impl Process {
         self.identity.tenant
     }
 
-    /// It is not let back to user space before this instant: the kernel delays a task for what its tenant owes.
+    /// It is not let back to user space before this instant: the kernel delays a task for what its
+    /// tenant owes.
     pub fn delay(&mut self, until: Instant) {
         self.delayed_until = until;
         self.busy_until = self.busy_until.max(until);
     }
 
-    /// What it does once [`Self::poll`] has answered, for the pressure of its tenant: a process that sleeps for a time of its own
-    /// choosing is idle, whatever is in flight.
+    /// What it does once [`Self::poll`] has answered, for the pressure of its tenant: a process
+    /// that sleeps for a time of its own choosing is idle, whatever is in flight.
     pub fn context(&self, now: Instant) -> ContextState {
         if self.ended.is_some() || self.started.is_none() {
             ContextState::Idle
@@ -598,8 +608,8 @@ impl Process {
         self.cpu = cpu;
     }
 
-    /// It takes the scheduler's lock for the batch that it has sealed, if that wants it: while another task has the lock, it
-    /// spins.
+    /// It takes the scheduler's lock for the batch that it has sealed, if that wants it: while
+    /// another task has the lock, it spins.
     #[inline]
     pub(crate) fn pass_lock(&mut self, now: Instant, lock: &mut SchedulerLock) {
         if self.wants_lock.is_zero() {
@@ -618,7 +628,8 @@ impl Process {
         self.busy_until = self.busy_until.max(now).saturating_add(span);
     }
 
-    /// How often it began to read back all that it wrote (passes of `verify_backlog` are not counted).
+    /// How often it began to read back all that it wrote (passes of `verify_backlog` are not
+    /// counted).
     pub(crate) const fn verify_passes(&self) -> u32 {
         self.verify_passes
     }
@@ -628,7 +639,8 @@ impl Process {
         self.measure.cache_use.get_or_insert_default()
     }
 
-    /// Whether the content of this I/O, which is over, is to be checked by [`Self::check`] before [`Self::complete`].
+    /// Whether the content of this I/O, which is over, is to be checked by [`Self::check`] before
+    /// [`Self::complete`].
     #[inline]
     pub fn wants_check(&self, token: u64) -> bool {
         self.verifier.is_some() && matches!(self.slots[token as usize].kind, IoKind::Check(_))
@@ -671,8 +683,8 @@ const EMPTY_SLOT: IoSlot = IoSlot {
 impl Options {
     fn new(spec: &JobSpec, depth: usize) -> Self {
         let or_depth = |value: u32| if value == 0 { depth } else { (value as usize).min(depth) };
-        // A direct write is sync and expects more to come; O_SYNC and O_DSYNC add FUA, which the stack turns into a flush
-        // after the write where the device has no FUA.
+        // A direct write is sync and expects more to come; O_SYNC and O_DSYNC add FUA, which the
+        // stack turns into a flush after the write where the device has no FUA.
         let mut write_flags = Flags::SYNC.with(Flags::IDLE);
         if spec.sync != SyncMode::None {
             write_flags |= Flags::FUA;

@@ -2,13 +2,16 @@
 //!
 //! fio works on files; here there is one device, so every file becomes a region of it:
 //!
-//! - A `filename=` that is the device given on the command line, or any path under `/dev/`, is the device itself: the whole
-//!   of it. Several such names in one job (`/dev/sda:/dev/sdb`) are equal, consecutive parts of it.
-//! - Any other file gets a region of its own as large as its jobs need (`filesize`, or `offset` + `size` over the number of
-//!   files), in order of first mention, one after the other from the start, each aligned to 1 MiB. Files of the same name
-//!   are the same region, so those of two directories (`directory=`) are two. Without `filename=` every clone has files of its own, as in fio (`job.clone.file`).
-//! - A file that no longer fits behind the others starts again at 0: regions then overlap, and all of them still lie on
-//!   the device. A file larger than the device is an error.
+//! - A `filename=` that is the device given on the command line, or any path under `/dev/`, is the
+//!   device itself: the whole of it. Several such names in one job (`/dev/sda:/dev/sdb`) are equal,
+//!   consecutive parts of it.
+//! - Any other file gets a region of its own as large as its jobs need (`filesize`, or `offset` +
+//!   `size` over the number of files), in order of first mention, one after the other from the
+//!   start, each aligned to 1 MiB. Files of the same name are the same region, so those of two
+//!   directories (`directory=`) are two. Without `filename=` every clone has files of its own, as
+//!   in fio (`job.clone.file`).
+//! - A file that no longer fits behind the others starts again at 0: regions then overlap, and all
+//!   of them still lie on the device. A file larger than the device is an error.
 //! - Without any size a job has the whole device, or, with several files, equal parts of it.
 
 use elevon_formats::fio::Problem;
@@ -32,7 +35,8 @@ pub struct Region {
 /// A file, or the device itself, as a place on the device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct JobFile {
-    /// Where it lies. Another job may know the same file with another length, never with another start.
+    /// Where it lies. Another job may know the same file with another length, never with another
+    /// start.
     pub place: Region,
     /// It is the device, or a part of it, rather than a file.
     pub is_device: bool,
@@ -81,7 +85,8 @@ pub(crate) fn directions(spec: &JobSpec) -> [bool; 3] {
     [spec.rw.read, spec.rw.write, spec.rw.trim]
 }
 
-/// Which of the block sizes a job uses: those of its directions, or, by order, of sequential and of random I/Os.
+/// Which of the block sizes a job uses: those of its directions, or, by order, of sequential and of
+/// random I/Os.
 fn sizes_used(spec: &JobSpec) -> [bool; 3] {
     if spec.bs_is_seq_rand { [true, true, false] } else { directions(spec) }
 }
@@ -103,8 +108,8 @@ fn align_used(spec: &JobSpec) -> u64 {
     (0..3).filter(|&d| spec.rw.random && directions(spec)[d]).map(|d| spec.block_align[d]).find(|&a| a > 0).unwrap_or(0)
 }
 
-/// The directory of a clone's files: of several with colons between, clones whose files have made-up
-/// names take turns; files that `filename=` names are in the first.
+/// The directory of a clone's files: of several with colons between, clones whose files have
+/// made-up names take turns; files that `filename=` names are in the first.
 fn directory_of(spec: &JobSpec, clone: u32) -> Option<&str> {
     let all: Vec<&str> = spec.directory.as_deref()?.split(':').filter(|one| !one.is_empty()).collect();
     let at = if spec.filenames.is_empty() { clone as usize % all.len().max(1) } else { 0 };
@@ -119,7 +124,8 @@ fn of(amount: Amount, whole: u64) -> u64 {
 }
 
 impl Placement {
-    /// For a device of this size. `device_path` is the name it has on the command line, where it has one.
+    /// For a device of this size. `device_path` is the name it has on the command line, where it
+    /// has one.
     pub fn new(device_bytes: u64, device_path: Option<String>, logical_block: u64) -> Self {
         Self { device_bytes, device_path, logical_block, cached: false, next: 0, files: Vec::new() }
     }

@@ -1,4 +1,5 @@
-//! A run over time, in bounded memory: points of equal length that double when there are more than a thousand.
+//! A run over time, in bounded memory: points of equal length that double when there are more than
+//! a thousand.
 
 use elevon_core::op::Op;
 use elevon_core::units::{Instant, Nanos};
@@ -15,7 +16,8 @@ pub struct Point {
     pub bytes: [u64; 3],
     /// I/Os that completed, by direction.
     pub ios: [u64; 3],
-    /// Integral of the requests in flight, in request-nanoseconds; over the interval's length it is their mean.
+    /// Integral of the requests in flight, in request-nanoseconds; over the interval's length it is
+    /// their mean.
     pub in_flight: u128,
 }
 

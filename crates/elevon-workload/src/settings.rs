@@ -39,9 +39,11 @@ pub enum SettingRefusal {
 /// Something that was not set, for whom, and why; one line.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub struct TenantSettingError {
-    /// The path of the tenant; `None` for the device's settings, and for those that change during a run.
+    /// The path of the tenant; `None` for the device's settings, and for those that change during a
+    /// run.
     pub tenant: Option<String>,
-    /// The file or key that sets it; `None` for the tenant itself, and for the weight that several of them come to.
+    /// The file or key that sets it; `None` for the tenant itself, and for the weight that several
+    /// of them come to.
     pub setting: Option<&'static str>,
     /// Why.
     #[source]
@@ -94,8 +96,8 @@ const BFQ: usize = 0;
 const COST: usize = 1;
 
 impl Settings {
-    /// Makes the tenants of a plan known to a stack and sets what is set before the run. With any tenant, or anything set for the
-    /// device, tenants are watched.
+    /// Makes the tenants of a plan known to a stack and sets what is set before the run. With any
+    /// tenant, or anything set for the device, tenants are watched.
     ///
     /// # Errors
     /// What was refused and why.

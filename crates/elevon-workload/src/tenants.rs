@@ -1,4 +1,5 @@
-//! Tenants of a run: the cgroups that its jobs name and those of a file of tenants, as one tree, with what is set for each.
+//! Tenants of a run: the cgroups that its jobs name and those of a file of tenants, as one tree,
+//! with what is set for each.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -45,10 +46,11 @@ pub struct TenantChange {
 pub struct TenantPlan {
     /// What is set for the device before the run, in order.
     pub device: Vec<Setting>,
-    /// Every tenant; the one at index n is [`TenantId`] n + 1, and a parent comes before its children. Those of jobs come first, in
-    /// the order of [`tenants`].
+    /// Every tenant; the one at index n is [`TenantId`] n + 1, and a parent comes before its
+    /// children. Those of jobs come first, in the order of [`tenants`].
     pub tenants: Vec<Tenant>,
-    /// What changes during the run, by time; of two at one time the one that stands first in the file.
+    /// What changes during the run, by time; of two at one time the one that stands first in the
+    /// file.
     pub changes: Vec<TenantChange>,
     /// What the user should know, a line each.
     pub warnings: Vec<String>,
@@ -98,7 +100,8 @@ impl Tree {
     }
 }
 
-/// The cgroups that jobs name; the one at index n is [`TenantId`] n + 1, and a parent comes before its children.
+/// The cgroups that jobs name; the one at index n is [`TenantId`] n + 1, and a parent comes before
+/// its children.
 pub fn tenants(specs: &[JobSpec]) -> Vec<Tenant> {
     Tree::of_jobs(specs).tenants
 }
@@ -151,7 +154,8 @@ fn bfq_weight(settings: &[Setting]) -> u32 {
 }
 
 impl TenantPlan {
-    /// The tenants of jobs and of a file, where there is one. The file's weights win over those of jobs.
+    /// The tenants of jobs and of a file, where there is one. The file's weights win over those of
+    /// jobs.
     pub fn new(specs: &[JobSpec], file: Option<&TenantsFile>) -> Result<Self, Vec<Diagnostic>> {
         let bad = |spec: &JobSpec| {
             let message = path_names(spec.cgroup.as_deref()?).err()?;

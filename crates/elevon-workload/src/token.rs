@@ -3,7 +3,8 @@
 /// Bit of [`Token::encode`] that tells bios of the cache from I/Os of jobs.
 const OF_CACHE: u64 = 1 << 63;
 
-/// The giver of an I/O, and its number there. The stack carries it as a number that says nothing to it.
+/// The giver of an I/O, and its number there. The stack carries it as a number that says nothing to
+/// it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Token {
     /// A process, by the slot of its I/O: the number of its buffer.

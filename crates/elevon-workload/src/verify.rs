@@ -1,8 +1,9 @@
 //! Contents of buffers: what a write carries and how a read is checked.
 //!
-//! A verified block is a row of chunks (`verify_interval`, or the whole block), each with a header of 32 bytes and a seeded
-//! content; the header's CRC-32C covers the rest of the chunk. The layout is Elevon's own: blocks that fio wrote are not
-//! understood. `pattern` has no header: the block is the pattern, repeated. All numbers are little endian.
+//! A verified block is a row of chunks (`verify_interval`, or the whole block), each with a header
+//! of 32 bytes and a seeded content; the header's CRC-32C covers the rest of the chunk. The layout
+//! is Elevon's own: blocks that fio wrote are not understood. `pattern` has no header: the block is
+//! the pattern, repeated. All numbers are little endian.
 
 use std::collections::BTreeMap;
 
@@ -60,7 +61,8 @@ impl Verifier {
     pub(crate) fn new(spec: &JobSpec, seed: u64) -> Option<Self> {
         let verify = &spec.verify;
         let method = verify.method?;
-        // What `meta` expects follows from the offset alone, so that another job, or another run, can check it.
+        // What `meta` expects follows from the offset alone, so that another job, or another run,
+        // can check it.
         let seed = if method == VerifyMethod::Meta { 0 } else { seed };
         Some(Self {
             method,
@@ -72,8 +74,8 @@ impl Verifier {
         })
     }
 
-    /// A write of this range begins; later writes replace what they overlap (only intact blocks are verified). Returns the
-    /// generation that its headers carry.
+    /// A write of this range begins; later writes replace what they overlap (only intact blocks are
+    /// verified). Returns the generation that its headers carry.
     pub(crate) fn on_write(&mut self, offset: u64, len: u64) -> u32 {
         self.generation += 1;
         let before = self.written.range(..offset).next_back().filter(|(at, w)| *at + w.len > offset).map(|(at, _)| *at);

@@ -1,11 +1,13 @@
-//! When each process wants to be woken: a tournament tree. Setting costs O(log processes) and nothing at all for one process;
-//! the earliest is at the root. Equal instants come out by process number.
+//! When each process wants to be woken: a tournament tree. Setting costs O(log processes) and
+//! nothing at all for one process; the earliest is at the root. Equal instants come out by process
+//! number.
 
 use elevon_core::units::Instant;
 
 #[derive(Clone, Debug)]
 pub(crate) struct Wakeups {
-    /// A full binary tree in an array: leaves are the processes, each node the earliest of its two children.
+    /// A full binary tree in an array: leaves are the processes, each node the earliest of its two
+    /// children.
     tree: Vec<Instant>,
     leaves: usize,
 }

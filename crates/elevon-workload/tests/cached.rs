@@ -1,4 +1,5 @@
-//! Buffered and mapped jobs through the page cache and the real stack, over a device with a fixed latency.
+//! Buffered and mapped jobs through the page cache and the real stack, over a device with a fixed
+//! latency.
 
 mod fixed;
 
@@ -212,7 +213,8 @@ fn who_ended_a_sleep_when_and_how_the_cache_stood_then() {
         for (job, (n, kind)) in
             [(0, 0), (1, 1), (2, 3)].map(|(job, kind)| (job, (kind, ran.cache_use(job).kinds()[kind].1)))
         {
-            // Sleeps are of one class (but for reads that find what was read ahead of them), and each is in a window.
+            // Sleeps are of one class (but for reads that find what was read ahead of them), and
+            // each is in a window.
             let served = kind.windows.list().iter().fold(Window::default(), |mut sum, window| {
                 sum.merge(window);
                 sum
@@ -447,8 +449,8 @@ fn a_job_without_a_cache_runs_as_before() {
     assert_eq!(format!("{:?}", device.commands), format!("{:?}", cached.device.commands));
 }
 
-/// A page read while a direct write of it is under way may hold what was there before: it goes when the write is over, though
-/// nothing was cached when that began.
+/// A page read while a direct write of it is under way may hold what was there before: it goes when
+/// the write is over, though nothing was cached when that began.
 #[test]
 fn what_is_read_under_a_direct_write_is_not_kept() {
     let page = |spec: &mut JobSpec| spec.size = Some(Amount::Bytes(4096));
@@ -486,13 +488,15 @@ fn a_log_of_odd_sizes_reads_nothing_where_nothing_was() {
     });
     let ran = go(std::slice::from_ref(&log));
     assert_eq!((ran.bytes(Op::Read), ran.cached.cache().stats().dirtied > 245), (0, true));
-    // 1000 writes, 124 syncs between them: each writes two or three pages, those that it fills in part twice.
+    // 1000 writes, 124 syncs between them: each writes two or three pages, those that it fills in
+    // part twice.
     let fsync = &ran.cache_use(0).fsync;
     assert_eq!((fsync.calls, ran.commands(Op::Flush)), (124, 124));
     let pages = ran.bytes(Op::Write) / 4096;
     assert!((124 * 2..124 * 3).contains(&pages), "{pages} pages");
 
-    // A file that is there already: the page that a write fills in part is read, ahead or alone, and once.
+    // A file that is there already: the page that a write fills in part is read, ahead or alone,
+    // and once.
     let over = JobSpec { overwrite: true, ..log.clone() };
     let ran = go(&[over]);
     assert_eq!((ran.bytes(Op::Read), ran.commands(Op::Read)), (245 * 4096, 245));
@@ -521,7 +525,8 @@ fn ranges_are_synced_every_so_many_writes() {
             s.sync_file_range = Some(SyncFileRange { wait_before, write, wait_after, every: 16 });
         })
     };
-    // 256 writes of a page: after every sixteenth, but not after the last. Nobody waits, and nothing is flushed.
+    // 256 writes of a page: after every sixteenth, but not after the last. Nobody waits, and
+    // nothing is flushed.
     let begun = go(&[every(false, true, false)]);
     assert_eq!((begun.bytes(Op::Write), begun.commands(Op::Write), begun.commands(Op::Flush)), (15 * 65536, 15, 0));
     assert!(begun.device.commands.iter().all(|(_, command)| !command.flags.contains(Flags::SYNC)));
@@ -553,7 +558,8 @@ fn ranges_are_synced_every_so_many_writes() {
 
 #[test]
 fn a_direct_write_leaves_no_page_that_a_reader_could_find() {
-    // Both at once over the same file, of which nothing is dirty: what the reader has cached goes before and after each write.
+    // Both at once over the same file, of which nothing is dirty: what the reader has cached goes
+    // before and after each write.
     let reader = job("reader", |s| {
         s.rw.random = true;
         s.time_based = true;
@@ -566,8 +572,9 @@ fn a_direct_write_leaves_no_page_that_a_reader_could_find() {
     });
     let ran = go(&[reader, over]);
     let writes = ran.device.commands.iter().filter(|(_, command)| command.op == Op::Write);
-    // Each page that was written is read again afterwards if it is read at all: no read of it may be older than the write and
-    // serve a reader after it. The cache holds only what was read after the last write of it.
+    // Each page that was written is read again afterwards if it is read at all: no read of it may
+    // be older than the write and serve a reader after it. The cache holds only what was read after
+    // the last write of it.
     let mut last_write = std::collections::BTreeMap::new();
     for (at, command) in writes {
         last_write.insert(command.sector.get(), *at);
@@ -594,8 +601,8 @@ fn a_direct_write_leaves_no_page_that_a_reader_could_find() {
     assert!(found > 50, "{found} pages");
 }
 
-/// Writers at the dirty limit keep the device busy all the time, however many they are, and what they made dirty is on the device or
-/// still dirty.
+/// Writers at the dirty limit keep the device busy all the time, however many they are, and what
+/// they made dirty is on the device or still dirty.
 #[test]
 fn writers_are_as_fast_as_the_device() {
     for jobs in [1, 4] {

@@ -1,4 +1,5 @@
-//! Whole job files through the real stack, over a device that answers every command after the same time.
+//! Whole job files through the real stack, over a device that answers every command after the same
+//! time.
 
 mod fixed;
 
@@ -365,7 +366,8 @@ fn a_lock_for_the_device_bounds_several_processes_together() {
         assert_eq!(outcome.scheduler_lock.get(), ios * locked, "each I/O has the lock for as long");
         (ios, cpu / u64::from(numjobs) * 100 / outcome.ended.get())
     };
-    // One process pays for all of the scheduler, whatever part of that is under the lock: 6 us an I/O.
+    // One process pays for all of the scheduler, whatever part of that is under the lock: 6 us an
+    // I/O.
     for locked in [0, 3 * US] {
         let (one, busy) = ios(1, 64, locked);
         assert!((4_950..5_050).contains(&one), "{one}");
@@ -373,7 +375,8 @@ fn a_lock_for_the_device_bounds_several_processes_together() {
         // Depth 1: CPU time is in the latency, 16 us in all.
         assert!((1_870..1_880).contains(&ios(1, 1, locked).0));
     }
-    // Four: without a lock four times as many; under a lock of 3 us ten in 30 us, and who waits for it spins.
+    // Four: without a lock four times as many; under a lock of 3 us ten in 30 us, and who waits for
+    // it spins.
     assert!((19_800..20_200).contains(&ios(4, 64, 0).0));
     let (four, busy) = ios(4, 64, 3 * US);
     assert!((9_900..10_100).contains(&four), "{four}");

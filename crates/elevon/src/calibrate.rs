@@ -131,8 +131,9 @@ pub(crate) fn calibrate(args: &CalibrateArgs) -> Result<Ending, Failure> {
     Ok(Ending::Done)
 }
 
-/// The stack that the device is measured through: nothing in the way. Merging would make a few large I/Os of many small ones;
-/// a process that needs time for each I/O would be measured instead of a fast device.
+/// The stack that the device is measured through: nothing in the way. Merging would make a few
+/// large I/Os of many small ones; a process that needs time for each I/O would be measured instead
+/// of a fast device.
 fn stack_args(args: &CalibrateArgs) -> Result<StackArgs, Failure> {
     let stack = StackArgs::of_text("--set nomerges=2 --buffers contiguous --cpu-cost submit=0,complete=0");
     let stack = StackArgs { device: args.device.clone(), seed: args.seed, ..stack.map_err(Failure::input)? };

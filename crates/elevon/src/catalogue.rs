@@ -169,7 +169,8 @@ fn letter(at: usize) -> char {
     char::from(b'a' + (at % 26) as u8)
 }
 
-/// The parameters with their values, and for each where the value comes from; `yours` says it of the user's own.
+/// The parameters with their values, and for each where the value comes from; `yours` says it of
+/// the user's own.
 fn parameters(profile: &Profile, settings: &str, yours: &dyn Fn(&str) -> String) -> Result<String, Failure> {
     let lines = profile.parameters_with(settings).map_err(Failure::input)?;
     if lines.is_empty() {

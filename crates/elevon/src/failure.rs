@@ -17,8 +17,8 @@ pub(crate) enum Ending {
     Done,
     /// I/O errors beyond what the job ignores, or a device that stopped answering; exit status 1.
     Failed,
-    /// This signal stopped it; it reported all the same. Exit status 128 and the signal's number, as a shell has it: 130
-    /// for SIGINT, 143 for SIGTERM, 129 for SIGHUP.
+    /// This signal stopped it; it reported all the same. Exit status 128 and the signal's number,
+    /// as a shell has it: 130 for SIGINT, 143 for SIGTERM, 129 for SIGHUP.
     Interrupted(i32),
 }
 
@@ -116,7 +116,8 @@ impl Failure {
 
 /// Lines of bad input that are printed; the others are counted.
 const MOST_LINES: usize = 20;
-/// A line is cut in its middle to about this many characters: how it starts says where, how it ends what would be right.
+/// A line is cut in its middle to about this many characters: how it starts says where, how it ends
+/// what would be right.
 const LONGEST_LINE: usize = 1200;
 
 impl fmt::Display for Failure {
@@ -152,7 +153,8 @@ fn shown(line: &str) -> Cow<'_, str> {
     Cow::Owned(format!("{} [{left_out} characters] {}", printable(&line[..start]), printable(&line[end..])))
 }
 
-/// A text with its control characters, other than the ends of its lines, written as `\x1b`: a terminal does as they say.
+/// A text with its control characters, other than the ends of its lines, written as `\x1b`: a
+/// terminal does as they say.
 pub(crate) fn printable(text: &str) -> Cow<'_, str> {
     let is_bad = |c: char| c.is_control() && c != '\n';
     if !text.contains(is_bad) {
@@ -170,7 +172,8 @@ pub(crate) fn tell(line: &str) {
 /// One result of several things that were all tried: what failed first is told, but for the last.
 pub(crate) fn all(results: impl IntoIterator<Item = Result<(), Failure>>) -> Result<(), Failure> {
     let mut failures: Vec<Failure> = results.into_iter().filter_map(Result::err).collect();
-    // Whoever read our output has seen enough; that alone is no failure, and beside another it is not the one to report.
+    // Whoever read our output has seen enough; that alone is no failure, and beside another it is
+    // not the one to report.
     failures.sort_by_key(|failure| !failure.is_broken_pipe());
     let last = failures.pop();
     let told = last.as_ref().map(ToString::to_string);

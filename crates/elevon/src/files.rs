@@ -1,4 +1,5 @@
-//! The files that one command reads and writes: nothing that it writes may be something that it reads, or written twice.
+//! The files that one command reads and writes: nothing that it writes may be something that it
+//! reads, or written twice.
 
 use std::fs;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};

@@ -1,4 +1,5 @@
-//! Settings that were asked for and are in force otherwise: what a kernel clamps or rounds in silence.
+//! Settings that were asked for and are in force otherwise: what a kernel clamps or rounds in
+//! silence.
 
 use std::collections::BTreeMap;
 
@@ -8,8 +9,8 @@ use elevon_core::stack::StackConfig;
 use elevon_core::stack::config::SETTINGS;
 use elevon_core::units::Sectors;
 
-/// A line for each `--set KEY=VALUE` whose value is not the one in force. Of a key that is given twice the last
-/// counts.
+/// A line for each `--set KEY=VALUE` whose value is not the one in force. Of a key that is given
+/// twice the last counts.
 pub(crate) fn differing(settings: &[(String, String)], config: &StackConfig) -> Vec<String> {
     let last: BTreeMap<&str, &str> = settings.iter().map(|(key, value)| (key.as_str(), value.as_str())).collect();
     last.into_iter().filter_map(|(key, value)| line(key, value.parse().ok()?, config)).collect()

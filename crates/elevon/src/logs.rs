@@ -1,5 +1,5 @@
-//! The logs that jobs ask for (`write_bw_log=` and the like): where they go, and that a job's prefix
-//! cannot lead anywhere else.
+//! The logs that jobs ask for (`write_bw_log=` and the like): where they go, and that a job's
+//! prefix cannot lead anywhere else.
 
 use std::io;
 use std::path::{Component, Path, PathBuf};

@@ -1,4 +1,5 @@
-//! `--memory`: the simulated machine's memory, and the page cache that it makes possible; `--cache`: one before a real device.
+//! `--memory`: the simulated machine's memory, and the page cache that it makes possible;
+//! `--cache`: one before a real device.
 
 use elevon_cache::page_cache::{CacheConfig, WriteMode};
 use elevon_cache::settings;
@@ -49,7 +50,8 @@ pub(crate) enum Memory<'a> {
 }
 
 impl CachePlan {
-    /// From `--memory` or `--cache`, the kernel, and those of `--set` that are about the page cache.
+    /// From `--memory` or `--cache`, the kernel, and those of `--set` that are about the page
+    /// cache.
     pub(crate) fn new(
         memory: Memory<'_>,
         kernel: Kernel,
@@ -111,7 +113,8 @@ impl CachePlan {
         self.config.memory
     }
 
-    /// Refuses a real cache that a machine with so much memory cannot hold: what is dirty would go with the process that is ended for it.
+    /// Refuses a real cache that a machine with so much memory cannot hold: what is dirty would go
+    /// with the process that is ended for it.
     pub(crate) fn fits(&self, text: &str, machine: Bytes) -> Result<(), Failure> {
         if !self.config.copies || self.config.memory <= machine {
             return Ok(());
@@ -155,7 +158,8 @@ impl CachePlan {
     }
 }
 
-/// Refuses a setting that has two names if it is given by both, and not the same: which one should hold is not to be guessed.
+/// Refuses a setting that has two names if it is given by both, and not the same: which one should
+/// hold is not to be guessed.
 fn is_given_once(memory: Memory<'_>, settings: &[(&str, &str)]) -> Result<(), Failure> {
     let last = |wanted: &str| settings.iter().rev().find(|(key, _)| *key == wanted).map(|(_, value)| *value);
     let twice = |key: &str, value: &str, other: String| {
@@ -176,7 +180,8 @@ fn is_given_once(memory: Memory<'_>, settings: &[(&str, &str)]) -> Result<(), Fa
     Ok(())
 }
 
-/// `SIZE[,write-back|write-through]`: so much data is held; what is kept free for reclaim to work comes on top.
+/// `SIZE[,write-back|write-through]`: so much data is held; what is kept free for reclaim to work
+/// comes on top.
 fn real(text: &str) -> Result<CacheConfig, Failure> {
     let bad = |why: String| Failure::input(format!("--cache {text}: {why}"));
     let (size, mode) = text.split_once(',').map_or((text, None), |(size, mode)| (size, Some(mode)));

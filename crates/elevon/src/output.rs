@@ -16,11 +16,12 @@ const NEW_FILE: u32 = 0o666;
 /// Symbolic links that are followed one after the other, as in the kernel.
 const MOST_LINKS: usize = 40;
 
-/// A file that will be written when a run is over. It is opened before the run starts, so that nobody waits for a run
-/// whose page cannot be kept; until [`Self::commit`] it is a hidden file beside its place, and it goes away when it is dropped.
+/// A file that will be written when a run is over. It is opened before the run starts, so that
+/// nobody waits for a run whose page cannot be kept; until [`Self::commit`] it is a hidden file
+/// beside its place, and it goes away when it is dropped.
 ///
-/// What exists and is no regular file (a pipe, a terminal, `/dev/stdout`) is written in place. A symbolic link stays one, and a
-/// file that is replaced gives its mode and owner to the new one.
+/// What exists and is no regular file (a pipe, a terminal, `/dev/stdout`) is written in place. A
+/// symbolic link stays one, and a file that is replaced gives its mode and owner to the new one.
 #[derive(Debug)]
 pub(crate) struct NewFile {
     name: String,
@@ -102,14 +103,16 @@ fn part_of(target: &Path) -> io::Result<NamedTempFile> {
     Ok(part)
 }
 
-/// Gives a file the mode, and as far as this process may the owner, of the one that it will replace.
+/// Gives a file the mode, and as far as this process may the owner, of the one that it will
+/// replace.
 pub(crate) fn inherit(file: &Path, old: &fs::Metadata) -> io::Result<()> {
     // Only root may give files away; for anyone else the file was theirs in all likelihood.
     let _ = std::os::unix::fs::chown(file, Some(old.uid()), Some(old.gid()));
     fs::set_permissions(file, old.permissions())
 }
 
-/// The file that a path leads to: what its symbolic links point to in the end, whether that exists or not.
+/// The file that a path leads to: what its symbolic links point to in the end, whether that exists
+/// or not.
 pub(crate) fn target_of(path: &Path) -> io::Result<PathBuf> {
     let mut target = path.to_owned();
     for _ in 0..MOST_LINKS {

@@ -1,4 +1,5 @@
-//! A device of one's own: the file of `--device @FILE`, held against the profiles and models that there are.
+//! A device of one's own: the file of `--device @FILE`, held against the profiles and models that
+//! there are.
 
 use elevon_core::kernel::Rules;
 use elevon_core::limits::QueueLimits;

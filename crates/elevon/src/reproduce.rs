@@ -1,7 +1,8 @@
 //! `elevon reproduce`: published experiments run again, with the figures then beside ours.
 //!
-//! Everything printed as ours comes from runs made at that moment. What is published is compared with and, where the text says
-//! "calibrated", one baseline figure is fitted to; an improved figure is never an input.
+//! Everything printed as ours comes from runs made at that moment. What is published is compared
+//! with and, where the text says "calibrated", one baseline figure is fitted to; an improved figure
+//! is never an input.
 
 mod aligned_bio;
 mod bfq_injection;

@@ -1,4 +1,5 @@
-//! Bios of the page cache as I/Os of the stack, and the batches and sleeps of the tasks that submit them.
+//! Bios of the page cache as I/Os of the stack, and the batches and sleeps of the tasks that submit
+//! them.
 
 use elevon_cache::page_cache::CacheIo;
 use elevon_core::ioprio::PrioClass;
@@ -50,8 +51,8 @@ impl StackSide {
 }
 
 impl BufferedIo {
-    /// The next bio of the cache as an I/O of the stack, with its number, and whether it is the last that its
-    /// task has queued.
+    /// The next bio of the cache as an I/O of the stack, with its number, and whether it is the
+    /// last that its task has queued.
     pub(crate) fn next_io(&mut self, now: Instant, stack: &mut Stack) -> Option<(Io, u32, bool)> {
         let io = self.files.cache_mut().poll_io(now)?;
         let CacheIo { token, task, op, flags, sector, bytes, mut ioprio, tenant, ends_plug, .. } = io;
@@ -84,8 +85,9 @@ impl BufferedIo {
         Some((io, bio, ends_plug))
     }
 
-    /// A bio is about to be submitted: whether its task begins a batch with it. Windows and writes are plugged whatever they are, so
-    /// that the parts of a bio that is cut are too; a page that is read alone is not.
+    /// A bio is about to be submitted: whether its task begins a batch with it. Windows and writes
+    /// are plugged whatever they are, so that the parts of a bio that is cut are too; a page
+    /// that is read alone is not.
     pub(crate) fn begins_batch(&mut self, io: &Io, ends_plug: bool) -> bool {
         let plug = &mut self.stack_side.plugs[io.task.index()];
         let is_plugged = io.op == Op::Write || io.flags.contains(Flags::RAHEAD);
@@ -111,7 +113,8 @@ impl BufferedIo {
         self.files.cache_mut().task_blocked(task);
     }
 
-    /// A task has the tag it slept for. `None` if it did not sleep for a bio of the cache; else whether its batch ends.
+    /// A task has the tag it slept for. `None` if it did not sleep for a bio of the cache; else
+    /// whether its batch ends.
     pub(crate) fn unblocked(&mut self, now: Instant, processes: &mut [Process], task: TaskId) -> Option<bool> {
         let Self { files, charges, users, .. } = self;
         if !files.task_unblocked(task, &mut Bill { now, charges, users, processes }) {

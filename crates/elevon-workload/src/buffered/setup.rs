@@ -1,4 +1,5 @@
-//! What is there before the first I/O: the cache's files, what each process has open of them, and what fio does to files before a job.
+//! What is there before the first I/O: the cache's files, what each process has open of them, and
+//! what fio does to files before a job.
 
 use elevon_cache::FileId;
 use elevon_cache::activity::Submitter;
@@ -35,7 +36,8 @@ impl BufferedIo {
         }
     }
 
-    /// Every file that goes through the cache, once, as long as its longest user knows it; with bytes, the device.
+    /// Every file that goes through the cache, once, as long as its longest user knows it; with
+    /// bytes, the device.
     fn add_files(&mut self, jobs: &Jobs) -> Vec<JobFile> {
         let place = Region { start: 0, len: self.stack_side.device_end().byte_offset() };
         let has_bytes = self.has_bytes();
@@ -65,8 +67,8 @@ impl BufferedIo {
         files
     }
 
-    /// What a process has open. Nothing if it does direct I/O of files of which some are cached and some are not: none
-    /// are looked after then.
+    /// What a process has open. Nothing if it does direct I/O of files of which some are cached and
+    /// some are not: none are looked after then.
     fn open_parts(&mut self, files: &[JobFile], member: &Member) -> Vec<OpenPart> {
         let extent = &member.extent;
         let mut parts = Vec::new();
@@ -84,7 +86,8 @@ impl BufferedIo {
         parts
     }
 
-    /// Begins what comes before a process's I/O, if that is due. An event tells when files have been read.
+    /// Begins what comes before a process's I/O, if that is due. An event tells when files have
+    /// been read.
     pub(crate) fn prepare(&mut self, now: Instant, task: usize) -> Option<Event> {
         if self.users[task].prologue != Prologue::Due {
             return None;
@@ -126,7 +129,8 @@ impl BufferedIo {
         self.files.files(TaskId(task as u32)).nth(index)
     }
 
-    /// Reads the files of a process block by block, until it has to wait. True when that, and what comes after, is over.
+    /// Reads the files of a process block by block, until it has to wait. True when that, and what
+    /// comes after, is over.
     pub(super) fn pre_read(&mut self, now: Instant, task: usize) -> bool {
         while let Prologue::Reading(index, offset) = self.users[task].prologue {
             let Some(part) = self.part(task, index) else {
@@ -212,8 +216,8 @@ fn user(spec: &JobSpec, process: &Process) -> User {
     }
 }
 
-/// Whether nothing is in a file when the jobs begin: fio allocates a file that is only written, and lays out any other. What goes
-/// past the cache would not be seen to be written.
+/// Whether nothing is in a file when the jobs begin: fio allocates a file that is only written, and
+/// lays out any other. What goes past the cache would not be seen to be written.
 fn is_unwritten(jobs: &Jobs, file: &JobFile) -> bool {
     let has_it = |member: &&Member| member.extent.files.iter().any(|known| is_same(known, file));
     let mut users = jobs.members.iter().filter(has_it).map(|member| &jobs.specs[member.spec]);

@@ -21,7 +21,8 @@ pub struct CacheIoStats {
     pub sync_pages: u64,
     /// Pages written by the flusher, and by advice.
     pub writeback_pages: u64,
-    /// Bios by what they were for: the number of their [`Origin`]. Flushes are among those of fsync.
+    /// Bios by what they were for: the number of their [`Origin`]. Flushes are among those of
+    /// fsync.
     pub sources: [IoStatsBySource; Origin::ALL.len()],
 }
 
@@ -67,7 +68,8 @@ impl CacheIoStats {
     }
 }
 
-/// Who is RT in an experiment's controls, whatever the content: `activity=oracle`, `faults` and `random:PERMILLE`.
+/// Who is RT in an experiment's controls, whatever the content: `activity=oracle`, `faults` and
+/// `random:PERMILLE`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ActivityControl {
     /// Bios that somebody waits for when they are submitted: of a read, a fault, or a sync.

@@ -197,8 +197,8 @@ fn one_pass(blocks: u64, sizes: BlockSizes) -> Vec<u64> {
 
 #[test]
 fn a_pass_of_several_sizes_visits_every_block_once() {
-    // fio 3.33: 666 I/Os for `bsrange=4k-64k size=16m`, and 4685, 2625 of them of one block, 319 of sixteen, for
-    // `bssplit=4k/50:64k/30:16k/20 size=64m`.
+    // fio 3.33: 666 I/Os for `bsrange=4k-64k size=16m`, and 4685, 2625 of them of one block, 319 of
+    // sixteen, for `bssplit=4k/50:64k/30:16k/20 size=64m`.
     let range = one_pass(4096, BlockSizes::Range(BLOCK, 16 * BLOCK));
     assert!((620..710).contains(&range.len()), "{}", range.len());
     let split = one_pass(16384, BlockSizes::Split(vec![(BLOCK, 50), (16 * BLOCK, 30), (4 * BLOCK, 20)]));

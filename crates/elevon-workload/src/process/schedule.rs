@@ -20,7 +20,8 @@ enum Want {
     Issue,
     /// No slot is free.
     NoFreeSlot,
-    /// Not before everything in flight is over (something else is due then), or an I/O in the way is.
+    /// Not before everything in flight is over (something else is due then), or an I/O in the way
+    /// is.
     WaitForInFlight,
     /// Not before this instant.
     Until(Instant),
@@ -199,8 +200,8 @@ impl Process {
         Want::Access(next)
     }
 
-    /// The next access is not due. The other direction of a mix goes first where it is due or has no rate: rates matter more
-    /// than the mix.
+    /// The next access is not due. The other direction of a mix goes first where it is due or has
+    /// no rate: rates matter more than the mix.
     fn want_other_direction(&mut self, now: Instant, next: Access, due: Instant) -> Want {
         let other = match next.direction {
             Direction::Read if self.options.used[1] => Some(Direction::Write),

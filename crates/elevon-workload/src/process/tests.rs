@@ -120,7 +120,8 @@ impl Bench {
         }
         assert_eq!(taken, batch);
     }
-    /// Real bytes, as a real back end would move them (at submission; nothing overlaps in these tests).
+    /// Real bytes, as a real back end would move them (at submission; nothing overlaps in these
+    /// tests).
     fn data(&mut self, io: &Io) {
         let Some(memory) = &mut self.memory else { return };
         let buffer = &mut self.buffers[io.token as usize];
@@ -349,7 +350,8 @@ fn thinking_and_rates() {
         }))
         .run()
     };
-    // Catching up: five in a burst after each thought. Ignoring: the schedule moves on by each thought.
+    // Catching up: five in a burst after each thought. Ignoring: the schedule moves on by each
+    // thought.
     let catching_up = run(false).stats().directions[0].ios;
     let ignoring = run(true).stats().directions[0].ios;
     assert!(catching_up > ignoring && ignoring.abs_diff(5 * 1000 / 15) <= 10, "{catching_up} {ignoring}");
@@ -631,7 +633,8 @@ fn any_job() -> impl Strategy<Value = JobSpec> {
 
 proptest! {
     #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
-    /// Whatever the options: it ends, stays in its region, aligned, never deeper than it may, and its figures add up.
+    /// Whatever the options: it ends, stays in its region, aligned, never deeper than it may, and
+    /// its figures add up.
     #[test]
     fn a_process_keeps_its_promises(spec in any_job(), latency in 0u64..3, fail in proptest::option::of(0usize..50)) {
         let cpu = CpuCost::new(Nanos::new(700), Nanos::new(300));

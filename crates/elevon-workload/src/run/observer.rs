@@ -16,8 +16,8 @@ pub trait Observer {
     fn interval(&self) -> Option<Nanos> {
         None
     }
-    /// An interval is over. `disk` reads the device's statistics, which moves io_ticks as it does in a
-    /// kernel: only an observer that shows them should call it. `jobs` is ordered by task.
+    /// An interval is over. `disk` reads the device's statistics, which moves io_ticks as it does
+    /// in a kernel: only an observer that shows them should call it. `jobs` is ordered by task.
     fn on_interval(&mut self, _now: Instant, _disk: &mut dyn FnMut() -> DiskStats, _jobs: &[Progress]) {}
     /// Whether [`Self::on_status`] is wanted now; asked after each [`Self::on_interval`].
     fn wants_status(&mut self) -> bool {
@@ -32,14 +32,14 @@ pub trait Observer {
     fn on_write_back(&mut self, _dirty: Bytes, _is_interrupted: bool) {}
 }
 
-/// Tests a run from inside: sees every step and every I/O, and may interfere. Reports need none of it,
-/// so a run without a probe pays one comparison a step and one an I/O for it.
+/// Tests a run from inside: sees every step and every I/O, and may interfere. Reports need none of
+/// it, so a run without a probe pays one comparison a step and one an I/O for it.
 pub trait Probe: Observer {
     /// Everything that could happen at an instant has happened. The stack may be looked at and its
     /// tunables changed.
     fn on_step(&mut self, _stack: &mut Stack) {}
-    /// Right after [`Self::on_step`] if there is a page cache: it may be looked at, and other programs
-    /// use it ([`BufferedIo::call_of_other_program`]). Returns whether they did.
+    /// Right after [`Self::on_step`] if there is a page cache: it may be looked at, and other
+    /// programs use it ([`BufferedIo::call_of_other_program`]). Returns whether they did.
     fn on_cache(&mut self, _now: Instant, _buffered: &mut BufferedIo) -> bool {
         false
     }

@@ -1,7 +1,8 @@
-//! Proposal 001: direct I/O fills bios until their vectors run out, the queue limit cuts them, and every cut leaves a small tail.
+//! Proposal 001: direct I/O fills bios until their vectors run out, the queue limit cuts them, and
+//! every cut leaves a small tail.
 //!
-//! One number a direction, the cost of a command, is calibrated on the published baseline. The rest follows from
-//! it; the memory of the third measurement is chosen with that measurement at hand.
+//! One number a direction, the cost of a command, is calibrated on the published baseline. The rest
+//! follows from it; the memory of the third measurement is chosen with that measurement at hand.
 
 mod pattern;
 mod summary;

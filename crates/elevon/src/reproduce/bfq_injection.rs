@@ -1,7 +1,8 @@
-//! Proposal 002: BFQ waits for the process in service, the device's queue runs empty, and injection serves others meanwhile.
+//! Proposal 002: BFQ waits for the process in service, the device's queue runs empty, and injection
+//! serves others meanwhile.
 //!
-//! The device is fitted to one figure of the proposal, 25 MB/s at depth 1, and to a published one at depth 32; everything that a
-//! scheduler makes of it is predicted.
+//! The device is fitted to one figure of the proposal, 25 MB/s at depth 1, and to a published one
+//! at depth 32; everything that a scheduler makes of it is predicted.
 
 mod findings;
 mod five;

@@ -1,5 +1,5 @@
-//! Conclusions of a report: sentences that are functions of the results. A sentence that the results do not bear out is not
-//! printed, and every number in one is formatted from the results.
+//! Conclusions of a report: sentences that are functions of the results. A sentence that the
+//! results do not bear out is not printed, and every number in one is formatted from the results.
 
 use elevon_report::document::Document;
 
@@ -11,7 +11,8 @@ pub(super) fn text_of<R>(results: &R, conclusions: &[Conclusion<R>]) -> String {
     conclusions.iter().filter_map(|conclusion| conclusion(results)).collect::<Vec<_>>().join(" ")
 }
 
-/// Adds a paragraph of the sentences that these results bear out; none if there is no such sentence.
+/// Adds a paragraph of the sentences that these results bear out; none if there is no such
+/// sentence.
 pub(super) fn conclude<R>(document: &mut Document, results: &R, conclusions: &[Conclusion<R>]) {
     let text = text_of(results, conclusions);
     if !text.is_empty() {

@@ -1,7 +1,8 @@
-//! Proposal 000: I/O priority by the activity of the pages that a bio carries, in the four cases it was measured in.
+//! Proposal 000: I/O priority by the activity of the pages that a bio carries, in the four cases it
+//! was measured in.
 //!
-//! One figure of the mainline column is fitted in each case that has one; what the forms of activity and the two controls
-//! make of it is predicted.
+//! One figure of the mainline column is fitted in each case that has one; what the forms of
+//! activity and the two controls make of it is predicted.
 
 mod cases;
 mod findings;

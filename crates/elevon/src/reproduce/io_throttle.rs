@@ -1,7 +1,9 @@
-//! Proposal 004: what io-throttle's hooks cost those without a rule, a counter that spares it, and priority under a limit.
+//! Proposal 004: what io-throttle's hooks cost those without a rule, a counter that spares it, and
+//! priority under a limit.
 //!
-//! The host's time for a chunk of each file is fitted to the plain kernel's figures, and the cost of a lookup to one figure
-//! of the kernel with hooks. A run spends that cost for each lookup that its stack makes, whatever the kernel is called.
+//! The host's time for a chunk of each file is fitted to the plain kernel's figures, and the cost
+//! of a lookup to one figure of the kernel with hooks. A run spends that cost for each lookup that
+//! its stack makes, whatever the kernel is called.
 
 mod summary;
 
@@ -121,7 +123,8 @@ struct Measured {
     limited: [Ends; 2],
 }
 
-/// What the host is told of one run: which kernel, how long a chunk takes, and what a lookup costs, in microseconds.
+/// What the host is told of one run: which kernel, how long a chunk takes, and what a lookup costs,
+/// in microseconds.
 #[derive(Clone, Copy)]
 struct Host<'a> {
     mode: Mode,
@@ -133,8 +136,9 @@ struct Host<'a> {
 
 /// Runs of a job whose submitter spends CPU time on each lookup that the stack makes.
 ///
-/// A run with a guess of the CPU time of a submission counts lookups and I/Os; the next run spends the cost of so many lookups
-/// at each submission. It is repeated until the guess is what the count gives, which takes two runs or one.
+/// A run with a guess of the CPU time of a submission counts lookups and I/Os; the next run spends
+/// the cost of so many lookups at each submission. It is repeated until the guess is what the count
+/// gives, which takes two runs or one.
 fn two_readers(lab: &Lab, host: Host<'_>, options: &str) -> Result<(RunResult, Work), Failure> {
     const MOST_ROUNDS: usize = 4;
     let hosts = [("RT_HOST", host.chunk[0]), ("BE_HOST", host.chunk[1])];

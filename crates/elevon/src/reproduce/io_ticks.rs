@@ -1,6 +1,7 @@
 //! Proposal 003: io_ticks, and what is left of it when requests overlap.
 //!
-//! Every run counts busy time in all four forms at once, so forms are compared on the same requests.
+//! Every run counts busy time in all four forms at once, so forms are compared on the same
+//! requests.
 
 mod findings;
 mod lun;

@@ -1,4 +1,5 @@
-//! Where experiments run: jobs that are part of the binary, through the same road as `elevon run` takes.
+//! Where experiments run: jobs that are part of the binary, through the same road as `elevon run`
+//! takes.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 
@@ -88,7 +89,8 @@ impl Lab {
         self.bar.expect(runs as u64);
     }
 
-    /// What `work` makes of each item, in order; on as many threads as there are processors. Ends at the first failure.
+    /// What `work` makes of each item, in order; on as many threads as there are processors. Ends
+    /// at the first failure.
     pub(super) fn map<T: Sync, R: Send>(
         &self,
         items: &[T],

@@ -2,7 +2,8 @@
 
 use toml::{Table, Value};
 
-/// The parameters of one file, which is part of the binary; so what is wrong with it is a bug, and panics.
+/// The parameters of one file, which is part of the binary; so what is wrong with it is a bug, and
+/// panics.
 #[derive(Clone, Debug)]
 pub(super) struct Parameters(Table);
 

@@ -43,7 +43,8 @@ fn source(cached: &BufferedIo, origin: Origin, is_judged: bool) -> CacheSource {
     }
 }
 
-/// The kernel's counters, as far as there is something here that they count. Pages, but for `pgpgin` and `pgpgout` (KiB).
+/// The kernel's counters, as far as there is something here that they count. Pages, but for
+/// `pgpgin` and `pgpgout` (KiB).
 fn vmstat(cached: &BufferedIo) -> Vec<(String, u64)> {
     let cache = cached.cache();
     let (resident, stats, traffic) = (cache.resident(), cache.stats(), cached.io_stats());

@@ -23,8 +23,9 @@ pub(super) fn of(plan: &Plan, outcome: &RunOutcome) -> CpuResult {
     CpuResult { scheduler_lock: outcome.scheduler_lock, device_alone: is_limited.then(|| device_alone(plan)).flatten() }
 }
 
-/// What the device does of a run's reads with as many in flight, no stack above it and no CPU time, in two digits. `None` where the
-/// run is not one job of equal reads that each are one request, or goes through a page cache or faults.
+/// What the device does of a run's reads with as many in flight, no stack above it and no CPU time,
+/// in two digits. `None` where the run is not one job of equal reads that each are one request, or
+/// goes through a page cache or faults.
 fn device_alone(plan: &Plan) -> Option<u64> {
     let [job] = &plan.jobs.jobs[..] else { return None };
     let bytes = equal_reads(job)?;

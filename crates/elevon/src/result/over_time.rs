@@ -13,7 +13,8 @@ use elevon_workload::tenants::{is_weight, tenant_of};
 use super::Facts;
 use crate::plan::Plan;
 
-/// A device that does so many times what io.cost's preset expects is one that the preset is far off for.
+/// A device that does so many times what io.cost's preset expects is one that the preset is far off
+/// for.
 const FAR_OFF: u64 = 2;
 
 /// What tenants and jobs did in each interval; those that did nothing are left out.
@@ -80,8 +81,9 @@ pub(super) fn changes(facts: &Facts<'_>) -> Vec<Change> {
     facts.settings.map_or(&[][..], |settings| settings.made()).iter().map(change).collect()
 }
 
-/// How long the jobs of a tenant and of those below it ran, by the time that their own figures are over: from the first start to
-/// the last end. With the write-back after the jobs, where a cache of real bytes had any.
+/// How long the jobs of a tenant and of those below it ran, by the time that their own figures are
+/// over: from the first start to the last end. With the write-back after the jobs, where a cache of
+/// real bytes had any.
 pub(super) fn time_of(facts: &Facts<'_>, outcome: &RunOutcome, tenant: TenantId) -> Nanos {
     let tree = facts.stack.control().tenants();
     let given = &facts.plan.tenants.tenants;
@@ -99,8 +101,9 @@ pub(super) fn time_of(facts: &Facts<'_>, outcome: &RunOutcome, tenant: TenantId)
     end.since(start)
 }
 
-/// A line where weights are divided by io.cost after Linux's preset for the kind of device, and the device was seen to be far
-/// faster than that: it is held to the preset's speed until io.cost has found out, which takes seconds.
+/// A line where weights are divided by io.cost after Linux's preset for the kind of device, and the
+/// device was seen to be far faster than that: it is held to the preset's speed until io.cost has
+/// found out, which takes seconds.
 pub(crate) fn preset_is_off(plan: &Plan, device: &Description, stack: &Stack, outcome: &RunOutcome) -> Option<String> {
     let changes = plan.tenants.changes.iter().map(|change| &change.setting);
     let settings: Vec<&Setting> = plan.tenants.device.iter().chain(changes.clone()).collect();

@@ -1,4 +1,5 @@
-//! The order of issue: the proposal's trace line by line, the same bios under other fills and kernels, and the read of 1028 KiB.
+//! The order of issue: the proposal's trace line by line, the same bios under other fills and
+//! kernels, and the read of 1028 KiB.
 
 use elevon_core::build::Fill;
 use elevon_core::event::{Event, EventKind};

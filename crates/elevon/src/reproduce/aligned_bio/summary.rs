@@ -26,7 +26,8 @@ pub(super) struct Summary {
 #[derive(Clone, Debug)]
 pub(super) struct Summaries {
     pub(super) directions: [Summary; 2],
-    /// Cost of a command in microseconds, and MB/s of reads of 512 KiB with it, if only the order of requests mattered.
+    /// Cost of a command in microseconds, and MB/s of reads of 512 KiB with it, if only the order
+    /// of requests mattered.
     pub(super) order_only_us: f64,
     pub(super) order_only: f64,
 }

@@ -45,7 +45,8 @@ fn the_baseline_is_met_and_gains_compare_fills_on_one_memory() {
         assert_eq!(memory(&d.max_sectors), memory(&d.full));
         assert_eq!(memory(&d.aligned), memory(&d.paired_full));
         assert_ne!(memory(&d.aligned), memory(&d.full));
-        // By the formula of the device, c + s / link, a trim of bios of 1792 to 2048 KiB to 1792 loses a little.
+        // By the formula of the device, c + s / link, a trim of bios of 1792 to 2048 KiB to 1792
+        // loses a little.
         let gain = d.summary().aligned_gain();
         assert!((-4.0..0.0).contains(&gain), "{}: {gain}", d.name);
         // The cost comes out of the bracket's inside, and a slower link leaves less of it.

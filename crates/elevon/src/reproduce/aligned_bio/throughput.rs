@@ -1,4 +1,5 @@
-//! Sequential throughput: the cost of a command calibrated on the baseline, the improved figures predicted from it.
+//! Sequential throughput: the cost of a command calibrated on the baseline, the improved figures
+//! predicted from it.
 
 use elevon_core::build::Fill;
 use elevon_report::compare::Variant;
@@ -38,7 +39,8 @@ pub(super) struct DirectionResult {
     /// Predicted.
     pub(super) max_sectors: RunResult,
     pub(super) trim: RunResult,
-    /// On the memory that was chosen for the third measurement: the same fill as the baseline, and trimmed to 256 KiB.
+    /// On the memory that was chosen for the third measurement: the same fill as the baseline, and
+    /// trimmed to 256 KiB.
     pub(super) paired_full: RunResult,
     pub(super) aligned: RunResult,
     /// The baseline on 6.18.
@@ -91,8 +93,9 @@ impl Bench<'_> {
         self.run_on(fit, fill, memory, self.parameters.text("stack.options"))
     }
 
-    /// The fit of a family whose baseline gives `target` MB/s. The time of a run grows with the family's parameter, and
-    /// almost in proportion, so the bracket shrinks by linear interpolation.
+    /// The fit of a family whose baseline gives `target` MB/s. The time of a run grows with the
+    /// family's parameter, and almost in proportion, so the bracket shrinks by linear
+    /// interpolation.
     fn calibrate(&self, target: f64, bracket: (u64, u64), family: impl Fn(u64) -> Fit) -> Result<Fit, Failure> {
         let time =
             |x: u64| -> Result<f64, Failure> { Ok(1.0 / rate(&self.run(family(x), Fill::Full, "memory.usual")?)) };

@@ -29,8 +29,8 @@ pub(super) struct Readers {
     /// MB/s of none if service times are exponential.
     pub(super) exponential: f64,
     pub(super) published_none: f64,
-    /// MB/s under the proposal's rule, and whether BFQ found that the device queues: fresh, low_latency=1, the same with hw_tag
-    /// known, inject=limit, four processes.
+    /// MB/s under the proposal's rule, and whether BFQ found that the device queues: fresh,
+    /// low_latency=1, the same with hw_tag known, inject=limit, four processes.
     pub(super) conditions: Vec<(f64, Option<u64>)>,
 }
 

@@ -113,7 +113,8 @@ impl Five {
         }
     }
 
-    /// The mean number of requests in the device at which it gives so much, between those that were run.
+    /// The mean number of requests in the device at which it gives so much, between those that were
+    /// run.
     pub(super) fn depth_for(&self, megabytes: f64) -> Option<f64> {
         let step = self.curve.windows(2).find(|step| (step[0].1..=step[1].1).contains(&megabytes))?;
         let [(low, from), (high, to)] = [step[0], step[1]];

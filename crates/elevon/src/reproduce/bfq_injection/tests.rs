@@ -23,7 +23,8 @@ fn five() -> &'static five::Five {
 fn five_readers_with_and_without_injection() {
     let five = five();
     near(five.curve[0].1, 25.0, 0.25, "calibrated: depth 1");
-    // The published 110 lies above what either law of service times predicts, by little; waiting leaves depth 1 by construction.
+    // The published 110 lies above what either law of service times predicts, by little; waiting
+    // leaves depth 1 by construction.
     let none = [megabytes(&five.exponential), megabytes(five.of(NONE))];
     assert!(none[0] > 0.9 * 110.0 && none[0] < none[1] && none[1] < 1.05 * 110.0, "none: {none:?}");
     near(megabytes(five.of(OFF)), 25.0, 0.5, "off");
@@ -32,8 +33,8 @@ fn five_readers_with_and_without_injection() {
     near(five.depth_for(100.0).expect("within the curve"), 4.4, 0.1, "depth of the published figure");
     let seed = megabytes(five.of(SEED));
     assert!((100.0..=megabytes(five.of(NONE)) * 1.01).contains(&seed), "seed: {seed}");
-    // A learnt limit lets most of the four others pass and loses some: by depth what the device gives at that depth, which lies
-    // between that of three requests and that of five.
+    // A learnt limit lets most of the four others pass and loses some: by depth what the device
+    // gives at that depth, which lies between that of three requests and that of five.
     for &(depth, mb) in &five.limit_seeds {
         assert!((five.curve[2].0..five.curve[4].0).contains(&depth), "limit: {depth}");
         let expected = five.at_depth(depth).expect("within the curve");

@@ -53,8 +53,8 @@ impl<'a> Scale<'a> {
         )
     }
 
-    /// UFS as it is fitted, and eMMC as it is, under each scheduler, with the random seeds of each. `bfq` is the key of those of
-    /// UFS under BFQ.
+    /// UFS as it is fitted, and eMMC as it is, under each scheduler, with the random seeds of each.
+    /// `bfq` is the key of those of UFS under BFQ.
     fn places(&self, fit: &str, devices: &[&str], bfq: &str) -> Vec<(Rig, Vec<u64>)> {
         let place = |device: &&str| {
             let is_ufs = device.starts_with("ufs");

@@ -1,4 +1,5 @@
-//! One job under every form of `activity=` and the controls, on several stacks, with several random seeds.
+//! One job under every form of `activity=` and the controls, on several stacks, with several random
+//! seeds.
 
 use elevon_report::document::Table;
 use elevon_report::result::{CacheSource, RunResult};
@@ -6,7 +7,8 @@ use elevon_report::result::{CacheSource, RunResult};
 use crate::failure::Failure;
 use crate::reproduce::lab::{Job, Lab};
 
-/// What decides who is RT: mainline first, then the proposal's main form. The last is the share of the bios that `iter-bio` made RT on the same stack with the same seed.
+/// What decides who is RT: mainline first, then the proposal's main form. The last is the share of
+/// the bios that `iter-bio` made RT on the same stack with the same seed.
 pub(super) const ARMS: [&str; 7] = ["off", "iter-bio", "add-page", "page-exact", "oracle", "faults", "random"];
 
 /// Two-sided 95 % points of Student's t for 1 to 9 degrees of freedom.
@@ -196,7 +198,8 @@ pub(super) fn deviation(values: &[f64]) -> f64 {
     if values.len() < 2 { 0.0 } else { (squares / (values.len() - 1) as f64).sqrt() }
 }
 
-/// Mean, and half the width of its 95 % interval by Student's t; a single value says nothing of it: infinite.
+/// Mean, and half the width of its 95 % interval by Student's t; a single value says nothing of it:
+/// infinite.
 pub(super) fn interval(values: &[f64]) -> (f64, f64) {
     let mean = values.iter().sum::<f64>() / values.len() as f64;
     if values.len() < 2 {
@@ -211,7 +214,8 @@ pub(super) fn shown((mean, half): (f64, f64)) -> String {
     if half.is_finite() { format!("{mean:.2}\u{b1}{half:.2}") } else { format!("{mean:.2}") }
 }
 
-/// A row of text for each place and arm: means, each with its ratio to `off` and the interval of that, then bios.
+/// A row of text for each place and arm: means, each with its ratio to `off` and the interval of
+/// that, then bios.
 pub(super) fn table(rows: &[Row], figures: &[&str]) -> Table {
     let mut header: Vec<String> = ["device, scheduler", "activity"].map(str::to_owned).to_vec();
     // Many figures leave no room for their ratios, or for what is rarely not 0.

@@ -117,7 +117,8 @@ fn tiny() -> String {
     })
 }
 
-/// Every line that is printed, with the sizes of `--full`, which are small here: as the command does, on every stack.
+/// Every line that is printed, with the sizes of `--full`, which are small here: as the command
+/// does, on every stack.
 #[test]
 fn the_report_is_printed_whole_and_says_what_its_tables_say() {
     let parameters = Parameters::parse(&tiny());

@@ -29,7 +29,8 @@ pub(super) struct Summary {
 }
 
 impl Summary {
-    /// What the limit gives: in one FIFO both end together, with queues by class one after the other.
+    /// What the limit gives: in one FIFO both end together, with queues by class one after the
+    /// other.
     pub(super) fn arithmetic(&self) -> [Ends; 2] {
         let both = 2.0 * self.limited_alone;
         [[both, both], [self.limited_alone, both]]

@@ -89,7 +89,8 @@ fn conclusions_follow_the_figures(summary: &Summary) {
     assert!(with(&|s| s.medium[1][0] *= 1.1).contains("lookups make RT +10.0 % and BE +0.0 % later"));
 }
 
-/// The time spent follows from the lookups of the stack: a lookup that costs twice as much makes RT twice as late.
+/// The time spent follows from the lookups of the stack: a lookup that costs twice as much makes RT
+/// twice as late.
 fn a_kernel_that_looks_up_pays_whatever_it_is_called(parameters: &Parameters) {
     let chunk = [parameters.text("stack.rt_host"), parameters.text("stack.be_host")];
     let rt = |mode, lookup| {

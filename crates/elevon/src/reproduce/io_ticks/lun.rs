@@ -21,7 +21,8 @@ const ONE: Job = job!("io-ticks/one-submitter.fio");
 const TWO: Job = job!("io-ticks/two-submitters.fio");
 const INDEPENDENT: Job = job!("io-ticks/independent.fio");
 
-/// The limiter's rhythm, in seconds: how long a slice is, and how long the disk stands still in each.
+/// The limiter's rhythm, in seconds: how long a slice is, and how long the disk stands still in
+/// each.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Rhythm {
     pub(super) period: f64,
@@ -48,8 +49,8 @@ pub(super) struct Lun {
 }
 
 impl Rhythm {
-    /// What the sampled form shows, in percent, where others start `rate` requests a second: in each stall the time up to the
-    /// last start is lost but for a jiffy.
+    /// What the sampled form shows, in percent, where others start `rate` requests a second: in
+    /// each stall the time up to the last start is lost but for a jiffy.
     pub(super) fn sampled(self, rate: f64) -> f64 {
         let lost = self.stall - (1.0 - libm::exp(-rate * self.stall)) / rate;
         100.0 * (1.0 - lost / self.period)
@@ -66,8 +67,9 @@ impl Rhythm {
     }
 }
 
-/// What the sampled form shows, in percent, where starts and ends are independent Poisson processes: half of the time lies
-/// before an end and is counted, the other half before a start and gives one jiffy.
+/// What the sampled form shows, in percent, where starts and ends are independent Poisson
+/// processes: half of the time lies before an end and is counted, the other half before a start and
+/// gives one jiffy.
 pub(super) fn sampled_independent(rate: f64, hz: f64) -> f64 {
     50.0 + 50.0 * (1.0 - libm::exp(-2.0 * rate / hz))
 }

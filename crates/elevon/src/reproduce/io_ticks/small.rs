@@ -1,4 +1,5 @@
-//! The small cases: five overlapping requests, a disk that is nearly idle, and what a jiffy cannot resolve.
+//! The small cases: five overlapping requests, a disk that is nearly idle, and what a jiffy cannot
+//! resolve.
 
 use elevon_core::kernel::IoTicksForm;
 use elevon_report::document::{Document, Table};
