@@ -223,13 +223,17 @@ mod tests {
             rate if rate.ends_with("/s") => "70MB/s",
             _ => "5",
         };
-        for (name, count) in [("null", 7), ("slots", 7)] {
+        for (name, count) in [("null", 7), ("slots", 11)] {
             let model = parse_model(name).unwrap();
             assert_eq!(parse_model(&model.to_string()), Ok(model.clone()));
             let lines = model.keys();
             assert_eq!(lines.len(), count, "{name}");
             for (at, line) in lines.iter().enumerate() {
-                let value = if line.key == "latency" { "30us" } else { other(&line.value) };
+                let value = match line.key {
+                    key if key.ends_with("latency") => "30us",
+                    "write_bandwidth" => "70MB/s",
+                    _ => other(&line.value),
+                };
                 let changed = parse_model(&format!("{name}:{}={value}", line.key)).unwrap();
                 assert_eq!(parse_model(&changed.to_string()), Ok(changed.clone()));
                 for (n, (before, after)) in lines.iter().zip(changed.keys()).enumerate() {

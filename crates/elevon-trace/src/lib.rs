@@ -21,6 +21,7 @@
 #![forbid(unsafe_code)]
 
 pub mod analysis;
+pub mod calibrate;
 mod columns;
 mod detect;
 mod event;

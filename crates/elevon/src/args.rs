@@ -26,7 +26,7 @@ pub(crate) enum Command {
     /// Run one job file under several stacks and put them side by side
     #[command(after_help = COMPARE_EXAMPLES)]
     Compare(CompareArgs),
-    /// Measure a device, simulated or real, and print what io.cost.model wants to know of it
+    /// Measure a device and print what io.cost.model wants to know of it, or fit one to a trace
     #[command(long_about = CALIBRATE_ABOUT, after_help = CALIBRATE_EXAMPLES)]
     Calibrate(CalibrateArgs),
     /// Say what a trace of block events shows: problems first, then latency by stage, processes,
@@ -77,7 +77,9 @@ SIGTERM or SIGHUP (the table then has what ran until then, and names what did no
 const CALIBRATE_ABOUT: &str = "\
 Measure a device, simulated or real, and print what io.cost.model wants to know of it.
 
-io.cost shares a device by the time that I/Os take of it, which it computes from six figures: for reads and for writes the bandwidth of large sequential blocks (1 MiB, depth 32), and how many sequential and random blocks of 4 KiB the device does a second (depth 128). Six runs measure them, one after the other, without a scheduler and without merging, so that it is the device that is measured. A fast device is not well described by the figures of a slow one: without a model of its own, weights on it share out the wrong thing.";
+io.cost shares a device by the time that I/Os take of it, which it computes from six figures: for reads and for writes the bandwidth of large sequential blocks (1 MiB, depth 32), and how many sequential and random blocks of 4 KiB the device does a second (depth 128). Six runs measure them, one after the other, without a scheduler and without merging, so that it is the device that is measured. A fast device is not well described by the figures of a slow one: without a model of its own, weights on it share out the wrong thing.
+
+With a TRACE of block events nothing is measured: a device is fitted to the latencies that the trace shows (servers behind one FIFO; what a read, a write and a flush hold one for, by size), each figure of the fit is shown beside the trace's, and -o saves it as a file for --device @FILE.";
 
 const CALIBRATE_EXAMPLES: &str = "\
 Examples:
@@ -86,6 +88,7 @@ Examples:
   elevon calibrate --device /dev/nvme0n1                 reads only; what it stores stays as it is
   elevon calibrate --device /dev/nvme0n1 --overwrite-data    and writes: destroys what it stores
   elevon calibrate --output-format json | jq -r .line
+  elevon calibrate trace.txt -o my-disk.toml             the device of a trace; then: elevon replay --device @my-disk.toml ...
 
 Write the line to io.cost.model of the root cgroup, and 'MAJ:MIN enable=1' to io.cost.qos. Where the device was a file, or
 simulated, put the numbers of yours in place of MAJ:MIN (lsblk shows them).";
@@ -286,6 +289,16 @@ pub(crate) struct CompareArgs {
 
 #[derive(Args, Debug)]
 pub(crate) struct CalibrateArgs {
+    /// A trace to fit a device to, in place of measuring one: a file, any one of blktrace's
+    /// per-CPU files or their base name, or - for the standard input
+    #[arg(value_name = "TRACE", conflicts_with_all = ["device", "seconds", "overwrite_data"])]
+    pub(crate) input: Option<PathBuf>,
+    /// The device or partition of the trace. Without it, the device that has nearly all events
+    #[arg(long, value_name = "MAJ:MIN", requires = "input")]
+    pub(crate) dev: Option<String>,
+    /// Save what was fitted to the trace as a device for --device @FILE
+    #[arg(short, long, value_name = "PROFILE", requires = "input")]
+    pub(crate) output: Option<PathBuf>,
     /// Device: a profile (`elevon devices` lists them), a model with parameters, or the path of a
     /// file or block device, which is then really read
     #[arg(long, value_name = "D", default_value = "nvme-datacenter")]

@@ -16,6 +16,8 @@ use crate::failure::{Ending, Failure, emit};
 use crate::plan::{Plan, Target};
 use crate::run::warn;
 
+mod trace;
+
 /// One of the six runs.
 struct Probe {
     name: &'static str,
@@ -98,6 +100,9 @@ impl Measured {
 }
 
 pub(crate) fn calibrate(args: &CalibrateArgs) -> Result<Ending, Failure> {
+    if let Some(path) = &args.input {
+        return trace::calibrate(path, args);
+    }
     if !(0.01..=3600.0).contains(&args.seconds) {
         return Err(Failure::input(format!("--seconds {}: expected seconds from 0.01 to 3600", args.seconds)));
     }

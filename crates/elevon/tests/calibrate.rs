@@ -85,3 +85,56 @@ fn bad_input_is_one_line() {
         assert!(said.contains(words), "{args:?}: {said}");
     }
 }
+
+fn trace_of_six_slots() -> String {
+    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    root.join("tests/data/kernel-truth/whatif/mq-deadline.ftrace.zst").to_str().expect("UTF-8").to_owned()
+}
+
+#[test]
+fn a_device_fitted_to_a_trace_is_one_for_device() {
+    let bench = Bench::new();
+    let trace = trace_of_six_slots();
+    let text = bench.stdout(&["calibrate", &trace, "-o", "disk.toml"]);
+    assert!(text.contains("\nservers: 6\n") && text.contains("Saved for --device @disk.toml"), "{text}");
+    let found: Value =
+        serde_json::from_str(&bench.stdout(&["calibrate", &trace, "--output-format", "json"])).expect("JSON");
+    assert_eq!(found["servers"], 6);
+    assert_eq!(
+        std::fs::read_to_string(bench.path("disk.toml")).expect("saved"),
+        found["profile"].as_str().expect("text")
+    );
+    let shown = bench.stdout(&["devices", "@disk.toml"]);
+    assert!(shown.contains("fitted"), "{shown}");
+    bench.file("job.fio", "[a]\nrw=randread\nbs=8k\nnumber_ios=100\n");
+    let run = bench.json("job.fio", &["--device", "@disk.toml", "--cpu-cost", "submit=0,complete=0"]);
+    let mean = run["jobs"][0]["read"]["clat_ns"]["mean"].as_f64().expect("a latency");
+    let own = found["read"]["latency_ns"].as_f64().expect("a latency");
+    assert!(mean > own && mean < own * 1.05, "{mean}, {own}");
+}
+
+#[test]
+fn a_trace_that_says_nothing_of_its_device_is_refused() {
+    let bench = Bench::new();
+    let trace = trace_of_six_slots();
+    bench.file(
+        "one.txt",
+        "  a-11 [000] ..... 1.000005: block_rq_issue: 8,0 R 8192 () 5000 + 16 [a]\n  \
+           a-11 [000] ..... 1.000500: block_rq_complete: 8,0 R () 5000 + 16 [0]\n",
+    );
+    for (args, said) in [
+        (vec!["calibrate", "one.txt"], "too few"),
+        (vec!["calibrate", "one.txt", "-o", "new.toml"], "too few"),
+        (vec!["calibrate", "missing.txt"], "missing.txt"),
+        (vec!["calibrate", &trace, "--dev", "9:9"], "no event of device 9:9"),
+        (vec!["calibrate", &trace, "--seconds", "1"], "--seconds"),
+        (vec!["calibrate", "-o", "new.toml"], "TRACE"),
+        (vec!["calibrate", "one.txt", "-o", "one.txt"], "one.txt"),
+    ] {
+        let output = bench.elevon(&args).output().expect("the command ran");
+        let stderr = String::from_utf8(output.stderr).expect("UTF-8");
+        assert_eq!(output.status.code(), Some(2), "{args:?}: {stderr}");
+        assert!(stderr.contains(said) && stderr.lines().count() == 1, "{args:?}: {stderr}");
+    }
+    assert_eq!(bench.names(), ["one.txt"], "nothing half-written");
+}

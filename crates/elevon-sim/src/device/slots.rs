@@ -1,9 +1,10 @@
 //! `slots`: N servers behind one FIFO; a request holds a server for latency + bytes / bandwidth.
 //!
-//! The measurements on real kernels were made on this device, so the model has nothing else.
-//! Commands that move no data (discard, write zeroes, flush) hold a server only for the latency. A
-//! flush is not ordered specially: it is a command in the FIFO like any other, because there is no
-//! cache to wait for.
+//! The measurements on real kernels were made on this device, so by default the model has nothing
+//! else. Commands that move no data (discard, write zeroes, flush) hold a server only for the
+//! latency. A flush is not ordered specially: it is a command in the FIFO like any other, because
+//! there is no cache to wait for. Writes (with discards and write zeroes) and flushes may have
+//! costs of their own, which `elevon calibrate TRACE` finds.
 //!
 //! The bandwidth applies to each server. A fraction of a nanosecond is rounded up.
 //!
@@ -13,6 +14,7 @@ use std::collections::VecDeque;
 
 use elevon_core::driver::{Accept, Command, Completion};
 use elevon_core::limits::QueueLimits;
+use elevon_core::op::Op;
 use elevon_core::status::Status;
 use elevon_core::units::{Bytes, Instant, Nanos, Sectors};
 
@@ -38,6 +40,14 @@ pub struct SlotsParameters {
     pub hw_queues: u16,
     /// Commands that each hardware queue holds.
     pub queue_depth: u32,
+    /// What every write costs; zero: as a read.
+    pub write_latency: Nanos,
+    /// Bytes per second of each server for writes; zero: as for reads.
+    pub write_bandwidth: Bytes,
+    /// What a flush costs; zero: as a read.
+    pub flush_latency: Nanos,
+    /// Whether it says that it has a volatile cache, so that flushes reach it.
+    pub write_cache: bool,
 }
 
 impl Default for SlotsParameters {
@@ -50,6 +60,10 @@ impl Default for SlotsParameters {
             rotational: false,
             hw_queues: 1,
             queue_depth: 128,
+            write_latency: Nanos::ZERO,
+            write_bandwidth: Bytes::ZERO,
+            flush_latency: Nanos::ZERO,
+            write_cache: false,
         }
     }
 }
@@ -64,6 +78,10 @@ impl SlotsParameters {
         rotational Switch in SWITCH, "1: the queue says rotational, which schedulers look at";
         hw_queues Count in (1, 1024), "hardware queues";
         queue_depth Count in (1, 65536), "commands that each hardware queue holds";
+        write_latency Time in (0, HOUR), "the same for writes, discards and write zeroes; 0: as latency";
+        write_bandwidth Rate in (0, 1_000_000_000_000_000), "the same for writes; 0: as bandwidth";
+        flush_latency Time in (0, HOUR), "the same for a flush; 0: as latency";
+        write_cache Switch in SWITCH, "1: the queue says that there is a volatile cache, so that flushes reach the device";
     };
 
     /// Parses the text form, for example `slots=8,latency=2ms`.
@@ -101,9 +119,12 @@ pub struct Slots {
     parameters: SlotsParameters,
     busy: EventQueue<Completion>,
     waiting: VecDeque<CommandInService>,
-    /// The last request size and its service time: the same size often repeats, and a division
-    /// costs more than all the rest.
-    last: (Bytes, Nanos),
+    /// The last request size and its service time, of reads and of writes: the same size often
+    /// repeats, and a division costs more than all the rest.
+    last: [(Bytes, Nanos); 2],
+    /// Latency and bandwidth, of reads and of writes, and what a flush takes.
+    costs: [(Nanos, Bytes); 2],
+    flush: Nanos,
 }
 
 impl Slots {
@@ -114,6 +135,7 @@ impl Slots {
             // kernel.
             max_hw_sectors: Sectors::new(65536),
             rotational: parameters.rotational,
+            write_cache: parameters.write_cache,
             ..super::limits_without_medium()
         };
         let description = Description {
@@ -123,11 +145,17 @@ impl Slots {
             hw_queues: parameters.hw_queues,
             queue_depth: parameters.queue_depth,
         };
+        let SlotsParameters { latency, bandwidth, .. } = *parameters;
+        let write_latency = if parameters.write_latency.is_zero() { latency } else { parameters.write_latency };
+        let write_bandwidth = if parameters.write_bandwidth.is_zero() { bandwidth } else { parameters.write_bandwidth };
+        let costs = [(latency, bandwidth), (write_latency, write_bandwidth)];
         Self {
             parameters: parameters.clone(),
             busy: EventQueue::with_capacity(parameters.slots as usize),
             waiting: VecDeque::with_capacity(description.capacity()),
-            last: (Bytes::ZERO, parameters.latency),
+            last: costs.map(|(latency, _)| (Bytes::ZERO, latency)),
+            costs,
+            flush: if parameters.flush_latency.is_zero() { parameters.latency } else { parameters.flush_latency },
             description,
         }
     }
@@ -135,10 +163,16 @@ impl Slots {
     #[inline]
     fn service(&mut self, command: &Command) -> Nanos {
         let bytes = if command.op.has_data() { command.bytes } else { Bytes::ZERO };
-        if self.last.0 != bytes {
-            self.last = (bytes, self.parameters.latency + transfer(bytes, self.parameters.bandwidth));
+        if command.op == Op::Flush {
+            return self.flush;
         }
-        self.last.1
+        let direction = usize::from(command.op.is_write());
+        let last = &mut self.last[direction];
+        if last.0 != bytes {
+            let (latency, bandwidth) = self.costs[direction];
+            *last = (bytes, latency + transfer(bytes, bandwidth));
+        }
+        last.1
     }
 
     /// Gives a server that becomes free at `now` to the head of the FIFO.
@@ -217,6 +251,22 @@ mod tests {
         }
         // 4096 B at 2 ns a byte; the third request waits for the first server that becomes free.
         assert_eq!(ends, [(0, 2_008_192), (2, 2 * 2_008_192), (1, 2_000_000 + 2 * (1 << 20))]);
+    }
+
+    #[test]
+    fn writes_and_flushes_may_cost_something_else() {
+        let text = "latency=1ms,bandwidth=100MB/s,write_latency=3ms,write_bandwidth=50MB/s,flush_latency=50us";
+        let ends = |text: &str, op: Op| {
+            let mut device = slots(text);
+            let bytes = if op.has_data() { 5000 } else { 0 };
+            let command = Command { op, ..read_command(0, 0, bytes) };
+            assert_eq!(device.submit(Instant::default(), &command), Accept::Ok);
+            device.next_event().map(Instant::get)
+        };
+        let all = [Op::Read, Op::Write, Op::Discard, Op::Flush];
+        assert_eq!(all.map(|op| ends(text, op)), [1_050_000, 3_100_000, 3_000_000, 50_000].map(Some));
+        let plain = "latency=1ms,bandwidth=100MB/s";
+        assert_eq!(all.map(|op| ends(plain, op)), [1_050_000, 1_050_000, 1_000_000, 1_000_000].map(Some));
     }
 
     #[test]

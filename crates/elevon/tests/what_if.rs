@@ -1,0 +1,107 @@
+//! The tables of docs/what-if.md: a device fitted to a trace, and the trace replayed on it.
+
+mod common;
+
+use std::fmt::Write;
+use std::path::{Path, PathBuf};
+
+use common::Bench;
+use serde_json::Value;
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+fn json(text: &str) -> Value {
+    serde_json::from_str(text).expect("JSON")
+}
+
+/// I/Os a second, median and 99th percentile in microseconds.
+type Figures = [f64; 3];
+
+const DIRECTIONS: [(&str, &str); 4] = [("db", "read"), ("log", "write"), ("scan", "read"), ("bulk", "write")];
+
+/// The ids that the jobs' processes have in the trace.
+const IDS: [u64; 4] = [29246, 29247, 29248, 29255];
+
+fn predicted(bench: &Bench, trace: &str, scheduler: &str) -> [Figures; 4] {
+    let args =
+        ["replay", trace, "--closed", "--device", "@disk.toml", "--scheduler", scheduler, "--output-format", "json"];
+    let found = json(&bench.stdout(&args));
+    let jobs = found["jobs"].as_array().expect("jobs");
+    let of = |at: usize| {
+        let name = format!("fio-{}", IDS[at]);
+        let job = jobs.iter().find(|job| job["jobname"] == name.as_str()).expect("the process");
+        let figures = &job[DIRECTIONS[at].1];
+        let percentile = |p: &str| figures["clat_ns"]["percentile"][p].as_f64().expect("a latency") / 1e3;
+        [figures["iops"].as_f64().expect("a rate"), percentile("50.000000"), percentile("99.000000")]
+    };
+    [of(0), of(1), of(2), of(3)]
+}
+
+fn measured(bench: &Bench, trace: &str) -> [Figures; 4] {
+    let fio = json(
+        &std::fs::read_to_string(root().join("tests/data/kernel-truth/whatif/mq-deadline.json"))
+            .expect("fio's figures"),
+    );
+    let found = json(&bench.stdout(&["inspect", trace, "--output-format", "json"]));
+    let rows = found["processes"].as_array().expect("processes");
+    let of = |at: usize| {
+        let (job, direction) = DIRECTIONS[at];
+        let row = rows.iter().find(|row| row["id"] == IDS[at]).expect("the process");
+        let percentile = |p: &str| row["latency"][direction]["percentile_ns"][p].as_f64().expect("a latency") / 1e3;
+        [fio["result"][job][direction]["iops"].as_f64().expect("a rate"), percentile("p50"), percentile("p99")]
+    };
+    [of(0), of(1), of(2), of(3)]
+}
+
+fn tables(measured: &[Figures; 4], same: &[Figures; 4], others: &[(&str, [Figures; 4])]) -> String {
+    let mut out = String::from(
+        "Under mq-deadline, as captured: measured, predicted, error.\n\n\
+         | process | I/Os a second | | | p50 us | | | p99 us | | |\n|---|---|---|---|---|---|---|---|---|---|\n",
+    );
+    for ((name, _), (measured, same)) in DIRECTIONS.iter().zip(measured.iter().zip(same)) {
+        let _ = write!(out, "| `{name}` |");
+        for (measured, same) in measured.iter().zip(same) {
+            let _ = write!(out, " {measured:.0} | {same:.0} | {:+.0} % |", (same / measured - 1.0) * 100.0);
+        }
+        out.push('\n');
+    }
+    out.push_str("\nUnder others, predicted:\n\n| process | scheduler | I/Os a second | p50 us | p99 us |\n|---|---|---|---|---|\n");
+    for (at, (name, _)) in DIRECTIONS.iter().enumerate() {
+        for (scheduler, figures) in others {
+            let [iops, p50, p99] = figures[at];
+            let _ = writeln!(out, "| `{name}` | {scheduler} | {iops:.0} | {p50:.0} | {p99:.0} |");
+        }
+    }
+    out
+}
+
+/// Under the captured scheduler, throughput within 15 %, medians within 25 %, 99th percentiles
+/// within 40 %: the device of the trace lets requests overtake each other, which the model's FIFO
+/// does not.
+#[test]
+fn the_document_says_what_comes_out() {
+    let bench = Bench::new();
+    let trace = root().join("tests/data/kernel-truth/whatif/mq-deadline.ftrace.zst");
+    let trace = trace.to_str().expect("UTF-8");
+    bench.stdout(&["calibrate", trace, "-o", "disk.toml"]);
+    let (measured, same) = (measured(&bench, trace), predicted(&bench, trace, "mq-deadline"));
+    for (at, (measured, same)) in measured.iter().zip(&same).enumerate() {
+        for (what, within) in [(0, 0.15), (1, 0.25), (2, 0.40)] {
+            let error = same[what] / measured[what] - 1.0;
+            assert!(error.abs() < within, "{} figure {what}: {error}", DIRECTIONS[at].0);
+        }
+    }
+    let others = ["none", "kyber", "bfq"].map(|scheduler| (scheduler, predicted(&bench, trace, scheduler)));
+    let tables = tables(&measured, &same, &others);
+    let path = root().join("docs/what-if.md");
+    let text = std::fs::read_to_string(&path).expect("the document");
+    let (head, rest) = text.split_once("<!-- predicted -->\n").expect("the mark");
+    let (old, tail) = rest.split_once("<!-- end -->").expect("the mark");
+    if std::env::var_os("UPDATE_DOCS").is_some() {
+        std::fs::write(&path, format!("{head}<!-- predicted -->\n{tables}<!-- end -->{tail}")).expect("written");
+    } else {
+        assert_eq!(old, tables, "UPDATE_DOCS=1 writes it anew");
+    }
+}
