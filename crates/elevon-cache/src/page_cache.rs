@@ -1,28 +1,29 @@
-//! The page cache: what stands between programs that read, write, map and sync files, and
+//! The page cache: the layer between programs that read, write, map and sync files, and
 //! [`elevon_core::stack::Stack::submit`].
 //!
-//! Sans-IO like the stack: calls come in, bios come out, completions come in, ended calls come out.
-//! It names page frames and never touches a byte, so it serves a simulation; a real cache has an
-//! array of frames and does what [`PageCache::poll_copy`] says. With bytes, pages are stable: what
-//! is being written is not changed, so that no sector is written half old and half new. The loop of
-//! a caller is
+//! Sans-IO like the stack: its inputs are calls and completions, its outputs are bios and finished
+//! calls. It names page frames and never accesses their bytes, so it serves a simulation; a real
+//! cache has an array of frames and makes the copies that [`PageCache::poll_copy`] returns. With
+//! bytes, pages are stable: a page under writeback is not changed, so no sector is written with a
+//! mix of old and new data. A caller's loop is
 //!
-//! 1. `complete` for every bio that the stack finished, `handle_timers` once `next_timer` has come,
-//! 2. `call` what programs want,
-//! 3. with real bytes, carry out `poll_copy` until it is empty, before the next bio is submitted
-//!    and before the caller learns of `poll_done`,
-//! 4. submit what `poll_io` answers; where the stack blocks the task, say so with `task_blocked`,
-//!    later `task_unblocked`,
-//! 5. drain `poll_done`.
+//! 1. `complete` for every bio that the stack completed, `handle_timers` once `next_timer` is due,
+//! 2. `call` for every call of a program,
+//! 3. with real bytes, make the copies of `poll_copy` until it is empty, before the next bio is
+//!    submitted and before `poll_done` is called,
+//! 4. submit the bios of `poll_io`; if the stack blocks the task, call `task_blocked`, and later
+//!    `task_unblocked`,
+//! 5. call `poll_done` until it returns `None`.
 //!
-//! A task makes one call at a time. Files lie in one piece on the device. What a call does is cut
-//! by its kind: `read`, `fault`, `write`, `sync`; `reclaim` finds memory for it, and `flush` is the
-//! flusher's hand. As in Linux 6.1 but for what [`Rules`] says of later ones. Not modelled:
-//! metadata and journals (an fsync ends with a flush), page tables of single processes (a
-//! page is mapped for all or none), swap to a device, several devices behind one cache.
+//! A task makes one call at a time. A file is contiguous on the device. Each kind of call has its
+//! module: `read`, `fault`, `write`, `sync`; `reclaim` finds memory for it, and `flush` builds the
+//! flusher's bios. Behaviour is that of Linux 6.1, except for the later versions' differences in
+//! [`Rules`]. Not modelled: metadata and journals (an fsync ends with a flush), page tables of
+//! single processes (a page is mapped for all or none), swap to a device, several devices behind
+//! one cache.
 //!
-//! Cost: a hit is O(1) a page; a miss O(1) a page and a bio more. Nothing is allocated per I/O once
-//! tables have grown.
+//! Cost: a hit is O(1) per page; a miss O(1) per page, and one bio more. Nothing is allocated per
+//! I/O once tables have grown.
 
 mod calls;
 mod config;
@@ -72,13 +73,13 @@ struct CachedFile {
     first: Sector,
     size: u64,
     capacity: u64,
-    /// Pages that have a content, a bit each, of a file that was allocated and not written; `None`:
-    /// all have.
+    /// One bit per page of a file that was allocated and not written: set if the page has content.
+    /// `None`: all pages have content.
     written: Option<Vec<u64>>,
-    /// The last write error, and how many there were.
+    /// The last write error, and the number of write errors.
     error: Status,
     errors: u32,
-    /// Open files through which it is mapped.
+    /// Number of open files through which it is mapped.
     mappings: u32,
 }
 
@@ -90,23 +91,23 @@ struct Open {
     errors_seen: u32,
 }
 
-/// Where a call stands.
+/// The state of a call.
 #[derive(Clone, Copy, Debug)]
 struct Progress {
     call: Call,
     file: FileId,
     phase: Phase,
-    /// The first page, the page it is at, and the page after the last.
+    /// The first page, the current page, and the page after the last.
     first: u64,
     pos: u64,
     end: u64,
-    /// It has issued a read of its own for this page: one that fails fails the call.
+    /// The call has issued its own read for this page. If that read fails, the call fails.
     read_alone: bool,
-    /// The page it is at was not there, or not readable.
+    /// The current page was not cached, or not up to date.
     is_miss: bool,
-    /// Pages up to this one were not there when it looked: it has them read.
+    /// Pages below this one were not cached at the lookup, and the call had them read.
     missed: u64,
-    /// It was stopped altogether by the dirty limit, and looks again.
+    /// The dirty limit stopped the task completely; it checks the limit again when it wakes.
     rebalance: bool,
     status: Status,
     bytes: u64,
@@ -116,39 +117,39 @@ struct Progress {
     without_memory: Nanos,
     class: PrioClass,
     is_major: bool,
-    /// Since when it has found no memory.
+    /// The time since which the call has found no memory.
     starved: Option<Instant>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
-    /// Not begun.
+    /// The call has not begun.
     Start,
-    /// Going through its pages.
+    /// The call processes its pages in order.
     Pages,
-    /// Submitting dirty pages.
+    /// The call submits dirty pages.
     Write,
-    /// Waiting for what is under writeback.
+    /// The call waits for pages under writeback.
     Wait,
-    /// Waiting for the flush.
+    /// The call waits for the flush.
     Flush,
 }
 
-/// What a step of a call comes to.
+/// The result of a step of a call.
 #[derive(Clone, Copy, Debug)]
 enum CallStep {
     Done(Status),
-    /// Sleeps until the page is unlocked or written.
+    /// The call sleeps until the page is unlocked or its writeback has completed.
     Page(FrameId),
-    /// Sleeps until memory is free.
+    /// The call sleeps until memory is free.
     Memory,
-    /// Sleeps so long because of the dirty limit.
+    /// The task sleeps for this time because of the dirty limit.
     Pause(Nanos),
-    /// Needs an empty flush, and sleeps until it is over.
+    /// The call submits an empty flush, and sleeps until it has completed.
     Flush,
 }
 
-/// A page cache before one device.
+/// A page cache in front of one device.
 #[derive(Clone, Debug)]
 pub struct PageCache {
     config: CacheConfig,
@@ -158,35 +159,37 @@ pub struct PageCache {
     bios: Bios,
     waiting: Waiting,
     calls: Pool<Progress>,
-    /// Calls that were woken within this entry; at its end none is left.
+    /// Calls that were woken during the current entry function. It is empty when that function
+    /// returns.
     runnable: VecDeque<u32>,
     writers: Vec<Writer>,
     domains: Domains,
     flusher: Flusher,
     turn: Option<FlushTurn>,
-    /// The flusher left pages dirty whose tenant's flusher task sleeps.
+    /// The flusher skipped dirty pages because their tenant's flusher task sleeps.
     skipped: bool,
     marks: Watermarks,
     kswapd: Kswapd,
-    /// kswapd found nothing: it sleeps until then, or until a write is over.
+    /// kswapd found nothing to reclaim: it sleeps until this time, or until a write has completed.
     kswapd_rests: Option<Instant>,
-    /// Reclaim met dirty pages: the flusher writes whatever the background threshold says.
+    /// Reclaim found dirty pages: the flusher writes even below the background threshold.
     reclaim_wants_clean: bool,
-    /// Direct reclaim has found nothing, and no page has come out of use since.
+    /// Direct reclaim has found nothing, and no bio has completed and no timer has been handled
+    /// since.
     reclaim_in_vain: bool,
     evicted: Vec<Evicted>,
-    /// At most the pages that the calls of one entry move, which the caller takes before it submits
-    /// a bio.
+    /// At most the copies that the calls of one entry function make. The caller takes them before
+    /// it submits a bio.
     copies: VecDeque<ByteCopy>,
-    /// At most one for each task, as a task makes one call at a time, and for each I/O of a task
-    /// that queues them.
+    /// At most one per task, because a task makes one call at a time; for a task that queues I/O,
+    /// at most one per queued I/O.
     done: VecDeque<CallDone>,
     clock: Monotonic,
     stats: CacheStats,
 }
 
 impl PageCache {
-    /// An empty cache.
+    /// Returns an empty cache.
     pub fn new(config: CacheConfig) -> Self {
         let frames = config.memory.get() / PAGE_SIZE;
         let mut resident = Resident::new(frames, &config.policy);
@@ -223,42 +226,42 @@ impl PageCache {
         }
     }
 
-    /// A file of `size` bytes from sector `first` on, which may grow to `capacity`. Numbers are
-    /// dense from 0.
+    /// Adds a file of `size` bytes that begins at sector `first` and may grow to `capacity` bytes.
+    /// Returns its number; numbers are dense from 0.
     pub fn add_file(&mut self, first: Sector, size: u64, capacity: u64) -> FileId {
         assert!(size <= capacity, "a file of {size} bytes in a place of {capacity}");
         self.files.push(CachedFile { first, size, capacity, written: None, error: Status::Ok, errors: 0, mappings: 0 });
         FileId((self.files.len() - 1) as u32)
     }
 
-    /// Nothing of a file was ever written: its place is allocated, and it reads as zeroes without
-    /// I/O. For a simulation; with bytes the device says what is there.
+    /// Marks a file as allocated and unwritten: it reads as zeroes without I/O. Only for a
+    /// simulation; with bytes, the content is that of the device.
     pub fn set_unwritten(&mut self, file: FileId) {
         assert!(!self.config.copies, "what a real file holds is on its device");
         let file = &mut self.files[file.0 as usize];
         file.written = Some(alloc::vec![0; file.capacity.div_ceil(PAGE_SIZE * 64) as usize]);
     }
 
-    /// Whether a page of a file has no content yet.
+    /// Returns true if a page of a file has no content yet.
     #[inline]
     fn is_unwritten(&self, file: FileId, index: u64) -> bool {
         let written = &self.files[file.0 as usize].written;
         written.as_ref().is_some_and(|bits| bits[(index / 64) as usize] >> (index % 64) & 1 == 0)
     }
 
-    /// Opens a file.
+    /// Opens a file, and returns the number of the open file.
     pub fn open(&mut self, file: FileId) -> OpenId {
         let ra = Readahead::new(self.config.ra_pages, self.config.io_pages);
         self.opens.push(Open { file, ra, errors_seen: self.files[file.0 as usize].errors });
         OpenId((self.opens.len() - 1) as u32)
     }
 
-    /// A file's size in bytes.
+    /// Returns a file's size in bytes.
     pub fn file_size(&self, file: FileId) -> u64 {
         self.files[file.0 as usize].size
     }
 
-    /// Begins a call.
+    /// Begins a call. Returns its result if it does not sleep.
     #[inline]
     pub fn call(&mut self, now: Instant, call: Call) -> Called {
         self.clock.advance(now);
@@ -288,12 +291,12 @@ impl PageCache {
         called
     }
 
-    /// The next bio to submit, if any; [`Self::complete`] is to follow. The flusher's come when
-    /// nobody else's are there.
+    /// Returns the next bio to submit, if any. [`Self::complete`] must be called when the bio has
+    /// completed. The flusher's bios come after all others.
     ///
     /// # Panics
-    /// If bytes of an earlier entry are still to be moved ([`Self::poll_copy`]): a bio would carry
-    /// what its frames held before.
+    /// If copies of an earlier call are pending ([`Self::poll_copy`]): the bio would carry the old
+    /// content of its frames.
     pub fn poll_io(&mut self, now: Instant) -> Option<CacheIo> {
         self.clock.advance(now);
         assert!(self.copies.is_empty(), "a bio is polled before the bytes of {:?} have moved", self.copies.front());
@@ -303,19 +306,19 @@ impl PageCache {
         self.fill_from_flusher(now).then(|| self.bios.poll())?
     }
 
-    /// The frames of a bio from [`Self::poll_io`], in order.
+    /// Returns the frames of a bio from [`Self::poll_io`], in order.
     pub fn frames(&self, token: u64) -> &[FrameId] {
         &self.bios.bio(token).frames
     }
 
-    /// A bio is over. `device`: how long the device worked on it, zero where that is not known.
+    /// Completes a bio. `device`: the time that the device spent on it, zero if not known.
     pub fn complete(&mut self, now: Instant, token: u64, status: Status, device: Nanos) {
         let class = self.bios.bio(token).io.ioprio.class();
         self.complete_as(now, token, status, device, class);
     }
 
-    /// The same where others may have changed its class after [`Self::poll_io`]: `class` is the one
-    /// that it was served in.
+    /// Completes a bio like [`Self::complete`], if its priority class may have been changed after
+    /// [`Self::poll_io`]. `class` is the class in which it was served.
     pub fn complete_as(&mut self, now: Instant, token: u64, status: Status, device: Nanos, class: PrioClass) {
         self.clock.advance(now);
         self.reclaim_in_vain = false;
@@ -363,23 +366,24 @@ impl PageCache {
         }
     }
 
-    /// The next call that is over.
+    /// Returns the next finished call that had slept.
     pub fn poll_done(&mut self) -> Option<CallDone> {
         self.done.pop_front()
     }
 
-    /// The next bytes to move; in order, and before anything else. Only with
-    /// [`CacheConfig::copies`].
+    /// Returns the next copy to make. Copies must be made in order, before any other step of the
+    /// loop. There are none without [`CacheConfig::copies`].
     pub fn poll_copy(&mut self) -> Option<ByteCopy> {
         self.copies.pop_front()
     }
 
-    /// The stack made a task (the flusher's among them) sleep for a tag: its bios are held back.
+    /// Holds back the bios of a task (which may be a flusher task), because the stack made it sleep
+    /// for a tag.
     pub fn task_blocked(&mut self, task: TaskId) {
         self.bios.set_blocked(task, true);
     }
 
-    /// The task goes on.
+    /// Releases the bios of a task that no longer sleeps in the stack.
     pub fn task_unblocked(&mut self, task: TaskId) {
         self.bios.set_blocked(task, false);
         if self.skipped && task >= self.config.flusher {
@@ -388,7 +392,7 @@ impl PageCache {
         }
     }
 
-    /// When [`Self::handle_timers`] has work next.
+    /// Returns the time at which [`Self::handle_timers`] must be called next.
     pub fn next_timer(&self) -> Option<Instant> {
         let earlier = |a: Option<Instant>, b: Option<Instant>| match (a, b) {
             (Some(a), Some(b)) => Some(a.min(b)),
@@ -397,7 +401,7 @@ impl PageCache {
         earlier(earlier(self.waiting.next_timer(), self.flusher.next_timer()), self.kswapd_rests)
     }
 
-    /// Ends pauses that are over, wakes the flusher and kswapd.
+    /// Wakes calls whose sleep has expired, the flusher and kswapd.
     pub fn handle_timers(&mut self, now: Instant) {
         self.clock.advance(now);
         self.reclaim_in_vain = false;
@@ -412,7 +416,7 @@ impl PageCache {
         self.settle(now);
     }
 
-    /// Others use so much memory now.
+    /// Sets the memory that is used outside the page cache.
     pub fn set_reserved(&mut self, now: Instant, reserved: Bytes) {
         self.clock.advance(now);
         self.resident.set_reserved(reserved.get() / PAGE_SIZE);
@@ -422,32 +426,33 @@ impl PageCache {
         self.settle(now);
     }
 
-    /// Pages, policy and their counts.
+    /// Returns the pages, the replacement policy and their counts.
     pub const fn resident(&self) -> &Resident {
         &self.resident
     }
 
-    /// What became of bios by their content.
+    /// Returns the state and counts of promotion by content.
     pub const fn promoter(&self) -> &Promoter {
         &self.bios.promoter
     }
 
-    /// The limits on dirty pages, and what was measured for them of the root's writes.
+    /// Returns the root's dirty limits, and the measurements of its writes that they use.
     pub fn dirty_domain(&self) -> &Domain {
         self.domains.of(TenantId(0))
     }
 
-    /// Pages of a tenant that are dirty, and that are being written.
+    /// Returns a tenant's number of dirty pages, and of pages under writeback.
     pub fn dirty_of(&self, tenant: TenantId) -> (u64, u64) {
         (self.resident.pages().dirty_of(tenant), self.domains.writeback(tenant))
     }
 
-    /// Statistics.
+    /// Returns the statistics.
     pub const fn stats(&self) -> &CacheStats {
         &self.stats
     }
 
-    /// What its counters and levels say now, to be drawn over time. Cost: O(1), some hundred loads.
+    /// Returns the current counters and levels, for plots over time. Cost: O(1), about a hundred
+    /// loads.
     pub fn reading(&self) -> Reading {
         let (pages, stats, counts) = (self.resident.pages(), &self.stats, self.counts());
         let limits = self.domains.of(TenantId(0)).limits(counts.dirtyable);
@@ -479,12 +484,12 @@ impl PageCache {
         reading
     }
 
-    /// The free-memory marks.
+    /// Returns the watermarks of free memory.
     pub const fn watermarks(&self) -> &Watermarks {
         &self.marks
     }
 
-    /// Whether no call and no bio is under way (dirty pages may be left).
+    /// Returns true if no call and no bio is in flight (there may be dirty pages).
     pub fn is_idle(&self) -> bool {
         self.calls.live() == 0 && self.bios.live() == 0
     }
@@ -514,7 +519,7 @@ impl PageCache {
         }
     }
 
-    /// Goes on with a call until it ends or sleeps.
+    /// Continues a call until it finishes or sleeps.
     fn step(&mut self, now: Instant, at: &mut Progress) -> CallStep {
         match at.call.kind {
             CallKind::Read => self.step_read(now, at),
@@ -568,8 +573,8 @@ impl PageCache {
         Piece { slot, sector, bits, wanted }
     }
 
-    /// Bytes of the call's range that lie in page `index`: (first in the page, count, first in the
-    /// caller's buffer). `end`: where the range ends in the file.
+    /// Returns the part of the call's range in page `index`: (offset in the page, bytes, offset in
+    /// the caller's buffer). `end`: the end of the range in the file.
     const fn part(call: &Call, index: u64, end: u64) -> (u32, u32, u64) {
         let page = index * PAGE_SIZE;
         let from = if call.offset > page { call.offset } else { page };
@@ -583,8 +588,8 @@ impl PageCache {
         DirtyCounts { dirty: pages.dirty(), writeback: pages.writeback(), dirtyable }
     }
 
-    /// Panics where a page, a bio or a call is in a state it cannot be in. Costs O(everything); for
-    /// tests.
+    /// Panics if a page, a bio or a call is in an invalid state. Costs O(pages, bios and calls);
+    /// for tests.
     pub fn self_check(&self) {
         self.resident.self_check();
         self.flusher.self_check();

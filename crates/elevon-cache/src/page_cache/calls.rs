@@ -1,4 +1,4 @@
-//! Calls to the page cache, what each comes to, and the bytes that it moves.
+//! Calls to the page cache, their results, and the copies that they make.
 
 use super::*;
 
@@ -6,78 +6,79 @@ use super::*;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct OpenId(pub u32);
 
-/// What a call wants.
+/// The kind of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CallKind {
-    /// Read through the descriptor; ends short at the end of the file.
+    /// Read through the descriptor; the read is short at the end of the file.
     Read,
-    /// Write through the descriptor; the file grows up to what its place on the device holds.
+    /// Write through the descriptor; the file may grow up to its capacity on the device.
     Write,
-    /// Touch the byte at `offset` through a mapping: nothing where it is mapped, else a page fault.
+    /// Touch the byte at `offset` through a mapping. If the page is not mapped, this is a page
+    /// fault.
     Fault {
         /// The touch is a store.
         write: bool,
     },
-    /// Write what is dirty of the file (0 bytes: all of it), wait, and flush the device. A range is
-    /// what an O_SYNC write asks for.
+    /// Write the dirty pages of the range (0 bytes: to the end of the file), wait for them, and
+    /// flush the device. An O_SYNC write syncs its own range.
     Fsync,
-    /// The same: no metadata is modelled.
+    /// The same as [`Self::Fsync`], because metadata is not modelled.
     Fdatasync,
-    /// Write what is dirty in a range, and wait, as far as asked for; no flush (sync_file_range).
+    /// Write the dirty pages of a range, wait for them, or both, without a flush (sync_file_range).
     SyncRange(RangeSync),
-    /// Advice on the file, or a range of it.
+    /// Give advice on the file or a range of it (posix_fadvise).
     Fadvise(Advice),
     /// Cut or extend the file to `offset` bytes.
     Truncate,
-    /// Drop every clean page of every file that nobody maps.
+    /// Drop every clean page that is not mapped, of all files.
     DropCaches,
-    /// Before and after a direct write: no page of the range is left, whoever maps it. What is
-    /// dirty is written first.
+    /// Drop all pages of the range, before and after a direct write, even if they are mapped. Dirty
+    /// pages are written first.
     Invalidate,
 }
 
-/// What a sync of a range does, in this order; nothing of it flushes the device.
+/// The steps of a range sync, in this order. None of them flushes the device.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RangeSync {
     /// Wait for pages that are being written.
     pub wait_before: bool,
-    /// Submit dirty pages that are not being written. Without both waits this is for nobody's
-    /// integrity: the bios are not SYNC.
+    /// Submit dirty pages that are not under writeback. The bios are not SYNC; without both waits
+    /// the call gives no data integrity.
     pub write: bool,
     /// Wait for pages that are being written.
     pub wait_after: bool,
 }
 
 impl RangeSync {
-    /// All three: what was dirty is written when the call ends.
+    /// All three steps: pages that were dirty have been written when the call returns.
     pub const ALL: Self = Self { wait_before: true, write: true, wait_after: true };
 }
 
 /// A call of a program.
 #[derive(Clone, Copy, Debug)]
 pub struct Call {
-    /// Who calls.
+    /// The calling task.
     pub task: TaskId,
-    /// The caller's name for it; comes back in [`CallDone`].
+    /// The caller's token; returned in [`CallDone`].
     pub token: u64,
     /// The task's priority.
     pub submitter: Submitter,
-    /// Who is charged.
+    /// The tenant that is charged.
     pub tenant: TenantId,
     /// The open file.
     pub open: OpenId,
-    /// What is wanted.
+    /// The kind of the call.
     pub kind: CallKind,
     /// First byte.
     pub offset: u64,
-    /// Bytes; 0 means to the end where a range is meant.
+    /// Number of bytes. For a call about a range, 0 means to the end of the file.
     pub bytes: u64,
-    /// Where the call's first byte lies in the buffer that [`ByteCopy`] names.
+    /// Offset of the call's first byte in the buffer of its [`ByteCopy`]s.
     pub buffer_offset: u64,
 }
 
 impl Call {
-    /// How a call ends that did not sleep.
+    /// Returns the result of a successful call that did not sleep.
     pub(super) const fn done(&self, bytes: u64) -> CallDone {
         let (task, token, zero) = (self.task, self.token, Nanos::ZERO);
         let (status, class) = (Status::Ok, PrioClass::None);
@@ -95,69 +96,68 @@ impl Call {
         }
     }
 
-    /// A call of a plain task.
+    /// Returns a call of a task with default priority, of the root tenant.
     pub const fn new(task: TaskId, token: u64, open: OpenId, kind: CallKind, offset: u64, bytes: u64) -> Self {
         let submitter = Submitter::of_task(IoPrio::NONE, CpuPolicy::Normal, 0);
         Self { task, token, submitter, tenant: TenantId(0), open, kind, offset, bytes, buffer_offset: 0 }
     }
 }
 
-/// A call that is over.
+/// The result of a finished call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CallDone {
-    /// Who called.
+    /// The calling task.
     pub task: TaskId,
     /// The caller's token.
     pub token: u64,
-    /// How it ended.
+    /// Its status.
     pub status: Status,
     /// Bytes read or written.
     pub bytes: u64,
-    /// Time it slept for I/O: iowait.
+    /// Time that the call slept for I/O (iowait).
     pub waited: Nanos,
-    /// Of that, how long the device worked on the bios that ended the waits, as far as `complete`
-    /// was told.
+    /// The part of `waited` that the device spent on the bios that ended the sleeps, as far as
+    /// `complete` was told.
     pub device: Nanos,
-    /// Time it slept because too much was dirty.
+    /// Time that the call slept because of the dirty limits.
     pub paused: Nanos,
-    /// Time it slept because no memory was free.
+    /// Time that the call slept because no memory was free.
     pub starved: Nanos,
-    /// The class that the bio was served in which ended its last sleep for I/O; NONE where it had
-    /// none.
+    /// The priority class of the bio that ended the call's last sleep for I/O; NONE if it had none.
     pub class: PrioClass,
-    /// A fault that did not find its page, or not yet readable.
+    /// A major fault: the page was not cached, or not up to date.
     pub is_major: bool,
 }
 
-/// How a call began.
+/// The result of the start of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Called {
-    /// It is over.
+    /// The call has finished.
     Done(CallDone),
-    /// The task sleeps; [`PageCache::poll_done`] will tell.
+    /// The task sleeps; [`PageCache::poll_done`] will return the result.
     Wait,
 }
 
-/// Bytes to move between a frame and a call's buffer.
+/// A copy to make between a frame and a call's buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ByteCopy {
-    /// The call.
+    /// The task of the call.
     pub task: TaskId,
-    /// Its name.
+    /// The call's token.
     pub token: u64,
     /// The frame.
     pub slot: FrameId,
-    /// First byte in the frame.
+    /// Offset in the frame.
     pub frame_offset: u32,
     /// Bytes.
     pub bytes: u32,
-    /// First byte in the caller's buffer.
+    /// Offset in the caller's buffer.
     pub call_offset: u64,
-    /// Which way.
+    /// The direction of the copy.
     pub way: Way,
 }
 
-/// Which way bytes move.
+/// The direction of a copy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Way {
     /// From the frame to the call.

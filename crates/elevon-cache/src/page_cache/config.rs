@@ -1,22 +1,22 @@
-//! How a page cache is set up: its memory, policies and limits.
+//! The configuration of a page cache: its memory, policies and limits.
 
 use super::*;
 
-/// When a write is over.
+/// When a write has finished.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum WriteMode {
-    /// When its pages are dirty; a flusher writes them later.
+    /// A write has finished when its pages are dirty; a flusher writes them later.
     #[default]
     Back,
-    /// When the device has its pages.
+    /// A write has finished when the device has completed the write of its pages.
     Through,
 }
 
 impl WriteMode {
-    /// Every mode.
+    /// All modes.
     pub const ALL: [Self; 2] = [Self::Back, Self::Through];
 
-    /// Its name.
+    /// Returns the mode's name.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Back => "write-back",
@@ -24,66 +24,64 @@ impl WriteMode {
         }
     }
 
-    /// The mode of a name.
+    /// Returns the mode of a name.
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|mode| mode.name() == name)
     }
 }
 
-/// How a cache is set up.
+/// The configuration of a cache.
 #[derive(Clone, Debug)]
 pub struct CacheConfig {
     /// The machine's memory.
     pub memory: Bytes,
-    /// What others use of it: kernel and programs.
+    /// The memory that is used outside the page cache: by the kernel and programs.
     pub reserved: Bytes,
-    /// Of that, what programs have and do not touch: reclaim may put it in zram, and an OOM kill
-    /// frees an eighth of it.
+    /// The part of `reserved` that programs own and do not touch. Reclaim may move it to zram, and
+    /// an OOM kill frees an eighth of it.
     pub idle: Bytes,
-    /// Idle memory that zram takes (its size before compression). Zero: there is none, and reclaim
-    /// looks at files' pages only.
+    /// The idle memory that fits into zram (its size before compression). Zero: there is no zram,
+    /// and reclaim scans file pages only.
     pub zram: Bytes,
-    /// How ready reclaim is to take programs' memory, 0 to 200; see
-    /// [`Anonymous::swappiness`].
+    /// The preference of reclaim for programs' memory, 0 to 200; see [`Anonymous::swappiness`].
     pub swappiness: u8,
-    /// Which page goes next.
+    /// The replacement policy, which selects the page to evict.
     pub policy: ReplacementConfig,
     /// Readahead window in pages (`read_ahead_kb` / 4).
     pub ra_pages: u32,
     /// The device's largest request in pages.
     pub io_pages: u32,
-    /// The kernel's rules.
+    /// The rules of the kernel version.
     pub rules: Rules,
-    /// What content does to priority.
+    /// The rule that derives a bio's priority from its content.
     pub activity: Activity,
     /// Settings of `page-exact`.
     pub activity_options: Options,
     /// Dirty limits.
     pub dirty: DirtyRatios,
-    /// When the flusher looks for old dirty pages.
+    /// The times at which the flusher looks for old dirty pages.
     pub flusher_times: FlusherTimes,
     /// Jiffies per second.
     pub hz: Hz,
     /// Pages added to the low and high marks (Android).
     pub extra_free: u64,
-    /// When a write is over.
+    /// When a write has finished.
     pub write_mode: WriteMode,
-    /// The flusher's task: a number of its own.
+    /// The flusher's task; no other task may have this number.
     pub flusher: TaskId,
-    /// Tenants 1 to this have a flusher task each, numbered behind `flusher`, so that one that
-    /// sleeps for a limit of its tenant does not hold up the others. Those of higher numbers
-    /// share the root's.
+    /// Each of the tenants 1 to this number has its own flusher task, numbered after `flusher`, so
+    /// that a flusher task that sleeps for its tenant's limit does not delay other tenants. Tenants
+    /// of higher numbers share the root's flusher task.
     pub tenant_flushers: u32,
-    /// Whether there are bytes to copy: [`PageCache::poll_copy`].
+    /// True if the frames hold bytes that must be copied: [`PageCache::poll_copy`].
     pub copies: bool,
-    /// Windows of time that waits are counted in, by those who count them:
-    /// [`crate::stats::Windows`].
+    /// The length of the time windows in which observers count waits: [`crate::stats::Windows`].
     pub wait_window: Nanos,
 }
 
 impl CacheConfig {
-    /// A machine with so much memory, everything else as Linux has it; the flusher is task
-    /// `flusher`.
+    /// Returns the configuration of a machine with this memory and Linux's defaults; the flusher is
+    /// task `flusher`.
     pub fn new(memory: Bytes, flusher: TaskId) -> Self {
         Self {
             memory,

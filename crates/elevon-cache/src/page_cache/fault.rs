@@ -8,7 +8,7 @@ use crate::Context;
 use crate::fault::{fault_around, hints_active, on_hit, on_miss};
 
 impl PageCache {
-    /// An open file is mapped: its [`CallKind::Fault`]s begin.
+    /// Maps an open file. Its [`CallKind::Fault`]s may follow.
     ///
     /// [`CallKind::Fault`]: super::CallKind::Fault
     pub fn map(&mut self, open: OpenId) {
@@ -16,12 +16,12 @@ impl PageCache {
         self.files[file.0 as usize].mappings += 1;
     }
 
-    /// A mapping of [`Self::map`] ends. With a file's last one, no page table maps its pages any
-    /// more, so an invalidation takes them; those whose accessed bit was set count one use,
-    /// unless the mapping was marked sequential or random. Costs a walk of the file's pages.
+    /// Ends a mapping of [`Self::map`]. When a file's last mapping ends, its pages are unmapped, so
+    /// that an invalidation can drop them. A page whose accessed bit was set counts one use, unless
+    /// the mapping was marked sequential or random. Costs a walk of the file's pages.
     ///
     /// # Panics
-    /// Where there was no mapping.
+    /// If the file is not mapped.
     pub fn unmap(&mut self, open: OpenId) {
         let Open { file, ra, .. } = self.opens.as_slice()[open.0 as usize];
         let mappings = &mut self.files[file.0 as usize].mappings;
@@ -45,12 +45,13 @@ impl PageCache {
 
     pub(super) fn step_fault(&mut self, now: Instant, at: &mut Progress, write: bool) -> CallStep {
         if at.phase == Phase::Wait {
-            // The store is done, and so is its pause, unless it was stopped altogether.
+            // The store and its pause have finished, unless the dirty limit stopped the task
+            // completely.
             return if at.rebalance { self.pause_store(now, at) } else { CallStep::Done(Status::Ok) };
         }
         if at.phase == Phase::Start {
             if at.call.offset >= self.files[at.file.0 as usize].size {
-                // Behind the end of the file: SIGBUS.
+                // Beyond the end of the file: SIGBUS.
                 return CallStep::Done(Status::Invalid);
             }
             at.pos = at.call.offset / PAGE_SIZE;
@@ -77,8 +78,8 @@ impl PageCache {
         }
     }
 
-    /// The page is mapped so that the touch needs no fault: the processor sets its accessed bit,
-    /// and that is all.
+    /// Completes a touch that needs no fault, because the page is mapped: the processor only sets
+    /// the accessed bit. Returns `None` if the touch is a fault.
     #[inline]
     pub(super) fn touch(&mut self, call: &Call, write: bool) -> Option<CallDone> {
         let file = self.opens[call.open.0 as usize].file;
@@ -94,7 +95,7 @@ impl PageCache {
         Some(call.done(0))
     }
 
-    /// What a load or store of the call's bytes moves, as far as they lie in the page.
+    /// Queues the copy of a load or store, for the part of the call's bytes that lies in the page.
     #[inline]
     fn copy_touched(&mut self, call: &Call, slot: FrameId, write: bool) {
         if self.config.copies {
@@ -120,7 +121,7 @@ impl PageCache {
             at.is_major = true;
             let context = self.fault_context(at);
             if at.starved.is_some() {
-                // It has read ahead once, and now waits for memory for its one page.
+                // The call has read ahead once; now it waits for memory for its one page.
                 return self.read_alone(now, at, context);
             }
             let mut ra = self.opens[open].ra;
@@ -149,7 +150,8 @@ impl PageCache {
         if hints_active(advice) { Context::Fault } else { Context::Readahead }
     }
 
-    /// Maps the page, and on a read what is ready about it; only the page itself counts as used.
+    /// Maps the page and, on a load, the up-to-date pages around it (fault-around). Only the page
+    /// itself counts as accessed.
     fn map_about(&mut self, at: &Progress, slot: FrameId, write: bool) {
         if !write {
             let (first, end) = fault_around(at.pos, self.files[at.file.0 as usize].size.div_ceil(PAGE_SIZE));
@@ -173,7 +175,7 @@ impl PageCache {
         self.resident.access(slot, Context::Fault);
     }
 
-    /// The page becomes writable, and dirty.
+    /// Makes the page writable and dirty.
     fn store(&mut self, now: Instant, at: &mut Progress, slot: FrameId) -> CallStep {
         self.dirty_page(now, &at.call, at.file, slot);
         at.phase = Phase::Wait;

@@ -1,6 +1,7 @@
-//! Turns the flusher's choice of a file into write-back bios, one at a time, as fast as they are
-//! taken. Each tenant's are submitted by a task of its own: pages of a tenant whose task sleeps for
-//! a tag or a limit stay dirty, and the turn goes on with others' pages.
+//! Turns the flusher's choice of a file into write-back bios, one at a time, as fast as the caller
+//! takes them. Each tenant's bios are submitted by its flusher task: pages of a tenant whose
+//! flusher task sleeps for a tag or a limit stay dirty, and the turn continues with other tenants'
+//! pages.
 
 use super::{Flags, Instant, Op, Origin, PageCache, PageFlags, Source, Submitter, TaskId, TenantId};
 use crate::FileId;
@@ -8,7 +9,7 @@ use crate::flusher::{Turn, chunk_pages};
 use crate::pages::Tag;
 use elevon_core::ioprio::{CpuPolicy, IoPrio};
 
-/// A turn under way.
+/// The state of the current turn.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct FlushTurn {
     file: FileId,
@@ -18,7 +19,8 @@ pub(super) struct FlushTurn {
 }
 
 impl PageCache {
-    /// Builds the flusher's next bio; false where it has nothing to do, or sleeps for a tag.
+    /// Builds the flusher's next bio. Returns false if it has nothing to write, or if it sleeps for
+    /// a tag.
     pub(super) fn fill_from_flusher(&mut self, now: Instant) -> bool {
         let task = self.config.flusher;
         if (self.turn.is_none() && !self.flusher.is_awake()) || self.all_flushers_sleep() {
@@ -41,7 +43,7 @@ impl PageCache {
         }
     }
 
-    /// The task that writes a tenant's pages in the background.
+    /// Returns the flusher task that writes a tenant's pages in the background.
     pub(super) const fn flusher_of(&self, tenant: TenantId) -> TaskId {
         let own = if tenant.0 <= self.config.tenant_flushers { tenant.0 } else { 0 };
         TaskId(self.config.flusher.0 + own)
@@ -67,7 +69,8 @@ impl PageCache {
         Some(FlushTurn { file: chunk.file, pos: chunk.from, left, written: 0 })
     }
 
-    /// Adds pages until a bio is complete or the turn is over (true).
+    /// Adds pages until the bio is full or the turn has finished. Returns the turn, and true if it
+    /// has finished.
     fn build_one(&mut self, source: &Source, mut turn: FlushTurn) -> (FlushTurn, bool) {
         let mut is_begun = false;
         while turn.left > 0 {
@@ -76,7 +79,7 @@ impl PageCache {
                 turn.pos = 0;
                 return (turn, true);
             };
-            // What is being written already is left to a later turn.
+            // Pages under writeback are left to a later turn.
             if !self.resident.pages().has(slot, PageFlags::WRITEBACK) {
                 let owner = self.resident.pages().owner(slot);
                 if self.bios.is_blocked(self.flusher_of(owner)) {

@@ -1,4 +1,4 @@
-//! Reads through a descriptor, and what all reads into the cache share.
+//! Reads through a descriptor, and the functions that all reads into the cache share.
 
 use super::{
     Advice, ByteCopy, Call, CallDone, CallKind, CallStep, Entry, FileId, FrameId, Instant, Open, PAGE_SIZE, PageCache,
@@ -10,7 +10,8 @@ use crate::readahead::{Ask, FORCED_PIECE_PAGES, ReadaheadWindow};
 use elevon_core::op::Flags;
 
 impl PageCache {
-    /// The usual read: within one page, which is there. `None`: not so.
+    /// Completes the usual read: within one page that is cached and up to date. Returns `None` for
+    /// any other read.
     #[inline]
     pub(super) fn read_hit(&mut self, call: &Call) -> Option<CallDone> {
         let &Open { file, ra, .. } = &self.opens[call.open.0 as usize];
@@ -56,15 +57,15 @@ impl PageCache {
         }
         while at.pos < at.end {
             if at.pos * PAGE_SIZE >= self.files[at.file.0 as usize].size {
-                // Truncated while it slept.
+                // The file was truncated while the call slept.
                 return CallStep::Done(Status::Ok);
             }
             let Some(place) = self.page_for_read(now, at) else { return self.starve(now, at) };
             if !self.resident.pages().at(place).has(PageFlags::UPTODATE) {
                 at.is_miss = true;
                 match self.wait_readable(at, self.resident.pages().slot(place)) {
-                    // What comes before the page that cannot be read is the answer; the next call
-                    // will meet the error.
+                    // The call returns the bytes before the page that cannot be read; the next call
+                    // will return the error.
                     Some(CallStep::Done(_)) if at.bytes > 0 => return CallStep::Done(Status::Ok),
                     Some(step) => return step,
                     None => continue,
@@ -76,13 +77,13 @@ impl PageCache {
         CallStep::Done(Status::Ok)
     }
 
-    /// The page that the call is at, which may not be readable yet; `None` where there is no memory
-    /// for it.
+    /// Returns the call's current page, which may not be up to date yet; `None` if there is no
+    /// memory for it.
     #[inline]
     fn page_for_read(&mut self, now: Instant, at: &mut Progress) -> Option<LeafEntry> {
         let Some(place) = self.resident.place(at.file, at.pos) else {
-            // Once: who waited for memory for its one page reads that alone, or others' pages would
-            // take it again and again.
+            // Only once: a call that waited for memory for its one page reads that page alone.
+            // Otherwise readahead could use up the memory each time.
             if at.starved.is_none() {
                 self.read_ahead(now, at, false);
             }
@@ -98,10 +99,10 @@ impl PageCache {
         Some(place)
     }
 
-    /// A page may carry the marker of a window: then the next is read.
+    /// Handles a page that carries the marker of a readahead window: reads the next window.
     pub(super) fn hit_marker(&mut self, now: Instant, at: &mut Progress, slot: FrameId) {
         let pages = self.resident.pages_mut();
-        // On a page that is to be written the bit is reclaim's.
+        // On a page that is dirty or under writeback, the bit belongs to reclaim.
         if pages.has(slot, PageFlags::DIRTY | PageFlags::WRITEBACK) {
             return;
         }
@@ -127,7 +128,7 @@ impl PageCache {
             let is_fault = matches!(at.call.kind, CallKind::Fault { .. });
             let context = if is_fault { self.fault_context(at) } else { Context::Readahead };
             self.read_window(now, at, window, wanted.clone(), context);
-            // Without readahead all of a large call is asked for at once, in pieces.
+            // Without readahead, all pages of a large call are read at once, in pieces.
             let mut piece = window;
             while ra.advice() == Advice::Random && piece.end() < at.end {
                 let size = (at.end - piece.end()).min(FORCED_PIECE_PAGES.into()) as u32;
@@ -138,8 +139,8 @@ impl PageCache {
         }
     }
 
-    /// Reads what is missing of a window. `wanted`: pages that the call itself is after. Ends early
-    /// where memory does.
+    /// Reads the pages of a window that are not cached. `wanted`: pages that the call itself needs.
+    /// Stops early if no memory is left.
     pub(super) fn read_window(
         &mut self,
         now: Instant,
@@ -156,7 +157,7 @@ impl PageCache {
                 self.bios.close();
                 continue;
             }
-            // Only as much as is there at once: nobody waits for memory to read ahead.
+            // Uses only memory that is available at once: no task waits for memory to read ahead.
             if !self.make_room(now) {
                 break;
             }
@@ -178,7 +179,7 @@ impl PageCache {
         self.bios.close();
     }
 
-    /// Reads the one page that the call is at; `None` where there is no memory for it.
+    /// Reads only the call's current page. Returns `None` if there is no memory for it.
     pub(super) fn read_alone(&mut self, now: Instant, at: &mut Progress, context: Context) -> Option<FrameId> {
         if !self.make_room(now) {
             return None;
@@ -188,8 +189,8 @@ impl PageCache {
         Some(slot)
     }
 
-    /// Issues a read of one page that is in memory and not readable; one without content is
-    /// readable at once.
+    /// Issues a read of one page that is cached and not up to date. A page without content is up to
+    /// date at once.
     pub(super) fn issue_alone(&mut self, at: &mut Progress, slot: FrameId) {
         if self.is_unwritten(at.file, at.pos) {
             return self.resident.pages_mut().set(slot, PageFlags::UPTODATE);
@@ -202,15 +203,15 @@ impl PageCache {
         at.read_alone = true;
     }
 
-    /// What to do about a page that is not readable: sleep, fail, or (`None`) look again after a
-    /// read of its own was issued. A read ahead that failed is tried again; a read of one's own
-    /// that fails is the end.
+    /// Returns what a call does about a page that is not up to date: sleep, fail, or (`None`) look
+    /// again after the call's own read was issued. If a readahead of the page failed, the call
+    /// reads it again; if the call's own read failed, the call fails.
     pub(super) fn wait_readable(&mut self, at: &mut Progress, slot: FrameId) -> Option<CallStep> {
         if self.resident.pages().has(slot, PageFlags::LOCKED) {
             return Some(CallStep::Page(slot));
         }
         if at.read_alone {
-            // A write that fills a page in part has no window to lose.
+            // A write that fills only part of a page has no readahead window.
             if at.call.kind != CallKind::Write {
                 self.opens[at.call.open.0 as usize].ra.read_failed();
             }
@@ -220,8 +221,8 @@ impl PageCache {
         None
     }
 
-    /// The page is readable: it is used and copied, and the call moves on. A page that the last
-    /// read ended in counts once.
+    /// Marks an up-to-date page as accessed, copies it, and moves the call to the next page. The
+    /// page in which the last read ended is not marked again.
     #[inline]
     fn page_read(&mut self, at: &mut Progress, place: LeafEntry) {
         debug_assert!(self.resident.pages().at(place).has(PageFlags::UPTODATE), "a page is read before it is there");
@@ -233,17 +234,17 @@ impl PageCache {
         let size = self.files[at.file.0 as usize].size;
         let end = at.call.offset.saturating_add(at.call.bytes).min(size);
         self.copy(at, self.resident.pages().slot(place), end, Way::ToCall);
-        // A page that the call itself had read is no hit, though it was there when the call got to
-        // it.
+        // A page that the call itself had read is a miss, even if it was up to date when the call
+        // reached it.
         let is_miss = core::mem::take(&mut at.is_miss) || at.pos < at.missed;
         *if is_miss { &mut self.stats.misses } else { &mut self.stats.hits } += 1;
         at.pos += 1;
         (at.read_alone, at.starved) = (false, None);
     }
 
-    /// Books the bytes of the page that the call is at, and has them copied.
+    /// Counts the bytes of the call's current page, and queues their copy.
     pub(super) fn copy(&mut self, at: &mut Progress, slot: FrameId, end: u64, way: Way) {
-        // Truncated while it waited, perhaps to an end in this very page.
+        // The file was truncated while the call waited, possibly to an end within this page.
         if end <= at.call.offset.max(at.pos * PAGE_SIZE) {
             return;
         }
@@ -257,7 +258,8 @@ impl PageCache {
         }
     }
 
-    /// Advice: about the file it changes the windows to come, about a range it is done at once.
+    /// Applies advice. Advice on the file changes later readahead windows; advice on a range is
+    /// carried out at once.
     pub(super) fn advise(&mut self, now: Instant, at: &mut Progress, advice: Advice) -> CallStep {
         self.opens[at.call.open.0 as usize].ra.advise(advice, self.config.ra_pages);
         let size = self.files[at.file.0 as usize].size;
@@ -273,8 +275,8 @@ impl PageCache {
                     start = window.end();
                 }
             }
-            // Whole pages of the range only: what else is in a page was not spoken of. The file's
-            // last page is whole.
+            // Only whole pages of the range are dropped, because the rest of a page is not part of
+            // the advice. The file's last page counts as whole.
             Advice::DontNeed => {
                 let last = if end >= size { u64::MAX } else { end / PAGE_SIZE };
                 let first = at.call.offset.div_ceil(PAGE_SIZE);
@@ -285,8 +287,8 @@ impl PageCache {
         CallStep::Done(Status::Ok)
     }
 
-    /// Drops pages `[first, end)` of a file that are clean and unused and that nobody maps, and
-    /// what evicted ones left.
+    /// Drops the pages `[first, end)` of a file that are clean, unused and not mapped, and the
+    /// shadow entries of evicted pages.
     pub(super) fn invalidate(&mut self, file: FileId, first: u64, end: u64) {
         let mut at = first;
         while let Some((index, slot)) = self.resident.pages().next(file, at).filter(|&(index, _)| index < end) {

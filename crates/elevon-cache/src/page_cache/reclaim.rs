@@ -1,10 +1,10 @@
 //! Memory for pages: kswapd, direct reclaim, and calls that find none.
 //!
-//! Reclaim itself takes no time: what it costs a caller is what it sleeps. Whoever finds no memory
-//! sleeps for writeback, 100 ms at the longest, or a jiffy where nothing is being written, and
-//! looks again. After sixteen jiffies in vain, or when kswapd may evict nothing because even the
-//! oldest generation is younger than `min_ttl`, an idle program is ended for its memory, if there
-//! is one left.
+//! Reclaim itself takes no time: its cost to a call is the time that the call sleeps. A call that
+//! finds no memory sleeps for writeback, at most 100 ms, or for a jiffy if no page is under
+//! writeback, and looks again. An idle program, if one is left, is killed for its memory after
+//! sixteen jiffies without success, or if kswapd may evict nothing because even the oldest
+//! generation is younger than `min_ttl`.
 
 use super::{CallStep, CpuPolicy, Flags, Instant, IoPrio, Op, Origin, PAGE_SIZE, PageCache, Progress, Source, Status};
 use super::{Submitter, TenantId};
@@ -12,16 +12,16 @@ use crate::replace::{Reclaimer, Request};
 use crate::watermark::{Pressure, RECLAIM_BATCH, WRITEBACK_THROTTLE};
 use elevon_core::units::Nanos;
 
-/// How long a call looks for memory before it is given up. (The kernel would end a program that
-/// runs.)
+/// The time after which a call that finds no memory fails. (The kernel would kill a running
+/// program.)
 const STARVED_MAX: Nanos = Nanos::from_secs(20);
-/// Looks in vain, a jiffy apart, before an idle program is ended.
+/// Attempts without success, a jiffy apart, before an idle program is killed.
 const LOOKS_IN_VAIN: u64 = 16;
-/// Idle memory is that of so many programs, alike.
+/// Number of idle programs; each has the same share of the idle memory.
 const IDLE_PROGRAMS: u64 = 8;
 
 impl PageCache {
-    /// Sees to it that a frame may be filled; false where none can be had now.
+    /// Makes sure that a frame is available. Returns false if none can be freed now.
     #[inline]
     pub(super) fn make_room(&mut self, now: Instant) -> bool {
         match self.marks.pressure(self.resident.free()) {
@@ -34,11 +34,12 @@ impl PageCache {
         }
     }
 
-    /// The allocating task frees a little itself.
+    /// Frees a batch of pages in the allocating task (direct reclaim). Returns true if a frame is
+    /// available.
     fn reclaim_directly(&mut self, now: Instant) -> bool {
         self.wake_kswapd();
         if self.reclaim_in_vain {
-            // Nothing has changed: looking at every page again would find the same.
+            // Nothing has changed since: another scan would find nothing either.
             return self.resident.free() > self.marks.min / 2;
         }
         self.evicted.clear();
@@ -48,11 +49,12 @@ impl PageCache {
         self.stats.direct_scanned += outcome.scanned;
         self.note_dirty(outcome.dirty);
         self.reclaim_in_vain = outcome.reclaimed() == 0;
-        // The last of the reserve is not for the page cache.
+        // The page cache may not use the last part of the reserve.
         self.resident.free() > self.marks.min / 2 || (outcome.reclaimed() > 0 && self.resident.free() > 0)
     }
 
-    /// A call found no memory for a page that it must have.
+    /// Handles a call that found no memory for a page that it needs. Returns the step to take:
+    /// sleep, or fail.
     pub(super) fn starve(&mut self, now: Instant, at: &mut Progress) -> CallStep {
         let looked_for = now.since(*at.starved.get_or_insert(now));
         if looked_for > STARVED_MAX {
@@ -65,7 +67,7 @@ impl PageCache {
         CallStep::Memory
     }
 
-    /// Ends an idle program; false where none is left.
+    /// Kills an idle program. Returns false if none is left.
     fn kill(&mut self) -> bool {
         let program = (self.config.idle.get() / PAGE_SIZE).div_ceil(IDLE_PROGRAMS);
         let is_killed = self.resident.kill(program) > 0;
@@ -80,7 +82,8 @@ impl PageCache {
         }
     }
 
-    /// Reclaim met dirty pages: they are to be written, however few are dirty.
+    /// Wakes the flusher if reclaim found dirty pages: they must be written, even below the
+    /// background threshold.
     fn note_dirty(&mut self, dirty: u64) {
         if dirty > 0 {
             self.reclaim_wants_clean = true;
@@ -88,8 +91,8 @@ impl PageCache {
         }
     }
 
-    /// At the end of each entry: kswapd runs, if it is awake, until enough is free or nothing more
-    /// can be had.
+    /// Runs kswapd, if it is awake, until enough memory is free or nothing more can be reclaimed.
+    /// Called at the end of each entry function.
     #[inline]
     pub(super) fn settle(&mut self, now: Instant) {
         if self.kswapd.priority().is_some() {
@@ -124,8 +127,8 @@ impl PageCache {
         }
     }
 
-    /// What kswapd writes itself rather than leaves to the flusher: dirty pages that it has met
-    /// before, after a batch of nothing else.
+    /// Writes the dirty pages that kswapd does not leave to the flusher: those that it has scanned
+    /// before, after a batch of only such pages.
     fn write_from_kswapd(&mut self) {
         let Some(mut slot) = self.resident.take_write() else { return };
         let submitter = Submitter::of_task(IoPrio::NONE, CpuPolicy::Normal, 0);

@@ -1,31 +1,33 @@
-//! What is counted: waits by cause, and what reads and writes found. Cost: O(1) a call.
+//! Statistics of the page cache: waits by cause, and the results of reads and writes. Cost: O(1)
+//! per call.
 
 use super::CallKind;
 use elevon_core::units::Nanos;
 
-/// Why a task sleeps.
+/// The reason why a task sleeps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Cause {
     /// A page fault.
     Fault,
     /// A read.
     Read,
-    /// A write: a page it fills in part is read first, or it writes through.
+    /// A write, which may sleep to read a page that it fills only in part, or because it is written
+    /// through.
     Write,
-    /// fsync, fdatasync, sync_file_range, and what else waits for writes.
+    /// fsync, fdatasync, sync_file_range, and other calls that wait for writes.
     Fsync,
-    /// Too much is dirty. Each pause is one.
+    /// A pause because of the dirty limits. Each pause counts as one wait.
     DirtyPause,
-    /// No memory is free. Each sleep is one; like a pause, it is no part of the call's own wait for
-    /// I/O.
+    /// A sleep because no memory is free. Each sleep counts as one wait; like a pause, it is not
+    /// part of the call's own wait for I/O.
     Memory,
 }
 
 impl Cause {
-    /// Every cause, in the order of their numbers.
+    /// All causes, in the order of their numbers.
     pub const ALL: [Self; 6] = [Self::Fault, Self::Read, Self::Write, Self::Fsync, Self::DirtyPause, Self::Memory];
 
-    /// The word for it in reports.
+    /// Returns the cause's name in reports.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Fault => "fault",
@@ -58,16 +60,16 @@ impl Cause {
 pub struct WaitStats {
     /// Calls; touches of mapped pages are not faults and not counted.
     pub count: u64,
-    /// Faults that did not find their page ready.
+    /// Major faults: the page was not cached, or not up to date.
     pub major: u64,
     /// Calls that slept for I/O.
     pub slept: u64,
-    /// Time slept by all. Ends when the I/O ends: a caller that models the scheduler adds what it
-    /// takes to run again.
+    /// Total time slept. A sleep ends when the I/O completes; a caller that models the CPU
+    /// scheduler adds the time until the task runs again.
     pub iowait: Nanos,
 }
 
-/// How often and how long was slept for one cause.
+/// The number and total time of waits of one cause.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Waits {
     /// As [`WaitStats::count`].
@@ -80,11 +82,11 @@ pub struct Waits {
     pub iowait: Nanos,
 }
 
-/// What a cache's counters and levels said at an instant. Counters are since the start, levels in
+/// A cache's counters and levels at an instant. Counters are totals since the start; levels are in
 /// pages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Reading {
-    /// Pages that reads found.
+    /// Pages that reads found cached and up to date.
     pub hits: u64,
     /// Pages that reads waited for.
     pub misses: u64,
@@ -92,14 +94,15 @@ pub struct Reading {
     pub touches: u64,
     /// Waits, by [`Cause`].
     pub waits: [Waits; Cause::ALL.len()],
-    /// Bios that went to the device. The cache itself does not count them: whoever submits them
-    /// does.
+    /// Bios that were submitted to the device. They are counted by the code that submits them, not
+    /// by the cache.
     pub bios: u64,
-    /// Of these, the ones that became RT by their content, or by who stands in its place.
+    /// Bios whose class was raised to RT because of their content, or because of the rule that
+    /// replaces it.
     pub promoted: u64,
     /// Pages that came back soon after their eviction.
     pub refaulted: u64,
-    /// Of these, the ones that went back into the working set.
+    /// Refaulted pages that returned to the working set.
     pub restored: u64,
     /// Pages that kswapd freed.
     pub kswapd_reclaimed: u64,
@@ -111,22 +114,22 @@ pub struct Reading {
     pub written: u64,
     /// Level: pages in memory.
     pub cached: u64,
-    /// Level: of these, mapped.
+    /// Level: pages in memory that are mapped.
     pub mapped: u64,
-    /// Level: dirty, and not being written.
+    /// Level: dirty pages that are not under writeback.
     pub dirty: u64,
-    /// Level: being written.
+    /// Level: pages under writeback.
     pub writeback: u64,
-    /// Level: frames that are free.
+    /// Level: free frames.
     pub free: u64,
-    /// Level: dirty pages, with those being written, at which writers stop.
+    /// Level: the number of pages, dirty or under writeback, at which writers stop.
     pub dirty_limit: u64,
-    /// Level: dirty pages at which the flusher begins.
+    /// Level: the number of dirty pages at which the flusher begins.
     pub dirty_background: u64,
 }
 
 impl Reading {
-    /// What happened since an earlier reading: counters as differences, levels as they are now.
+    /// Returns the change since an earlier reading: counters as differences, levels unchanged.
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Self {
         let mut waits = self.waits;
@@ -158,7 +161,7 @@ impl Reading {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CacheStats {
     waits: [WaitStats; Cause::ALL.len()],
-    /// Pages that reads found in memory and readable.
+    /// Pages that reads found cached and up to date.
     pub hits: u64,
     /// Pages that reads had to wait for or to read.
     pub misses: u64,
@@ -168,28 +171,28 @@ pub struct CacheStats {
     pub dirtied: u64,
     /// Pages that were written.
     pub written: u64,
-    /// Pages mapped by fault-around beside the one that faulted.
+    /// Pages mapped by fault-around, without the page that faulted.
     pub mapped_around: u64,
-    /// Rounds of direct reclaim, and pages they freed.
+    /// Rounds of direct reclaim.
     pub direct_reclaims: u64,
     /// Pages that direct reclaim freed.
     pub direct_reclaimed: u64,
-    /// Pages that direct reclaim looked at.
+    /// Pages that direct reclaim scanned.
     pub direct_scanned: u64,
     /// Pages that kswapd freed.
     pub kswapd_reclaimed: u64,
-    /// Pages that kswapd looked at.
+    /// Pages that kswapd scanned.
     pub kswapd_scanned: u64,
     /// Dirty pages that kswapd wrote itself.
     pub kswapd_written: u64,
-    /// Idle programs that were ended for their memory.
+    /// Idle programs that were killed for their memory.
     pub oom_kills: u64,
-    /// Calls that ended because no memory could be found.
+    /// Calls that failed because no memory was found.
     pub out_of_memory: u64,
 }
 
 impl CacheStats {
-    /// Waits of a cause.
+    /// Returns the waits of a cause.
     pub const fn waits(&self, cause: Cause) -> &WaitStats {
         &self.waits[cause as usize]
     }
@@ -204,7 +207,7 @@ impl CacheStats {
         }
     }
 
-    /// A read found its one page.
+    /// Counts a read of one page that was a hit.
     #[inline]
     pub(super) const fn read_hit(&mut self) {
         self.waits[Cause::Read as usize].count += 1;

@@ -8,8 +8,8 @@ use crate::pages::Tag;
 use elevon_core::op::{Flags, Op};
 
 impl PageCache {
-    /// Tags what is dirty now: pages that become dirty later are not this call's, so that it ends
-    /// however busy writers are.
+    /// Tags the pages that are dirty now. Pages that become dirty later are not part of this call,
+    /// so that it finishes even if writers are busy.
     pub(super) fn begin_sync(&mut self, at: &mut Progress) {
         Self::begin_range(at, Phase::Write);
         if at.first < at.end {
@@ -17,7 +17,7 @@ impl PageCache {
         }
     }
 
-    /// The pages that the call's range touches; no bytes: to the end.
+    /// Sets the call's pages to those of its range; 0 bytes mean to the end of the file.
     const fn begin_range(at: &mut Progress, phase: Phase) {
         let Call { offset, bytes, .. } = at.call;
         let end = if bytes == 0 { u64::MAX } else { offset.saturating_add(bytes) };
@@ -25,7 +25,7 @@ impl PageCache {
         at.pos = at.first;
     }
 
-    /// Less than a whole sync of a range.
+    /// Executes the steps of a range sync that `how` selects (sync_file_range).
     pub(super) fn step_sync_range(&mut self, at: &mut Progress, how: RangeSync) -> CallStep {
         if at.phase == Phase::Start {
             Self::begin_range(at, if how.wait_before { Phase::Pages } else { Phase::Write });
@@ -49,8 +49,8 @@ impl PageCache {
         }
     }
 
-    /// Sleeps for the next page of the range that is being written, each once: what is written
-    /// again later is not this call's.
+    /// Returns a sleep for the next page of the range that is under writeback, if any. The call
+    /// waits for each page once: a later write of the page is not part of this call.
     fn wait_for_writes(&self, at: &mut Progress) -> Option<CallStep> {
         let next = self.resident.pages().next_tagged(at.file, at.pos, Tag::Writeback);
         let (index, slot) = next.filter(|&(index, _)| index < at.end)?;
@@ -84,7 +84,8 @@ impl PageCache {
         CallStep::Done(at.status)
     }
 
-    /// Submits the tagged pages from where the call is; sleeps where one is being written already.
+    /// Submits the tagged pages from the call's position on. Returns a sleep if one is already
+    /// under writeback.
     fn write_tagged(&mut self, at: &mut Progress) -> Option<CallStep> {
         let source = self.writes_for(&at.call);
         while let Some((index, slot)) = self.resident.pages().next_tagged(at.file, at.pos, Tag::ToWrite) {
@@ -105,7 +106,8 @@ impl PageCache {
         None
     }
 
-    /// Submits what is dirty in `[first, end)` and not being written. Nobody waits for it as such.
+    /// Submits the pages in `[first, end)` that are dirty and not under writeback. The bios are not
+    /// SYNC.
     pub(super) fn write_range(&mut self, call: &Call, file: FileId, first: u64, end: u64) {
         let source = Source { flags: Flags::NONE, origin: Origin::Writeback, ..self.writes_for(call) };
         let mut at = first;
@@ -122,8 +124,8 @@ impl PageCache {
         self.note_clean(file);
     }
 
-    /// A dirty page goes into a bio, which whoever made it dirty pays for. What the flusher writes
-    /// goes by that tenant's flusher task.
+    /// Adds a dirty page to a bio, which is charged to the tenant that made the page dirty. If the
+    /// flusher writes it, that tenant's flusher task submits the bio.
     pub(super) fn write_out(&mut self, source: &Source, file: FileId, index: u64, slot: super::FrameId) {
         let pages = self.resident.pages();
         assert!(pages.has(slot, PageFlags::DIRTY), "{slot:?} of {file:?} is written and is not dirty");
@@ -136,7 +138,7 @@ impl PageCache {
         self.bios.add(&Source { task, tenant, ..*source }, piece);
     }
 
-    /// Tells the flusher if nothing of the file is dirty any more.
+    /// Tells the flusher if the file has no dirty page any more.
     pub(super) fn note_clean(&mut self, file: FileId) {
         if self.resident.pages().next_tagged(file, 0, Tag::Dirty).is_none() {
             self.flusher.on_clean(file);
@@ -148,15 +150,15 @@ impl PageCache {
         Source { task: call.task, tenant: call.tenant, submitter: call.submitter, op, flags, origin }
     }
 
-    /// A write error is told once to each that has the file open.
+    /// Returns the file's last write error, once per open file.
     fn take_error(&mut self, at: &Progress) -> Status {
         let file = &self.files[at.file.0 as usize];
         let open = &mut self.opens[at.call.open.0 as usize];
         if core::mem::replace(&mut open.errors_seen, file.errors) == file.errors { Status::Ok } else { file.error }
     }
 
-    /// Pages of the range go, whoever maps them: what is dirty is written, what is being read or
-    /// written is waited for.
+    /// Drops the pages of the range, even if they are mapped. Dirty pages are written, and the call
+    /// waits for pages that are being read or written.
     pub(super) fn step_invalidate(&mut self, at: &mut Progress) -> CallStep {
         if at.phase == Phase::Start {
             Self::begin_range(at, Phase::Pages);
@@ -178,7 +180,8 @@ impl PageCache {
         CallStep::Done(Status::Ok)
     }
 
-    /// Pages behind the new end go, without a shadow, when nobody reads or writes them any more.
+    /// Sets the file's size, and drops the pages beyond it without a shadow entry. The call waits
+    /// for pages that are being read or written.
     pub(super) fn step_truncate(&mut self, at: &mut Progress) -> CallStep {
         let size = at.call.offset;
         let file = &mut self.files[at.file.0 as usize];

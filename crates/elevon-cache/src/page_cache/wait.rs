@@ -1,6 +1,6 @@
-//! Who sleeps for what. Pages have no room for a list of waiters, so waiters hang in a table of
-//! queues by frame number, as in the kernel; those who sleep for a time are in a heap. Cost: O(1)
-//! to sleep and wake for a page while few share a queue; O(log sleepers) for a time.
+//! Sleeping calls. Pages have no room for a list of waiters, so waiters are in a table of queues,
+//! hashed by frame number, as in the kernel; calls that sleep for a time are in a heap. Cost: O(1)
+//! to sleep and wake for a page if few waiters share a queue; O(log sleepers) for a time.
 
 use alloc::collections::{BinaryHeap, VecDeque};
 use alloc::vec::Vec;
@@ -14,7 +14,7 @@ use elevon_core::ioprio::PrioClass;
 use elevon_core::op::{Flags, Op};
 use elevon_core::units::{Instant, Nanos};
 
-/// Queues of the table.
+/// Number of queues in the table.
 const QUEUES: usize = 256;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum For {
@@ -29,16 +29,16 @@ enum For {
 struct Sleeper {
     what: For,
     since: Instant,
-    /// Tells entries of the heap that are out of date.
+    /// Number of the sleep. A heap entry with another number is out of date.
     sleep: u64,
 }
 
 #[derive(Clone, Debug)]
 pub(super) struct Waiting {
-    /// A call is in one queue at most, so that all of them hold no more than there are calls.
+    /// A call is in at most one queue, so the queues together hold at most the number of calls.
     queues: Vec<VecDeque<(FrameId, u32)>>,
     memory: VecDeque<u32>,
-    /// Those of sleeps that another event ended go when their time comes, or at the top.
+    /// The entry of a sleep that another event ended stays until it reaches the top of the heap.
     timers: BinaryHeap<Reverse<(Instant, u64, u32)>>,
     /// By call.
     sleepers: Vec<Sleeper>,
@@ -75,7 +75,7 @@ impl Waiting {
         }
     }
 
-    /// A call that sleeps for the page: it sleeps no more.
+    /// Removes and returns a call that sleeps for the page.
     #[inline]
     pub(super) fn take_page(&mut self, slot: FrameId) -> Option<u32> {
         let queue = &mut self.queues[Self::queue(slot)];
@@ -83,7 +83,7 @@ impl Waiting {
         queue.remove(at).map(|(_, call)| call)
     }
 
-    /// A call whose time has come.
+    /// Removes and returns a call whose sleep has expired.
     pub(super) fn take_due(&mut self, now: Instant) -> Option<u32> {
         while let Some(&Reverse((at, sleep, call))) = self.timers.peek() {
             let sleeper = self.sleepers[call as usize];
@@ -132,8 +132,8 @@ impl PageCache {
             }
             CallStep::Memory => {
                 self.waiting.memory.push_back(call);
-                // Where something is being written, that will help; else there is nothing to wait
-                // for but time.
+                // If pages are under writeback, their completion will help; otherwise the call can
+                // only wait for a time.
                 let is_writing = self.resident.pages().writeback() > 0;
                 let span = if is_writing { WRITEBACK_THROTTLE } else { self.config.hz.span(1) };
                 self.waiting.sleep(now, call, For::Memory, Some(now + span));
@@ -149,8 +149,8 @@ impl PageCache {
         }
     }
 
-    /// A call goes on: what it slept is booked. `device` and `class` are of the bio that ended the
-    /// sleep.
+    /// Makes a sleeping call runnable, and adds up its time asleep. `device` and `class` are those
+    /// of the bio that ended the sleep.
     pub(super) fn wake(&mut self, now: Instant, call: u32, device: Nanos, class: Option<PrioClass>) {
         let sleeper = &mut self.waiting.sleepers[call as usize];
         let what = core::mem::replace(&mut sleeper.what, For::Nothing);
@@ -176,7 +176,7 @@ impl PageCache {
         self.runnable.push_back(call);
     }
 
-    /// Memory may be free again: whoever sleeps for it looks.
+    /// Wakes all calls that sleep for memory, because some may be free.
     pub(super) fn wake_starved(&mut self, now: Instant) {
         for _ in 0..self.waiting.memory.len() {
             let Some(call) = self.waiting.memory.pop_front() else { return };

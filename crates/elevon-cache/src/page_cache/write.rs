@@ -37,7 +37,7 @@ impl PageCache {
         }
     }
 
-    /// One page of a write. `Some`: it sleeps or ends here.
+    /// Writes one page. Returns `Some` if the call sleeps or finishes here.
     fn write_page(&mut self, now: Instant, at: &mut Progress, end: u64) -> Option<CallStep> {
         let slot = match self.resident.find(at.file, at.pos) {
             Some(slot) => slot,
@@ -77,13 +77,13 @@ impl PageCache {
         self.balance(now, at)
     }
 
-    /// The page is being written and may not change meanwhile.
+    /// Returns true if the page is under writeback and must not change until that has completed.
     #[inline]
     pub(super) fn must_be_stable(&self, slot: FrameId) -> bool {
         self.config.copies && self.resident.pages().has(slot, PageFlags::WRITEBACK)
     }
 
-    /// A page becomes dirty by a call, in the name of its task and tenant.
+    /// Makes a page dirty, and charges it to the call's task and tenant.
     pub(super) fn dirty_page(&mut self, now: Instant, call: &Call, file: FileId, slot: FrameId) {
         let pages = self.resident.pages();
         assert!(pages.has(slot, PageFlags::UPTODATE), "{slot:?} is made dirty and not all of it is known");
@@ -104,7 +104,7 @@ impl PageCache {
         self.writers[task.index()].dirtied += 1;
     }
 
-    /// Looks at the dirty limits when it is time for that. `Some`: the task is to sleep.
+    /// Checks the dirty limits if a check is due. Returns `Some` if the task must sleep.
     pub(super) fn balance(&mut self, now: Instant, at: &mut Progress) -> Option<CallStep> {
         let &Call { task, tenant, .. } = &at.call;
         let writer = &mut self.writers[task.index()];
@@ -124,7 +124,7 @@ impl PageCache {
             DirtyVerdict::Go => None,
             DirtyVerdict::Pause { span, again } => {
                 at.rebalance = again;
-                // Whatever the threshold says: a writer waits for pages to be written.
+                // Also below the background threshold: a writer waits for pages to be written.
                 self.flusher.wake();
                 Some(CallStep::Pause(span))
             }
