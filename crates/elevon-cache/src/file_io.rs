@@ -1,27 +1,28 @@
-//! File I/O of programs: what a read, a write, a sync or a touch of a mapping is in calls of the
-//! page cache, and what of it goes to the device directly.
+//! File I/O of programs: turns reads, writes, syncs and touches of a mapping into calls of the page
+//! cache, or into direct I/O.
 //!
-//! A buffered read or write is one call of the [`PageCache`]; the rest of a short read is one more,
-//! and a write of a file that is open with O_SYNC makes a second call that waits for the device. An
-//! I/O of a mapping is one call for each page, and if writes go through, one more that writes what
-//! was stored. A sync is one call for each file that its program has open.
+//! A buffered read or write is one call of the [`PageCache`]. The rest of a short read is another
+//! call, and a write of a file that is open with O_SYNC makes a second call that waits for the
+//! device. An I/O of a mapping is one call per page; if the cache is write-through, a store makes
+//! another call that writes its pages. A sync is one call for each file that its program has open.
 //!
-//! Direct I/O goes to the device. If pages of its range are cached, they are written back before,
-//! and before and after a direct write they are dropped. Before a program reads back what it wrote,
-//! its files can be written back and dropped, so that the device answers and not memory.
+//! Direct I/O goes to the device. If pages of its range are cached, the dirty ones are written back
+//! first; a direct write also drops the cached pages before and after. Before a program reads back
+//! its writes, its files can be written back and dropped, so that the data comes from the device
+//! and not from memory.
 //!
-//! Each kind of I/O is a `step_*` function, which takes the call that is over and gives the next
-//! one: `descriptor`, `mapping`, `sync`, `direct`, `verify`. Sans-IO like the cache. The loop of a
-//! caller is that of [`PageCache`], with these in place of its `call` and `poll_done`:
+//! Each kind of I/O has a `step_*` function, which takes the finished call and returns the next
+//! one: `descriptor`, `mapping`, `sync`, `direct`, `verify`. Sans-IO like the cache. A caller's
+//! loop is that of [`PageCache`], with these functions instead of `call` and `poll_done`:
 //!
-//! 1. [`FileIo::begin`] with what a program wants,
-//! 2. [`FileIo::on_device_done`] for direct I/O that came back from the device,
-//! 3. [`FileIo::poll`] until it gives nothing.
+//! 1. [`FileIo::begin`] for every I/O of a program,
+//! 2. [`FileIo::on_device_done`] for direct I/O that the device has completed,
+//! 3. [`FileIo::poll`] until it returns `None`.
 //!
-//! An I/O has one name: its program's token is also that of the calls that it makes.
+//! An I/O has one token: that of its program is also the token of the calls that it makes.
 //!
-//! Cost: O(1) for an I/O and for a page beside the cache's own, O(open files) for a sync. Nothing
-//! is allocated per I/O once tables have grown.
+//! Cost: O(1) per I/O and per page in addition to the cache's own cost, O(open files) for a sync.
+//! Nothing is allocated per I/O once tables have grown.
 
 mod descriptor;
 mod direct;
@@ -43,31 +44,31 @@ use elevon_core::units::{Instant, PAGE_SIZE, TaskId, TenantId};
 /// The token of calls that belong to no I/O of their program: [`FileIo::call`].
 pub const NO_IO: u64 = u64::MAX;
 
-/// How a program gets at its files.
+/// How a program accesses its files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
-    /// Its I/O goes to the device (O_DIRECT).
+    /// I/O goes to the device (O_DIRECT).
     Direct,
-    /// It reads and writes through descriptors.
+    /// The program reads and writes through descriptors.
     Descriptor,
-    /// It loads from and stores to mappings.
+    /// The program loads from and stores to mappings.
     Mapping,
 }
 
-/// A program that does file I/O. Its number is that of its task.
+/// A program that does file I/O. Its number is its task's number.
 #[derive(Clone, Debug)]
 pub struct Program {
-    /// How it gets at its files.
+    /// How the program accesses its files.
     pub access: Access,
-    /// Its writes are durable when they are over (O_SYNC, O_DSYNC).
+    /// True if its writes are durable when they have finished (O_SYNC, O_DSYNC).
     pub sync_writes: bool,
-    /// What its [`FileOpKind::SyncRange`] does.
+    /// The steps of its [`FileOpKind::SyncRange`].
     pub range_sync: Option<RangeSync>,
     /// The priority of its task.
     pub submitter: Submitter,
-    /// The tenant that pays.
+    /// The tenant that is charged.
     pub tenant: TenantId,
-    /// I/Os that it has under way at most. Their tokens are smaller than this.
+    /// The maximum number of its unfinished I/Os. Their tokens are smaller than this.
     pub depth: usize,
 }
 
@@ -78,38 +79,38 @@ pub struct OpenPart {
     pub open: OpenId,
     /// The file.
     pub file: FileId,
-    /// Where the file begins on the device, in bytes.
+    /// The file's first byte on the device.
     pub file_start: u64,
-    /// Where the part begins on the device, in bytes.
+    /// The part's first byte on the device.
     pub start: u64,
-    /// Bytes of the part.
+    /// Length of the part in bytes.
     pub len: u64,
 }
 
 impl OpenPart {
-    /// Where the part begins in the file.
+    /// Returns the part's first byte in the file.
     const fn offset(&self) -> u64 {
         self.start - self.file_start
     }
 
-    /// Whether a byte of the device lies in the part.
+    /// Returns true if a byte of the device lies in the part.
     const fn holds(&self, position: u64) -> bool {
         self.start <= position && position - self.start < self.len
     }
 }
 
-/// What an I/O does.
+/// The kind of an I/O.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FileOpKind {
-    /// Reads, or loads from a mapping.
+    /// The I/O reads, or loads from a mapping.
     Read,
-    /// Writes, or stores to a mapping.
+    /// The I/O writes, or stores to a mapping.
     Write,
-    /// Discards a range. Nothing of it is buffered.
+    /// The I/O discards a range. It is always direct.
     Discard,
-    /// Makes durable what is written of all files that the program has open.
+    /// The I/O makes all writes to the files that the program has open durable.
     Sync,
-    /// Syncs what the program wrote since its last sync (sync_file_range).
+    /// The I/O syncs the ranges that the program wrote since its last sync (sync_file_range).
     SyncRange,
 }
 
@@ -118,64 +119,64 @@ pub enum FileOpKind {
 pub struct FileOp {
     /// The program's task.
     pub task: TaskId,
-    /// The program's number for it, below [`Program::depth`].
+    /// The program's token for the I/O, smaller than [`Program::depth`].
     pub token: u32,
-    /// What it does.
+    /// The kind of the I/O.
     pub kind: FileOpKind,
-    /// The file that it is of, by its place among the program's, if `position` lies in its part.
+    /// The file of the I/O, by its index among the program's files, if `position` lies in its part.
     pub file: usize,
-    /// First byte, on the device.
+    /// The first byte on the device.
     pub position: u64,
-    /// Bytes.
+    /// Length in bytes.
     pub bytes: u64,
-    /// It is the first that reads back what its program wrote: what is cached of the program's
-    /// files is dropped before, and with bytes written back before that.
+    /// True if this is the first I/O that reads back its program's writes. The cached pages of the
+    /// program's files are dropped first and, with bytes, written back before that.
     pub begins_verify: bool,
 }
 
-/// How an I/O began.
+/// The result of the start of an I/O.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Begun {
-    /// It goes to the device at once, and [`FileIo::on_device_done`] is to be told when it is back.
+    /// The I/O goes to the device at once; call [`FileIo::on_device_done`] when it has completed.
     Device,
-    /// It is over.
+    /// The I/O has finished.
     Over(Status),
-    /// [`FileIo::poll`] will tell how it goes on.
+    /// The I/O waits; [`FileIo::poll`] returns its next event.
     Waits {
-        /// It is direct I/O: its program sleeps in the submission.
+        /// True for direct I/O: its program sleeps in the submission.
         is_direct: bool,
     },
 }
 
-/// What became of an I/O, or of a call that belongs to none.
+/// An event of an I/O, or of a call that belongs to no I/O.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FileIoEvent {
-    /// The I/O is over.
+    /// The I/O has finished.
     Over {
-        /// Its program.
+        /// The program's task.
         task: TaskId,
-        /// Its name.
+        /// The I/O's token.
         token: u32,
-        /// How it ended.
+        /// The I/O's status.
         status: Status,
     },
-    /// The I/O is direct, and goes to the device now.
+    /// The direct I/O goes to the device now.
     Device {
-        /// Its program.
+        /// The program's task.
         task: TaskId,
-        /// Its name.
+        /// The I/O's token.
         token: u32,
     },
-    /// The I/O sleeps again, or waits: it may have made the cache build bios.
+    /// The I/O sleeps or waits again. It may have made the cache build bios.
     Sleeps,
-    /// A call of [`FileIo::call`] that had slept is over.
+    /// A call of [`FileIo::call`] that had slept has finished.
     Call(CallDone),
 }
 
-/// What a call of an I/O is counted as.
+/// The class in which a call of an I/O is counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CallClass {
-    /// A touch of a page that was mapped: no fault.
+    /// A touch of a mapped page, which is no fault.
     Touch,
     /// A page fault.
     Fault,
@@ -183,91 +184,91 @@ pub enum CallClass {
     Read,
     /// A write through a descriptor.
     Write,
-    /// Anything that waits for pages to be written.
+    /// A call that waits for pages to be written.
     Sync,
 }
 
-/// Learns when the calls of an I/O are over, and the I/O: for counting, and for charging what they
-/// cost.
+/// Observes finished calls and I/Os, to count them and to charge their cost.
 pub trait FileIoObserver {
-    /// A call of an I/O is over.
+    /// Called when a call of an I/O has finished.
     fn call_over(&mut self, end: &CallEnd<'_>);
 
-    /// An I/O is over. That is told by [`Begun::Over`] at once or later by [`FileIoEvent::Over`].
+    /// Called when an I/O has finished, which the caller learns from [`Begun::Over`] at once or
+    /// from [`FileIoEvent::Over`] later.
     fn io_over(&mut self, task: TaskId, token: u32);
 }
 
-/// A call that an I/O made is over.
+/// A finished call of an I/O.
 #[derive(Clone, Copy, Debug)]
 pub struct CallEnd<'a> {
-    /// The program.
+    /// The program's task.
     pub task: TaskId,
-    /// The I/O.
+    /// The I/O's token.
     pub token: u32,
-    /// What the call is counted as.
+    /// The class of the call.
     pub class: CallClass,
-    /// Pages that the whole I/O lies in.
+    /// The number of pages of the whole I/O.
     pub pages: u64,
-    /// The call.
+    /// The result of the call.
     pub done: &'a CallDone,
 }
 
-/// Where an I/O stands: the call that it makes next, or is in.
+/// The state of an I/O: the call that it makes next, or has made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
-    /// The I/O reads from `at` on through a descriptor.
+    /// The I/O reads from offset `at` on through a descriptor.
     Read,
     /// The I/O writes through a descriptor.
     Write,
-    /// The O_SYNC write has its pages dirty and waits until the device has them.
+    /// The O_SYNC write has made its pages dirty and waits until the device has completed them.
     SyncAfterWrite,
     /// The I/O of a mapping touches the page at `at`.
     Fault,
-    /// The I/O of a mapping has stored to all its pages, and as writes go through they are written.
+    /// The I/O of a mapping has stored to all its pages, and the write-through cache writes them.
     WriteThrough,
-    /// The first I/O that reads back what its program wrote has the file `verify_file` written
-    /// back.
+    /// The first I/O that reads back its program's writes has the file `verify_file` written back.
     VerifyWriteBack,
-    /// The first I/O that reads back what its program wrote has the file `verify_file` dropped.
+    /// The first I/O that reads back its program's writes has the file `verify_file` dropped.
     VerifyInvalidate,
-    /// The I/O syncs the file `file` as a whole.
+    /// The I/O syncs the whole file `file`.
     Sync,
-    /// The I/O syncs what was written of the file `file` since that was synced last.
+    /// The I/O syncs the range of the file `file` that was written since its last sync.
     SyncRange,
-    /// The direct I/O has what is dirty of its range written back.
+    /// The direct I/O has the dirty pages of its range written back.
     DirectWriteBack,
     /// The direct write has the cached pages of its range dropped before it goes to the device.
     DirectInvalidate,
-    /// The direct I/O goes to the device, or is there.
+    /// The direct I/O goes to the device, or is at the device.
     DirectDevice,
-    /// The direct write is back, and pages that were read meanwhile are dropped.
+    /// The direct write has completed, and pages that were read meanwhile are dropped.
     DirectInvalidateAgain,
-    /// The direct write of a range of which nothing was cached is at the device.
+    /// The direct write is at the device, and its range had no cached page when it was issued.
     DirectUncached,
-    /// The I/O is over, or it is direct, reads nothing that is cached and is at the device.
+    /// The I/O has finished, or it is direct, its range had no cached page, and it is at the device
+    /// (no write).
     Over,
 }
 
 impl State {
-    /// Whether the I/O belongs to a pass that drops files before they are read back.
+    /// Returns true if the I/O belongs to a pass that drops files before they are read back.
     const fn is_of_verify_pass(self) -> bool {
         matches!(self, Self::VerifyWriteBack | Self::VerifyInvalidate)
     }
 
-    /// Whether the I/O can be in a call of the cache.
+    /// Returns true if the I/O can be in a call of the cache.
     const fn makes_calls(self) -> bool {
         !matches!(self, Self::DirectDevice | Self::DirectUncached | Self::Over)
     }
 }
 
-/// An I/O; offsets are those in its file.
+/// An I/O. Offsets are those in its file.
 #[derive(Clone, Copy, Debug)]
 struct Operation {
     state: State,
-    /// The state that follows the pass before a verification.
+    /// The state after the pass that precedes a verification.
     after_verify: State,
     verify_file: usize,
-    /// The file that it is of, or that a sync has come to, by its place among the program's.
+    /// The file of the I/O, or the current file of a sync, by its index among the program's files.
     file: usize,
     at: u64,
     offset: u64,
@@ -293,17 +294,17 @@ impl Operation {
         self.offset + self.bytes
     }
 
-    /// Pages that it lies in.
+    /// Returns the number of pages of its range.
     const fn pages(&self) -> u64 {
         self.end().div_ceil(PAGE_SIZE) - self.offset / PAGE_SIZE
     }
 
-    /// A call about all of its range.
+    /// Returns a call for its whole range.
     const fn of_range(&self, kind: CallKind) -> Step {
         Step::Call { file: self.file, kind, offset: self.offset, bytes: self.bytes }
     }
 
-    /// What a call is counted as that the I/O is in; `None` if it is not counted.
+    /// Returns the class of the I/O's current call; `None` if the call is not counted.
     const fn class(&self, is_touch: bool) -> Option<CallClass> {
         Some(match self.state {
             State::Read => CallClass::Read,
@@ -324,20 +325,20 @@ impl Operation {
     }
 }
 
-/// What an I/O does next.
+/// The next action of an I/O.
 #[derive(Clone, Copy, Debug)]
 enum Step {
-    /// Makes a call about a file of its program.
+    /// The I/O makes a call for a file of its program.
     Call { file: usize, kind: CallKind, offset: u64, bytes: u64 },
-    /// Goes on with what its new state does first.
+    /// The I/O continues with the first action of its new state.
     Again,
-    /// Goes to the device.
+    /// The I/O goes to the device.
     Device,
-    /// Is over.
+    /// The I/O has finished.
     Over,
 }
 
-/// What an I/O that makes no call comes to.
+/// The result of an I/O that makes no further call now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Outcome {
     Device,
@@ -348,60 +349,62 @@ enum Outcome {
 #[derive(Clone, Copy, Debug)]
 struct Opened {
     part: OpenPart,
-    /// What was written since the last sync, from first to last byte: `sync_file_range` is about
-    /// that.
+    /// The range written since the last sync, from the first to the last byte. `sync_file_range`
+    /// syncs it.
     written: Option<(u64, u64)>,
 }
 
-/// A program with its I/Os.
+/// A program and its I/Os.
 #[derive(Clone, Debug)]
 struct Running {
     program: Program,
     files: Vec<Opened>,
-    /// By token.
+    /// The I/Os, by token.
     operations: Vec<Operation>,
-    /// The task sleeps in the stack for a bio of its own, and its I/Os that would leave wait in
-    /// `held`.
+    /// True if the task sleeps in the stack for one of its bios. Its I/Os that go to the device or
+    /// have finished wait in `held`.
     is_blocked: bool,
-    /// At most `depth` tokens.
+    /// Tokens of the I/Os that are held; at most `depth`.
     held: Vec<u32>,
-    /// The I/O that drops the files before the program reads back what it wrote.
+    /// The I/O that drops the files before the program reads back its writes.
     verifying: Option<u32>,
-    /// I/Os that began meanwhile and wait for it; at most `depth`.
+    /// I/Os that began during that pass and wait for it; at most `depth`.
     after_verify: Vec<u32>,
 }
 
-/// An I/O that goes on with the next poll.
+/// An I/O that continues with the next poll.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Ready {
     task: TaskId,
     token: u32,
-    /// It is over, even if its task has gone to sleep in the stack again since.
+    /// True if the I/O has finished, even if its task has started to sleep in the stack again
+    /// since.
     is_over: bool,
 }
 
-/// The I/O of all programs, and the page cache that it goes through.
+/// The I/O of all programs, and the page cache that it uses.
 #[derive(Clone, Debug)]
 pub struct FileIo {
     cache: PageCache,
-    /// By task.
+    /// The programs, by task.
     programs: Vec<Running>,
-    /// I/Os that go on with the next poll. Each is in here at most once, as it is in no call then.
+    /// I/Os that continue with the next poll. Each is in the queue at most once, because it is in
+    /// no call then.
     ready: VecDeque<Ready>,
     has_bytes: bool,
     writes_through: bool,
 }
 
 impl FileIo {
-    /// An empty cache and no programs.
+    /// Returns an empty cache without programs.
     pub fn new(config: CacheConfig) -> Self {
         let (has_bytes, writes_through) = (config.copies, config.write_mode == WriteMode::Through);
         let (programs, ready) = (Vec::new(), VecDeque::new());
         Self { cache: PageCache::new(config), programs, ready, has_bytes, writes_through }
     }
 
-    /// The next program: numbers are dense from 0, and smaller than that of the flusher's task. One
-    /// without files has nothing to do with the cache.
+    /// Adds a program. Its number is the next one: numbers are dense from 0, and smaller than that
+    /// of the flusher's task. A program without files does not use the cache.
     pub fn add_program(&mut self, program: Program, files: &[OpenPart]) -> TaskId {
         let operations = alloc::vec![Operation::NONE; program.depth];
         self.programs.push(Running {
@@ -416,30 +419,30 @@ impl FileIo {
         TaskId(self.programs.len() as u32 - 1)
     }
 
-    /// The cache.
+    /// Returns the cache.
     #[inline]
     pub const fn cache(&self) -> &PageCache {
         &self.cache
     }
 
-    /// The cache, for everything that is not an I/O of a program.
+    /// Returns the cache for changes that are not I/O of a program.
     #[inline]
     pub const fn cache_mut(&mut self) -> &mut PageCache {
         &mut self.cache
     }
 
-    /// Whether the cache has bytes to copy.
+    /// Returns true if the cache's frames hold bytes that must be copied.
     pub const fn has_bytes(&self) -> bool {
         self.has_bytes
     }
 
-    /// Whether a program has files in the cache.
+    /// Returns true if a program has files in the cache.
     #[inline]
     pub fn has_files(&self, task: TaskId) -> bool {
         !self.programs[task.index()].files.is_empty()
     }
 
-    /// The files of a program.
+    /// Returns the files of a program.
     pub fn files(&self, task: TaskId) -> impl ExactSizeIterator<Item = OpenPart> + '_ {
         self.programs[task.index()].files.iter().map(|opened| opened.part)
     }
@@ -447,7 +450,7 @@ impl FileIo {
     /// Begins an I/O.
     ///
     /// # Panics
-    /// If the program has an I/O of this token under way, or no file.
+    /// If the program has an unfinished I/O with this token, or no file.
     #[inline]
     pub fn begin(&mut self, now: Instant, op: &FileOp, observer: &mut impl FileIoObserver) -> Begun {
         let running = &mut self.programs[op.task.index()];
@@ -500,8 +503,8 @@ impl FileIo {
         }
     }
 
-    /// Direct I/O is back from the device. False if it is over with that; else [`Self::poll`] will
-    /// tell.
+    /// Continues direct I/O that the device has completed. Returns false if the I/O has thereby
+    /// finished; otherwise [`Self::poll`] returns its next event.
     pub fn on_device_done(
         &mut self,
         now: Instant,
@@ -534,7 +537,7 @@ impl FileIo {
         true
     }
 
-    /// The next thing that an I/O or a call comes to; `None` if nothing has changed.
+    /// Returns the next event of an I/O or a call; `None` if there is none.
     #[inline]
     pub fn poll(&mut self, now: Instant, observer: &mut impl FileIoObserver) -> Option<FileIoEvent> {
         let (task, token, done) = match self.ready.pop_front() {
@@ -556,7 +559,7 @@ impl FileIo {
         })
     }
 
-    /// An I/O is over.
+    /// Returns the event of a finished I/O.
     #[inline]
     fn over(&self, task: TaskId, token: u32) -> FileIoEvent {
         let Operation { state, status, .. } = self.programs[task.index()].operations[token as usize];
@@ -564,15 +567,15 @@ impl FileIo {
         FileIoEvent::Over { task, token, status }
     }
 
-    /// A call of a program that belongs to none of its I/Os: what it does before its first one. If
-    /// it sleeps, [`FileIoEvent::Call`] will tell.
+    /// Makes a call of a program that belongs to none of its I/Os, such as one before its first
+    /// I/O. If the call sleeps, [`FileIoEvent::Call`] follows when it has finished.
     pub fn call(&mut self, now: Instant, task: TaskId, file: usize, kind: CallKind, offset: u64, bytes: u64) -> Called {
         let call = self.programs[task.index()].call(task, NO_IO, file, kind, offset, bytes);
         self.cache.call(now, call)
     }
 
-    /// The stack makes a task sleep for one of the cache's bios: its bios wait, and so does what is
-    /// over of its I/O.
+    /// Holds back a task's bios and its finished I/Os, because the stack makes the task sleep for
+    /// one of the cache's bios.
     pub fn task_blocked(&mut self, task: TaskId) {
         self.cache.task_blocked(task);
         if let Some(running) = self.programs.get_mut(task.index()) {
@@ -580,8 +583,9 @@ impl FileIo {
         }
     }
 
-    /// The task goes on. False if it did not sleep for one of the cache's bios but for direct I/O,
-    /// whose sleep only [`PageCache::task_blocked`] was told of.
+    /// Releases the bios and I/Os of a task that no longer sleeps in the stack. Returns false if it
+    /// slept not for one of the cache's bios but for direct I/O; in that case only
+    /// [`PageCache::task_blocked`] was called for the sleep.
     pub fn task_unblocked(&mut self, task: TaskId, observer: &mut impl FileIoObserver) -> bool {
         let mut slept_for_bio = true;
         if let Some(running) = self.programs.get_mut(task.index()) {
@@ -600,8 +604,9 @@ impl FileIo {
         slept_for_bio
     }
 
-    /// Goes on with an I/O, whose call `done` is over, until a call sleeps, or it goes to the
-    /// device or is over. If its task sleeps in the stack, it is held then.
+    /// Continues an I/O, whose call `done` has finished, until a call sleeps, or until the I/O goes
+    /// to the device or has finished. In the last two cases the I/O is held if its task sleeps in
+    /// the stack.
     fn drive(
         &mut self,
         now: Instant,
@@ -650,7 +655,7 @@ impl FileIo {
         }
     }
 
-    /// Tells of a call that is over.
+    /// Tells the observer about a finished call.
     #[inline]
     fn count(&self, task: TaskId, token: u32, done: &CallDone, is_touch: bool, observer: &mut impl FileIoObserver) {
         let at = &self.programs[task.index()].operations[token as usize];
@@ -660,7 +665,7 @@ impl FileIo {
         }
     }
 
-    /// Panics if an I/O or the cache is in a state that it cannot be in. Costs O(everything); for
+    /// Panics if an I/O or the cache is in an invalid state. Costs O(pages, bios and I/Os); for
     /// tests.
     pub fn self_check(&self) {
         self.cache.self_check();
@@ -680,7 +685,7 @@ impl FileIo {
 }
 
 impl Running {
-    /// The file of an I/O, by its place.
+    /// Returns the file of an I/O, by its index among the program's files.
     #[inline]
     fn file_of(&self, op: &FileOp) -> usize {
         let named = self.files.get(op.file).filter(|opened| opened.part.holds(op.position)).map(|_| op.file);
@@ -688,7 +693,7 @@ impl Running {
         named.or_else(holding).unwrap_or(0)
     }
 
-    /// A call about a file of the program.
+    /// Returns a call for a file of the program.
     #[inline]
     fn call(&self, task: TaskId, token: u64, file: usize, kind: CallKind, offset: u64, bytes: u64) -> Call {
         let Program { submitter, tenant, .. } = self.program;
@@ -700,7 +705,7 @@ impl Running {
         Call { task, token, submitter, tenant, open, kind, offset, bytes, buffer_offset }
     }
 
-    /// What an I/O does next, now that its call `done` is over, or as it begins.
+    /// Returns what an I/O does next, after its call `done` has finished, or when it begins.
     #[inline]
     fn step(&mut self, token: u32, done: Option<&CallDone>, has_bytes: bool, writes_through: bool) -> Step {
         let Self { program, files, operations, verifying, .. } = self;
@@ -736,14 +741,15 @@ impl Running {
 }
 
 impl Opened {
-    /// A part of the file was written.
+    /// Records that a part of the file was written.
     fn note_written(&mut self, first: u64, end: u64) {
         debug_assert!(first <= end);
         self.written = Some(self.written.map_or((first, end), |(from, to)| (from.min(first), to.max(end))));
     }
 }
 
-/// Whether pages of the range are cached, or for a sync pages of any file of the program.
+/// Returns true if pages of the range are cached; for a sync, if pages of any file of the program
+/// are cached.
 fn is_cached(cache: &PageCache, running: &Running, is_sync: bool, file: FileId, offset: u64, bytes: u64) -> bool {
     let pages = cache.resident().pages();
     if is_sync {
@@ -753,8 +759,8 @@ fn is_cached(cache: &PageCache, running: &Running, is_sync: bool, file: FileId, 
     next.is_some_and(|(index, _)| index < (offset + bytes).div_ceil(PAGE_SIZE))
 }
 
-/// Direct I/O of which nothing is cached goes to the device. A page may be read under a write that
-/// is under way, so that is looked for when the write is back.
+/// Sets the state of direct I/O without cached pages, which goes to the device. A page of the range
+/// may be read while a write is in flight; that is checked when the write has completed.
 const fn at_device(at: &mut Operation, is_sync: bool) {
     at.state = if at.is_write && !is_sync { State::DirectUncached } else { State::Over };
 }

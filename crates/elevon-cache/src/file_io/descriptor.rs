@@ -3,9 +3,8 @@
 use super::{CallDone, CallKind, Operation, State, Step};
 
 impl Operation {
-    /// Reads what is left. A page that cannot be read ends a call early, and what the next call
-    /// then finds is the error; at the end of the file a call reads nothing, and the I/O is
-    /// over.
+    /// Reads the rest of the range. A page that cannot be read ends a call early, and the next call
+    /// returns the error. At the end of the file a call reads nothing, and the I/O has finished.
     #[inline]
     pub(super) fn step_read(&mut self, done: Option<&CallDone>) -> Step {
         debug_assert_eq!(self.state, State::Read);
@@ -19,8 +18,8 @@ impl Operation {
         Step::Call { file: self.file, kind: CallKind::Read, offset: self.at, bytes: self.end() - self.at }
     }
 
-    /// Writes, and then has the device write what is dirty of the range if the file is open with
-    /// O_SYNC.
+    /// Writes the range. If the file is open with O_SYNC, a second call writes the dirty pages of
+    /// the range to the device.
     #[inline]
     pub(super) fn step_write(&mut self, done: Option<&CallDone>, sync_writes: bool) -> Step {
         match (self.state, done) {

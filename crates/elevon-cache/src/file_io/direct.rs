@@ -1,11 +1,12 @@
-//! Direct I/O of a range of which pages are cached.
+//! Direct I/O of a range that has cached pages.
 
 use super::{CallDone, CallKind, Operation, State, Step};
 use crate::page_cache::RangeSync;
 
 impl Operation {
-    /// What is dirty is written back, so that the device has it; a write has the pages dropped,
-    /// too, as they would be out of date, and once more when it is back.
+    /// Has the dirty pages written back, so that the device has their data. A write also has the
+    /// pages dropped, because they would be out of date, and drops them again when it has
+    /// completed.
     pub(super) fn step_direct(&mut self, done: Option<&CallDone>) -> Step {
         if done.is_some() {
             self.state = match self.state {

@@ -5,8 +5,8 @@ use crate::page_cache::RangeSync;
 use elevon_core::units::PAGE_SIZE;
 
 impl Operation {
-    /// Touches page after page. If writes go through, the I/O is over when the device has what it
-    /// stored.
+    /// Touches one page after the other. If the cache is write-through, a store has finished when
+    /// the device has completed the write of its pages.
     #[inline]
     pub(super) fn step_fault(&mut self, done: Option<&CallDone>, writes_through: bool) -> Step {
         debug_assert!(matches!(self.state, State::Fault | State::WriteThrough));

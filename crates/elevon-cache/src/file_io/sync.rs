@@ -4,8 +4,8 @@ use super::{CallDone, CallKind, Opened, Operation, State, Step};
 use crate::page_cache::RangeSync;
 
 impl Operation {
-    /// Syncs the next file: all of it, or with bytes, where the device is one file of the cache,
-    /// the part of it that the program uses.
+    /// Syncs the next file: the whole file or, with bytes, the part that the program uses, because
+    /// then the whole device is one file of the cache.
     pub(super) fn step_sync(&mut self, done: Option<&CallDone>, files: &mut [Opened], has_bytes: bool) -> Step {
         debug_assert_eq!(self.state, State::Sync);
         if done.is_some() {
@@ -17,7 +17,7 @@ impl Operation {
         Step::Call { file: self.file, kind: CallKind::Fsync, offset, bytes }
     }
 
-    /// Syncs what was written of the next file of which anything was written.
+    /// Syncs the written range of the next file that has one.
     pub(super) fn step_sync_range(
         &mut self,
         done: Option<&CallDone>,

@@ -1,15 +1,15 @@
-//! Before a program reads back what it wrote: its files leave the cache, so that the device is
-//! asked.
+//! Drops a program's files from the cache before the program reads back its writes, so that the
+//! data comes from the device.
 //!
-//! With bytes what is dirty is written back first and nothing is left, as it is the device that is
-//! to be verified; without, the advice DONTNEED drops what is clean, as fio's does.
+//! With bytes, dirty pages are written back first and no page is left, because the device is to be
+//! verified. Without bytes, the advice DONTNEED drops the clean pages, as fio does.
 
 use super::{CallDone, CallKind, Called, FileIo, FileOp, Instant, Opened, Operation, Running, State, Step};
 use crate::page_cache::RangeSync;
 use crate::readahead::Advice;
 
 impl FileIo {
-    /// The I/O `op` has the files dropped before anything else.
+    /// Begins the pass in which the I/O `op` has the files dropped.
     pub(super) fn begin_verify(&mut self, now: Instant, op: &FileOp) {
         if self.has_bytes {
             let running = &mut self.programs[op.task.index()];
@@ -27,7 +27,7 @@ impl FileIo {
 }
 
 impl Running {
-    /// The pass of this I/O, if it is one, is over. True if other I/Os began meanwhile: they come
+    /// Ends the pass of this I/O. Returns true if other I/Os began during the pass: they continue
     /// first.
     pub(super) fn end_verify(&mut self, token: u32) -> bool {
         debug_assert_eq!(self.verifying, Some(token), "an I/O of no pass ends one");
@@ -37,7 +37,7 @@ impl Running {
 }
 
 impl Operation {
-    /// Writes back and drops file after file.
+    /// Writes back and drops one file after the other.
     pub(super) fn step_verify(&mut self, done: Option<&CallDone>, files: &[Opened]) -> Step {
         debug_assert!(self.state.is_of_verify_pass());
         if done.is_some() {
