@@ -1,14 +1,12 @@
 //! Bios of cached pages: built page by page as the kernel's mpage and iomap code build them, queued
 //! per task until polled.
 //!
-//! A bio ends where its pages stop being consecutive on the device, where the next is another
-//! tenant's, or where a page needs a 257th vector: pages in neighbouring frames share one. What a
-//! task has queued waits while the stack makes that task sleep for a tag, so nobody runs ahead of
-//! the tags it can have.
+//! A bio ends if the next page is not contiguous on the device, belongs to another tenant, or needs
+//! a 257th vector; pages in adjacent frames share a vector. A task's queued bios wait while the
+//! stack makes the task sleep for a tag, so no task submits more than its tags allow.
 //!
-//! Cost: O(1) a page and a bio. Each bio keeps its list of frames, and tables are used again, so a
-//! steady run allocates nothing. With activity off a page costs one question for it, and so does a
-//! bio.
+//! Cost: O(1) per page and per bio. Each bio keeps its list of frames, and tables are reused, so a
+//! steady run allocates nothing. If activity is off, it costs one comparison per page and per bio.
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -21,16 +19,16 @@ use elevon_core::ioprio::{CpuPolicy, IoPrio};
 use elevon_core::op::{Flags, Op};
 use elevon_core::units::{Bytes, PAGE_SECTORS, PAGE_SIZE, Sector, Sectors, TaskId, TenantId};
 
-/// Pages of the longest bio: its length has 32 bits.
+/// Pages of the longest bio; its length is stored in 32 bits.
 const PAGES_MAX: u32 = (u32::MAX as u64 / PAGE_SIZE) as u32;
 
-/// A bio for the caller to submit, as one [`elevon_core::stack::Io`]; its frames are
+/// A bio that the caller must submit, as one [`elevon_core::stack::Io`]; its frames are
 /// [`super::page_cache::PageCache::frames`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CacheIo {
-    /// Names it in `complete`; used again after that.
+    /// Identifies the bio in `complete`; reused after that.
     pub token: u64,
-    /// Who submits it.
+    /// The task that submits it.
     pub task: TaskId,
     /// Read, Write, or Flush (an empty flush: no frames).
     pub op: Op,
@@ -38,21 +36,21 @@ pub struct CacheIo {
     pub flags: Flags,
     /// First sector.
     pub sector: Sector,
-    /// Whole pages.
+    /// Length, in whole pages.
     pub bytes: Bytes,
-    /// Priority: what the activity made of it, else the task's.
+    /// Priority: that decided by activity, else the task's.
     pub ioprio: IoPrio,
-    /// What it is for, as its activity was judged.
+    /// Its purpose, which activity uses.
     pub origin: Origin,
-    /// Who is charged.
+    /// The tenant that is charged.
     pub tenant: TenantId,
     /// Vectors, 1 to 256; 0 for a flush.
     pub vectors: u16,
-    /// The task has nothing more queued: it flushes its plug.
+    /// The task has no more bios queued, so it flushes its plug.
     pub ends_plug: bool,
 }
 
-/// Task, tenant and priority that a bio is charged to, and what it is for.
+/// Task, tenant and priority that a bio is charged to, and its purpose.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Source {
     pub task: TaskId,
@@ -60,18 +58,18 @@ pub(super) struct Source {
     pub submitter: Submitter,
     pub op: Op,
     pub flags: Flags,
-    /// What a bio is for that holds a page somebody waits for; other reads are readahead.
+    /// The purpose of a bio with a page that a task waits for; other reads are readahead.
     pub origin: Origin,
 }
 
-/// A page to be added.
+/// A page to add.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Piece {
     pub slot: FrameId,
     pub sector: Sector,
-    /// As it is now: content is judged by it.
+    /// The page's current state, from which its activity is judged.
     pub bits: Bits,
-    /// Somebody waits for it.
+    /// A task waits for the page.
     pub wanted: bool,
 }
 
@@ -81,7 +79,7 @@ pub(super) struct Bio {
     pub frames: Vec<FrameId>,
     /// The call that waits for a flush.
     pub call: Option<u32>,
-    /// Handed to the caller.
+    /// The bio was returned to the caller.
     pub submitted: bool,
     next: Option<u32>,
 }
@@ -90,11 +88,11 @@ pub(super) struct Bio {
 #[derive(Clone, Debug)]
 struct Building {
     source: Source,
-    /// Its first sector, and the one behind its last.
+    /// Its first sector, and the sector after its last.
     first: Sector,
     end: Sector,
     frames: Vec<FrameId>,
-    /// Pages that it may take yet; 0 where no bio is being built.
+    /// Number of pages that still fit; 0 if no bio is being built.
     room: u32,
     vectors: u16,
     wanted: bool,
@@ -102,7 +100,7 @@ struct Building {
 }
 
 impl Building {
-    /// Whether a page lies behind the last in memory, and goes into its vector.
+    /// Returns true if a page is contiguous in memory with the last page, and shares its vector.
     #[inline]
     fn follows(&self, slot: FrameId) -> bool {
         self.frames.last().is_some_and(|last| last.0 + 1 == slot.0)
@@ -121,7 +119,7 @@ struct TaskBios {
     blocked: bool,
 }
 
-/// All bios between being built and being complete.
+/// All bios that are being built, queued or in flight.
 #[derive(Clone, Debug)]
 pub(super) struct Bios {
     table: Vec<Bio>,
@@ -156,15 +154,14 @@ impl Bios {
         Self { table: Vec::new(), free: Vec::new(), building, queues: Vec::new(), ready: VecDeque::new(), promoter }
     }
 
-    /// Whether the bio that is being built takes the page, which is this tenant's.
+    /// Returns true if the bio that is being built takes the page, which belongs to this tenant.
     #[inline]
     pub(super) fn takes(&self, piece: &Piece, tenant: TenantId) -> bool {
         self.building.source.tenant == tenant && self.building.takes(piece, self.building.follows(piece.slot))
     }
 
-    /// Adds a page: to the bio that is being built where it fits, else that one is closed and
-    /// another begun. In line whatever the compiler thinks of its size: a call costs as much as
-    /// the rest.
+    /// Adds a page to the bio that is being built if it fits; otherwise closes that bio and begins
+    /// another. Always inlined, because a call costs as much as the rest.
     #[inline(always)]
     pub(super) fn add(&mut self, source: &Source, piece: Piece) {
         let mut merged = self.building.follows(piece.slot);
@@ -183,7 +180,8 @@ impl Bios {
         frames.push(piece.slot);
     }
 
-    /// Out of line: most pages go on with the bio that is there.
+    /// Closes the bio that is being built, and begins another. Not inlined, because most pages
+    /// extend the current bio.
     #[inline(never)]
     fn close_and_begin(&mut self, source: &Source, sector: Sector) {
         self.close();
@@ -195,7 +193,7 @@ impl Bios {
         }
     }
 
-    /// Room for a bio that is complete but for what its pages say; answers its token.
+    /// Allocates a bio without its pages, and returns its token.
     fn take(&mut self, source: &Source, sector: Sector) -> u32 {
         let id = self.free.pop().unwrap_or(self.table.len() as u32);
         let &Source { task, tenant, op, flags, submitter, origin } = source;
@@ -212,7 +210,7 @@ impl Bios {
         id
     }
 
-    /// Queues the bio that is being built, if there is one; its priority is decided here.
+    /// Queues the bio that is being built, if there is one, and decides its priority.
     #[inline]
     pub(super) fn close(&mut self) {
         if !self.building.frames.is_empty() {
@@ -262,7 +260,7 @@ impl Bios {
         }
     }
 
-    /// The next bio of a task that may submit; one task's go in a row.
+    /// Returns the next bio of a task that may submit; the bios of one task come in sequence.
     pub(super) fn poll(&mut self) -> Option<CacheIo> {
         let task = *self.ready.front()?;
         let queue = &mut self.queues[task.index()];
@@ -278,7 +276,7 @@ impl Bios {
         Some(bio.io)
     }
 
-    /// The stack makes the task sleep, or lets it go on.
+    /// Sets whether the stack makes the task sleep.
     pub(super) fn set_blocked(&mut self, task: TaskId, blocked: bool) {
         if self.queues.len() <= task.index() {
             self.queues.resize(task.index() + 1, TaskBios::default());
@@ -294,7 +292,7 @@ impl Bios {
         }
     }
 
-    /// Whether a task that is not blocked has bios queued.
+    /// Returns true if a task that is not blocked has bios queued.
     pub(super) fn has_ready(&self) -> bool {
         !self.ready.is_empty()
     }
@@ -303,34 +301,34 @@ impl Bios {
         self.queues.get(task.index()).is_some_and(|queue| queue.blocked)
     }
 
-    /// A bio that is not complete.
+    /// Returns a bio that is in flight.
     ///
     /// # Panics
-    /// Where the token names none.
+    /// If no bio with this token is in flight.
     pub(super) fn bio(&self, token: u64) -> &Bio {
         let bio = &self.table[token as usize];
         assert!(bio.submitted, "no bio {token} is in flight");
         bio
     }
 
-    /// Takes the frames of a bio that is complete, for [`Self::end`].
+    /// Takes the frames of a completed bio, for [`Self::end`].
     pub(super) fn take_frames(&mut self, token: u64) -> Vec<FrameId> {
         core::mem::take(&mut self.table[token as usize].frames)
     }
 
-    /// A bio is complete: its token and its list of frames may be used again.
+    /// Frees a completed bio: its token and its list of frames may be reused.
     pub(super) fn end(&mut self, token: u64, frames: Vec<FrameId>) {
         let bio = &mut self.table[token as usize];
         (bio.submitted, bio.frames) = (false, frames);
         self.free.push(token as u32);
     }
 
-    /// Bios not complete.
+    /// Returns the number of bios that are not complete.
     pub(super) fn live(&self) -> usize {
         self.table.len() - self.free.len()
     }
 
-    /// Frames of all bios that are not complete, with what is done to them. For tests.
+    /// Returns the frames of all bios that are not complete, each with its operation. For tests.
     pub(super) fn frames(&self) -> impl Iterator<Item = (FrameId, Op)> + '_ {
         let is_live = |id: &usize| !self.free.contains(&(*id as u32));
         let live = (0..self.table.len()).filter(is_live).map(|id| &self.table[id]);
@@ -338,7 +336,7 @@ impl Bios {
     }
 }
 
-/// Sectors of so many pages.
+/// Returns the sectors of a number of pages.
 pub(super) const fn page_sectors(pages: u64) -> Sectors {
     Sectors::new(pages * PAGE_SECTORS)
 }

@@ -1,17 +1,17 @@
-//! Write-back by tenant: how each tenant's writers are slowed.
+//! Write-back by tenant: how each tenant's writers are throttled.
 //!
-//! A page is its tenant's from when that makes it dirty until it is written, whoever has it
-//! written. Each tenant that writes has a [`Domain`] of its own over an equal part of dirtyable
-//! memory, with its own pages, base rate and bandwidth. So a tenant whose write-back is slow,
-//! because a limit holds its bios, fills its part and is slowed to what its limit lets through, and
-//! nobody else is. A tenant that writes alone has all of the memory. Linux divides by the limits of
-//! memory cgroups and by what each wrote lately.
+//! A page belongs to the tenant that made it dirty until it is written, whichever task writes it.
+//! Each tenant that writes has its own [`Domain`] over an equal part of dirtyable memory, with its
+//! own pages, base rate and bandwidth. So a tenant whose write-back is slow, because a limit
+//! throttles its bios, fills its part and is throttled to the rate of its limit; other tenants are
+//! not affected. A tenant that writes alone has all of the memory. Linux divides by the limits of
+//! memory cgroups and by the recent writes of each.
 //!
-//! Where a tenant begins to write, the parts of the others shrink at once; what they have dirty
-//! then drains, so for that long more than the limit may be dirty in all.
+//! When a tenant begins to write, the parts of the others shrink at once. Until their excess dirty
+//! pages are written, the total of dirty pages may exceed the limit.
 //!
-//! Cost: O(1) a page and a bio; O(tenants that ever wrote) when one begins to write, a tenth of a
-//! second after the last such look, and for each turn of the flusher.
+//! Cost: O(1) per page and per bio; O(tenants that ever wrote) when one begins to write, at a
+//! recount at least a tenth of a second after the last, and for each turn of the flusher.
 
 use alloc::vec::Vec;
 
@@ -19,10 +19,10 @@ use super::dirty::{DirtyCounts, Domain};
 use super::pages::Pages;
 use elevon_core::units::{Instant, Nanos, TenantId};
 
-/// A tenant counts as one that writes for so long after it made a page dirty, and while it has any
-/// dirty or being written.
+/// The time after it made a page dirty for which a tenant counts as writing. It also counts while
+/// it has pages dirty or under writeback.
 pub const ACTIVE: Nanos = Nanos::from_secs(3);
-/// How often it is looked who writes.
+/// Time between counts of the tenants that write.
 const LOOK: Nanos = Nanos::from_millis(100);
 
 /// The domains of all tenants, the root's first.
@@ -30,7 +30,7 @@ const LOOK: Nanos = Nanos::from_millis(100);
 pub struct Domains {
     new: Domain,
     by_tenant: Vec<Of>,
-    /// Tenants that write, at least 1, as of the last look.
+    /// Number of tenants that write, at least 1, at the last count.
     writing: u64,
     look_again: Instant,
 }
@@ -38,24 +38,24 @@ pub struct Domains {
 #[derive(Clone, Copy, Debug)]
 struct Of {
     domain: Domain,
-    /// Its pages that are being written.
+    /// Its pages under writeback.
     writeback: u64,
-    /// When it counts no more as one that writes.
+    /// The time until which it counts as writing.
     until: Instant,
 }
 
 impl Domains {
-    /// Nothing written: every tenant begins with this domain.
+    /// Returns the state before any write. Every tenant begins with the domain `new`.
     pub fn new(new: Domain) -> Self {
         Self { new, by_tenant: Vec::new(), writing: 1, look_again: Instant::ZERO }
     }
 
-    /// A tenant's domain; a new one where it has dirtied nothing yet.
+    /// Returns a tenant's domain; the initial one if the tenant has dirtied nothing yet.
     pub fn of(&self, tenant: TenantId) -> &Domain {
         self.by_tenant.get(tenant.index()).map_or(&self.new, |of| &of.domain)
     }
 
-    /// The same, to be changed.
+    /// Returns a tenant's domain for changes.
     pub fn of_mut(&mut self, tenant: TenantId) -> &mut Domain {
         &mut self.entry(tenant).domain
     }
@@ -68,13 +68,13 @@ impl Domains {
         &mut self.by_tenant[tenant.index()]
     }
 
-    /// The highest bandwidth of any tenant's writes, in pages a second.
+    /// Returns the highest bandwidth of any tenant's writes, in pages per second.
     pub fn bandwidth(&self) -> u64 {
         let all = self.by_tenant.iter().filter(|of| of.until > Instant::ZERO).map(|of| of.domain.bandwidth());
         all.max().unwrap_or_else(|| self.new.bandwidth())
     }
 
-    /// A tenant made a page dirty.
+    /// Counts a page that a tenant made dirty.
     pub fn on_dirtied(&mut self, now: Instant, tenant: TenantId) {
         let of = self.entry(tenant);
         of.domain.on_dirtied(1);
@@ -85,19 +85,20 @@ impl Domains {
         }
     }
 
-    /// A dirty page of a tenant goes into a bio.
+    /// Counts a dirty page of a tenant that is added to a bio.
     pub fn begin_writeback(&mut self, tenant: TenantId) {
         self.entry(tenant).writeback += 1;
     }
 
-    /// So many pages of a tenant are written.
+    /// Counts pages of a tenant whose writeback has completed.
     pub fn end_writeback(&mut self, tenant: TenantId, pages: u64) {
         let of = self.entry(tenant);
         of.writeback -= pages;
         of.domain.on_written(pages);
     }
 
-    /// What a tenant's writers are slowed by: its own pages, and its part of the memory.
+    /// Returns the counts by which a tenant's writers are throttled: its own pages, and its part of
+    /// the memory.
     pub fn counts(&mut self, now: Instant, tenant: TenantId, all: &DirtyCounts, pages: &Pages) -> DirtyCounts {
         if now >= self.look_again {
             let is_writing =
@@ -109,18 +110,18 @@ impl Domains {
         DirtyCounts { dirty, writeback, dirtyable: all.dirtyable / self.writing }
     }
 
-    /// Whether a tenant has more dirty than its part of the background threshold.
+    /// Returns true if a tenant has more dirty pages than its part of the background threshold.
     pub fn wants_flusher(&self, all: &DirtyCounts, pages: &Pages) -> bool {
         let background = self.new.limits(all.dirtyable / self.writing).background;
         pages.dirty_tenants().any(|tenant| pages.dirty_of(tenant) > background)
     }
 
-    /// Pages of a tenant that are being written.
+    /// Returns the number of a tenant's pages under writeback.
     pub fn writeback(&self, tenant: TenantId) -> u64 {
         self.by_tenant.get(tenant.index()).map_or(0, |of| of.writeback)
     }
 
-    /// Panics where so many pages in all are not being written. For tests.
+    /// Panics if the total of pages under writeback is not `writeback`. For tests.
     pub fn self_check(&self, writeback: u64) {
         assert_eq!(self.by_tenant.iter().map(|of| of.writeback).sum::<u64>(), writeback, "pages by tenant");
     }

@@ -1,9 +1,9 @@
-//! Page faults of file mappings: what is mapped without I/O, and what a miss reads.
+//! Page faults of file mappings: which pages are mapped without I/O, and which pages a miss reads.
 //!
-//! A read fault first maps what is cached about the page (*fault-around*): an aligned window of 64
-//! KiB, no I/O. A page that is not cached is a major fault, and reads *around* the page rather than
-//! ahead of it, because a program that touches memory is expected to stay near; a mapping that
-//! keeps missing loses that credit and reads single pages. As in Linux 6.1. Cost: O(1).
+//! A read fault maps the cached pages around its page (*fault-around*): an aligned window of 64
+//! KiB, without I/O. A fault on a page that is not cached is a major fault, and reads *around* the
+//! page rather than ahead of it, because a program is expected to touch nearby memory next. If a
+//! mapping misses too often, its faults read single pages. As in Linux 6.1. Cost: O(1).
 
 use super::readahead::{Advice, Ask, Readahead, ReadaheadWindow};
 use elevon_core::kernel::Rules;
@@ -12,24 +12,24 @@ use elevon_core::kernel::Rules;
 pub const FAULT_AROUND_PAGES: u64 = 16;
 /// Misses, less hits, above which a miss reads one page.
 pub const MMAP_MISS_LIMIT: u32 = 100;
-/// Where counting of misses stops.
+/// The miss counter stops at this value.
 const MMAP_MISS_MAX: u32 = 1000;
 
-/// Pages `[first, end)` that a fault at `index` may map, of a mapping of `pages` pages: its aligned
-/// 64 KiB, as far as mapped. Of these, such pages are mapped as are cached, up to date, not locked
-/// and without a marker.
+/// Returns the pages `[first, end)` that a fault at `index` may map, in a file of `pages` pages:
+/// its aligned 64 KiB up to the end. Of these, the pages are mapped that are cached, up to date,
+/// not locked and without a readahead marker.
 pub const fn fault_around(index: u64, pages: u64) -> (u64, u64) {
     let first = index - index % FAULT_AROUND_PAGES;
     let end = first + FAULT_AROUND_PAGES;
     (first, if end < pages { end } else { pages })
 }
 
-/// A fault found its page cached: the mapping earns credit.
+/// Counts a fault that found its page cached: it offsets one miss.
 pub const fn on_hit(ra: &mut Readahead) {
     ra.mmap_miss = ra.mmap_miss.saturating_sub(1);
 }
 
-/// A fault found its page missing: what is read. Counts the miss.
+/// Counts a fault that did not find its page, and returns the pages to read.
 pub fn on_miss(ra: &mut Readahead, index: u64, rules: &Rules, cached: impl Fn(u64) -> bool) -> ReadaheadWindow {
     let single = ReadaheadWindow { start: index, size: 1, async_size: 0 };
     match ra.advice() {
@@ -49,8 +49,8 @@ pub fn on_miss(ra: &mut Readahead, index: u64, rules: &Rules, cached: impl Fn(u6
     if ra.mmap_miss > MMAP_MISS_LIMIT { single } else { ra.around(index) }
 }
 
-/// Whether a page inserted by a fault counts as wanted by that fault (the in-fault rule of MGLRU):
-/// not in a mapping whose advice says in which order it will be read.
+/// Returns true if a page inserted by a fault counts as used by that fault (the in-fault rule of
+/// MGLRU). It does not in a mapping with advice for sequential or random access.
 pub const fn hints_active(advice: Advice) -> bool {
     matches!(advice, Advice::Normal | Advice::WillNeed | Advice::DontNeed)
 }
@@ -83,7 +83,7 @@ mod tests {
         on_hit(&mut ra);
         on_hit(&mut ra);
         assert_eq!(on_miss(&mut ra, 7000, &RULES, |_| false).size, 32);
-        // The count stops at 1000, so that as many hits less the limit bring reading around back.
+        // The count stops at 1000, so 901 hits reduce it enough for read-around to start again.
         for _ in 0..5000 {
             on_miss(&mut ra, 7, &RULES, |_| false);
         }

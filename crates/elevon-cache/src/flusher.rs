@@ -1,28 +1,29 @@
-//! The flusher: which file's dirty pages are written next, when nobody waits for them.
+//! The flusher: which file's dirty pages are written next in the background.
 //!
 //! A file with dirty pages is on one of three lists: *dirty* (in the order in which files became
-//! dirty), *io* (chosen for this pass), *more io* (its chunk was used up, pages are left). A pass
-//! takes the oldest of *io*, writes a chunk, and puts the file back. Two things start a pass: every
-//! five seconds files whose first dirty page is thirty seconds old are written; and when more is
-//! dirty than the background threshold, everything is, until that is no longer so. As in Linux 6.1,
-//! for one device.
+//! dirty), *io* (chosen for this pass), *more io* (its chunk was used up, and dirty pages are
+//! left). A pass takes the oldest file of *io*, writes a chunk, and puts the file back. Two events
+//! start a pass. Every five seconds, files whose first dirty page is thirty seconds old are
+//! written. If more pages are dirty than the background threshold, all files are written until that
+//! is no longer so. As in Linux 6.1, for one device.
 //!
-//! Cost: O(1) a chunk; a page that becomes dirty costs a look at its file's state.
+//! Cost: O(1) per chunk; a page that becomes dirty costs one check of its file's state.
 
 use alloc::vec::Vec;
 
 use super::FileId;
 use elevon_core::units::{Instant, Nanos};
 
-/// Time between looks for old files (`dirty_writeback_centisecs`).
+/// Default time between searches for old files (`dirty_writeback_centisecs`).
 pub const PERIOD: Nanos = Nanos::from_secs(5);
 /// Age at which a file is written (`dirty_expire_centisecs`).
 pub const EXPIRE: Nanos = Nanos::from_secs(30);
 /// Chunks are multiples of this, in pages: 4 MiB.
 const CHUNK_UNIT: u64 = 1024;
 
-/// Pages that one file may write before the next has its turn. `bandwidth`: pages a second that the
-/// device writes; `limit`: of dirty pages; `left`: pages that the pass is still after.
+/// Returns the number of pages that one file may write before the next file's turn. `bandwidth`:
+/// the device's writes in pages per second; `limit`: the limit of dirty pages; `left`: pages that
+/// the pass has still to write.
 pub fn chunk_pages(bandwidth: u64, limit: u64, left: u64) -> u64 {
     let pages = (bandwidth / 2).min(limit / 8).min(left) + CHUNK_UNIT;
     pages / CHUNK_UNIT * CHUNK_UNIT
@@ -31,9 +32,9 @@ pub fn chunk_pages(bandwidth: u64, limit: u64, left: u64) -> u64 {
 /// Why the flusher writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reason {
-    /// Files are old.
+    /// The flusher writes old files.
     Periodic,
-    /// More is dirty than the background threshold.
+    /// More pages are dirty than the background threshold.
     Background,
 }
 
@@ -42,18 +43,17 @@ pub enum Reason {
 pub struct Chunk {
     /// The file.
     pub file: FileId,
-    /// Page where its last turn ended: this one begins there, and the next pass goes on where it
-    /// ends (range-cyclic).
+    /// Page at which its last turn ended. This turn begins there (range-cyclic).
     pub from: u64,
-    /// Why.
+    /// The reason of the pass.
     pub reason: Reason,
 }
 
-/// How a file's turn ended.
+/// The result of a file's turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Turn {
-    /// Page where the next turn begins: behind the last written, or 0 where the end of the file was
-    /// reached.
+    /// Page at which the next turn begins: after the last one written, or 0 if the end of the file
+    /// was reached.
     pub next: u64,
     /// Pages submitted.
     pub written: u64,
@@ -69,7 +69,7 @@ enum WritebackList {
     Dirty,
     Io,
     MoreIo,
-    /// Its turn is under way.
+    /// The file has its turn now.
     Turn,
 }
 
@@ -95,15 +95,14 @@ const EMPTY: Ends = Ends { head: NONE, tail: NONE };
 #[derive(Clone, Copy, Debug)]
 struct Pass {
     reason: Reason,
-    /// Something was written since *io* was last filled.
+    /// Pages were written since *io* was last filled.
     progress: bool,
 }
 
-/// When the flusher looks, and what is old.
+/// How often the flusher looks for old files, and at which age a file is old.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FlusherTimes {
-    /// Time between looks for old files (`dirty_writeback_centisecs`); zero: it never looks by
-    /// itself.
+    /// Time between searches for old files (`dirty_writeback_centisecs`); zero: no periodic search.
     pub period: Nanos,
     /// Age at which a file is written (`dirty_expire_centisecs`).
     pub expire: Nanos,
@@ -135,7 +134,7 @@ impl Default for Flusher {
 }
 
 impl Flusher {
-    /// Nothing dirty.
+    /// Returns a flusher without dirty files.
     pub const fn new(times: FlusherTimes) -> Self {
         Self {
             times,
@@ -148,7 +147,7 @@ impl Flusher {
         }
     }
 
-    /// A page of a file became dirty.
+    /// Records that a page of a file became dirty.
     #[inline]
     pub fn on_dirtied(&mut self, file: FileId, now: Instant) {
         match self.inodes.get(file.0 as usize) {
@@ -171,8 +170,8 @@ impl Flusher {
         }
     }
 
-    /// The last dirty page of a file is gone other than by its turn (fsync, truncation). During a
-    /// turn, the turn's end tells.
+    /// Records that a file has no dirty page any more for another reason than its turn (fsync,
+    /// truncation). Has no effect during the file's turn; [`Self::turn_ended`] follows.
     pub fn on_clean(&mut self, file: FileId) {
         match self.inodes.get(file.0 as usize).map(|inode| inode.place) {
             None | Some(WritebackList::Clean | WritebackList::Turn) => {}
@@ -183,27 +182,28 @@ impl Flusher {
         }
     }
 
-    /// Whether the flusher counts the file among those with dirty pages.
+    /// Returns true if the flusher counts the file as dirty.
     pub fn is_dirty(&self, file: FileId) -> bool {
         self.inodes.get(file.0 as usize).is_some_and(|inode| inode.place != WritebackList::Clean)
     }
 
-    /// More is dirty than the background threshold, or a writer waits.
+    /// Requests a background pass: more pages are dirty than the background threshold, or a writer
+    /// waits.
     pub const fn wake(&mut self) {
         self.background_due = true;
     }
 
-    /// Whether a pass is under way or to begin.
+    /// Returns true if a pass is active or due.
     pub const fn is_awake(&self) -> bool {
         self.pass.is_some() || self.periodic_due || self.background_due
     }
 
-    /// When it looks for old files next.
+    /// Returns the time of the next search for old files.
     pub const fn next_timer(&self) -> Option<Instant> {
         self.timer
     }
 
-    /// Looks for old files if that is due.
+    /// Makes the periodic pass due if its time has come.
     pub fn handle_timer(&mut self, now: Instant) {
         if self.timer.is_some_and(|at| at <= now) {
             self.periodic_due = true;
@@ -216,8 +216,8 @@ impl Flusher {
         (!self.times.period.is_zero()).then(|| now + self.times.period)
     }
 
-    /// Whose turn it is; [`Self::turn_ended`] must follow. `over_background`: more is dirty than
-    /// the background threshold.
+    /// Returns the next file's turn; [`Self::turn_ended`] must follow. `over_background`: more
+    /// pages are dirty than the background threshold.
     pub fn next_turn(&mut self, now: Instant, over_background: bool) -> Option<Chunk> {
         loop {
             let Some(pass) = self.pass else {
@@ -242,7 +242,7 @@ impl Flusher {
         }
     }
 
-    /// A file's turn is over.
+    /// Ends a file's turn.
     pub fn turn_ended(&mut self, file: FileId, turn: Turn, now: Instant) {
         let inode = &mut self.inodes[file.0 as usize];
         debug_assert_eq!(inode.place, WritebackList::Turn);
@@ -255,7 +255,8 @@ impl Flusher {
         } else if turn.is_used_up {
             self.push_tail(WritebackList::MoreIo, file.0);
         } else {
-            // What is left could not be written: not before others. The list stays in order of age.
+            // The rest could not be written, so the file goes behind the others. The list stays in
+            // order of age.
             let newest = self.lists[WritebackList::Dirty.list()].tail;
             if newest != NONE && self.inodes[newest as usize].dirtied_when > self.inodes[file.0 as usize].dirtied_when {
                 self.inodes[file.0 as usize].dirtied_when = now;
@@ -277,7 +278,7 @@ impl Flusher {
         Some(())
     }
 
-    /// *io* gets what is left of earlier turns, and of *dirty* what is old enough.
+    /// Moves all files of *more io* to *io*, and those files of *dirty* that are old enough.
     fn fill_io(&mut self, now: Instant, reason: Reason) {
         while self.lists[WritebackList::MoreIo.list()].head != NONE {
             let file = self.lists[WritebackList::MoreIo.list()].head;
@@ -325,7 +326,7 @@ impl Flusher {
         }
     }
 
-    /// Panics where lists and places disagree, or *dirty* is out of order. For tests; O(files).
+    /// Panics if lists and places disagree, or if *dirty* is out of order. For tests; O(files).
     pub fn self_check(&self) {
         let mut listed = 0;
         for place in [WritebackList::Dirty, WritebackList::Io, WritebackList::MoreIo] {

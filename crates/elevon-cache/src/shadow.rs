@@ -1,5 +1,5 @@
-//! Shadow entries: what an evicted page leaves in its place, so that a fault on it can be told from
-//! a first one.
+//! Shadow entries: an evicted page leaves one in its place, so that a refault can be told from a
+//! first fault.
 //!
 //! A shadow holds a stamp of [`STAMP_BITS`] bits, whose meaning is the policy's, and one bit that
 //! says whether the page was in the working set. The kernel has 36 to 46 bits of stamp; 30 still

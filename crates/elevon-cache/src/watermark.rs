@@ -1,47 +1,47 @@
-//! Watermarks of free memory, and who reclaims how much when they are crossed.
+//! Watermarks of free memory, and how much is reclaimed below each of them.
 //!
-//! Below *low*, kswapd wakes and works until *high* is reached; below *min* whoever allocates
-//! reclaims a little itself; below half of *min* he also waits. One zone, order-0 pages. As in
+//! Below *low*, kswapd wakes and reclaims until *high* is reached. Below *min*, the allocating task
+//! reclaims a batch itself; below half of *min*, it also waits. One zone, order-0 pages. As in
 //! Linux 6.1. Cost: O(1).
 
 use super::dirty::sqrt;
 use super::replace::DEFAULT_PRIORITY;
 use elevon_core::units::{Bytes, Nanos, PAGE_SIZE};
 
-/// Pages that direct reclaim, and one batch of kswapd, is after.
+/// Pages that direct reclaim, and one batch of kswapd, tries to free.
 pub const RECLAIM_BATCH: u64 = 32;
-/// How ready reclaim is to take programs' memory, unless something else is set.
+/// The default preference of reclaim for programs' memory.
 pub const SWAPPINESS: u8 = 60;
-/// Longest that reclaim waits for writeback to make progress.
+/// The longest time that reclaim waits for progress of writeback.
 pub const WRITEBACK_THROTTLE: Nanos = Nanos::from_millis(100);
 
 /// The three marks, in pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Watermarks {
-    /// Below: direct reclaim.
+    /// Below this mark: direct reclaim.
     pub min: u64,
-    /// Below: kswapd wakes.
+    /// Below this mark: kswapd wakes.
     pub low: u64,
-    /// Reached: kswapd sleeps.
+    /// At this mark or above: kswapd sleeps.
     pub high: u64,
 }
 
-/// What an allocation meets.
+/// The memory pressure that an allocation finds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Pressure {
     /// Enough is free.
     None,
-    /// kswapd is to run; the allocation goes on.
+    /// The allocation wakes kswapd and continues.
     WakeKswapd,
     /// The allocation reclaims first.
     Direct,
-    /// The allocation reclaims, and waits where that frees nothing.
+    /// The allocation reclaims, and waits if that frees nothing.
     Throttled,
 }
 
 impl Watermarks {
-    /// Of a machine with `memory` managed by one zone; `extra` pages are added to low and high
-    /// (Android's `extra_free_kbytes`), 0 elsewhere.
+    /// Returns the marks of a machine with `memory` managed by one zone; `extra` pages are added to
+    /// low and high (Android's `extra_free_kbytes`), 0 elsewhere.
     pub fn of_memory(memory: Bytes, extra: u64) -> Self {
         let min_free_kib = sqrt(16 * (memory.get() >> 10)).clamp(128, 262_144);
         let managed = memory.get() / PAGE_SIZE;
@@ -50,7 +50,7 @@ impl Watermarks {
         Self { min, low: min + gap + extra, high: min + 2 * gap + extra }
     }
 
-    /// What an allocation meets with `free` pages free.
+    /// Returns the memory pressure with `free` pages free.
     #[inline]
     pub const fn pressure(&self, free: u64) -> Pressure {
         if free >= self.low {
@@ -64,14 +64,14 @@ impl Watermarks {
         }
     }
 
-    /// Pages that one round of kswapd is after.
+    /// Returns the number of pages that one round of kswapd tries to free.
     pub const fn kswapd_target(&self) -> u64 {
         if self.high > RECLAIM_BATCH { self.high } else { RECLAIM_BATCH }
     }
 }
 
-/// kswapd's rounds: asleep, or at a priority. A round that frees too little makes the next look at
-/// more.
+/// The state of kswapd: asleep, or in a round at a priority. If a round frees too little, the next
+/// one scans more.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Kswapd {
     /// Priority of the round, 12 (a little) to 1 (half of everything); `None`: asleep.
@@ -79,7 +79,7 @@ pub struct Kswapd {
 }
 
 impl Kswapd {
-    /// Wakes it; true where it slept.
+    /// Wakes kswapd. Returns true if it was asleep.
     pub const fn wake(&mut self) -> bool {
         let slept = self.priority.is_none();
         if slept {
@@ -88,16 +88,16 @@ impl Kswapd {
         slept
     }
 
-    /// The priority of the next round; `None`: asleep.
+    /// Returns the priority of the next round; `None`: asleep.
     pub const fn priority(&self) -> Option<u8> {
         self.priority
     }
 
-    /// A round is over: asleep once the high mark is reached, or when nothing is left to try.
+    /// Ends a round. kswapd sleeps if the high mark is reached, or if no lower priority is left.
     pub const fn round_ended(&mut self, free: u64, marks: &Watermarks, reclaimed: u64) {
         self.priority = match self.priority {
             _ if free >= marks.high => None,
-            // Progress at this depth: the same again.
+            // This priority makes progress, so it is used again.
             Some(priority) if reclaimed >= RECLAIM_BATCH => Some(priority),
             Some(priority) if priority > 1 => Some(priority - 1),
             _ => None,
