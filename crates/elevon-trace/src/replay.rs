@@ -168,7 +168,8 @@ impl RequestSink for Requests {
 /// `open` and `progress` are as of [`crate::analysis::inspect`].
 ///
 /// # Errors
-/// A trace that cannot be read, a device without I/O, several devices and none chosen, events without times.
+/// A trace that cannot be read, a device without I/O, several devices and none chosen, events
+/// without times.
 pub fn read(
     open: &mut dyn FnMut() -> Result<Reader, OpenError>,
     device: Option<Device>,
