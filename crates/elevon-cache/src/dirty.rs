@@ -1,12 +1,12 @@
-//! Dirty limits and throttling: how many dirty pages there may be, and how long a writer sleeps so
-//! that there are no more.
+//! Dirty limits and throttling: how many pages may be dirty, and how long a writer sleeps so that
+//! the limit holds.
 //!
-//! Writers are slowed so that the number of dirty pages settles at a *setpoint* between *freerun*
-//! (nobody is slowed) and the limit (nobody gets on). Each writer may dirty pages at `rate = base
-//! rate * position ratio`; the base rate is corrected every 200 ms until all writers together dirty
-//! as much as the device writes. Fixed point throughout, as in Linux 6.1, in jiffies of
-//! [`Hz`] because rounding to them decides short pauses. One device: its share of the limits is the
-//! whole.
+//! Writers are throttled so that the number of dirty pages settles at a *setpoint* between
+//! *freerun* (no writer is throttled) and the limit (all writers stop). Each writer may dirty pages
+//! at `rate = base rate * position ratio`; the base rate is corrected every 200 ms until all
+//! writers together dirty as much as the device writes. All arithmetic is fixed point as in Linux
+//! 6.1, in jiffies of [`Hz`], because rounding to jiffies determines short pauses. There is one
+//! device, which has the whole limits.
 //!
 //! Cost: O(1), a few divisions, each time a writer has dirtied its allowance (8 to some hundred
 //! pages).
@@ -14,7 +14,7 @@
 pub use elevon_core::jiffies::Hz;
 use elevon_core::units::{Instant, Nanos};
 
-/// Where limits lie, as shares of dirtyable memory in percent.
+/// The limits, as shares of dirtyable memory in percent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DirtyRatios {
     /// `dirty_ratio`: writers stop.
@@ -29,37 +29,37 @@ impl Default for DirtyRatios {
     }
 }
 
-/// Limits that follow from dirtyable memory, in pages.
+/// The limits in pages, derived from dirtyable memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Threshold where writers stop.
+    /// Threshold at which writers stop.
     pub thresh: u64,
-    /// Threshold where the flusher begins.
+    /// Threshold at which the flusher begins.
     pub background: u64,
 }
 
 impl Limits {
-    /// The limits for `dirtyable` pages: free without reserves, and file pages. Percentages are
-    /// kept in 4096ths.
+    /// Returns the limits for `dirtyable` pages: free pages without reserves, and file pages.
+    /// Percentages are rounded to 4096ths.
     pub const fn new(dirtyable: u64, ratios: DirtyRatios) -> Self {
         let thresh = dirtyable * (ratios.dirty as u64 * 4096 / 100) / 4096;
         let background = dirtyable * (ratios.background as u64 * 4096 / 100) / 4096;
         Self { thresh, background: if background >= thresh { thresh / 2 } else { background } }
     }
 
-    /// The same for a task of a real-time CPU policy, which may go further. `limit` is the
+    /// Returns the higher limits of a task with a real-time CPU policy. `limit` is the
     /// [`Domain`]'s.
     pub const fn for_real_time(self, limit: u64) -> Self {
         let more = limit / 32;
         Self { thresh: self.thresh + self.thresh / 4 + more, background: self.background + self.background / 4 + more }
     }
 
-    /// Dirty pages up to which nobody is slowed.
+    /// Returns the number of dirty pages up to which no writer is throttled.
     pub const fn freerun(self) -> u64 {
         (self.thresh + self.background) / 2
     }
 
-    /// Pages a task may dirty before it looks at the limits again, while nobody is slowed.
+    /// Returns the pages that a task may dirty before it checks the limits again, below freerun.
     pub const fn poll_interval(self, dirty: u64) -> u64 {
         match self.thresh.saturating_sub(dirty) {
             0 => 1,
@@ -71,13 +71,13 @@ impl Limits {
 /// One in the fixed point of position ratios.
 pub const RATIO_ONE: u64 = 1024;
 
-/// The point that throttling steers to.
+/// Returns the number of dirty pages that throttling aims at.
 pub const fn setpoint(freerun: u64, limit: u64) -> u64 {
     (freerun + limit) / 2
 }
 
-/// Position ratio of all dirty pages, in 1024ths: 2 at freerun, 1 at the setpoint, 0 at the limit,
-/// on a cubic so that it is flat where it should stay.
+/// Returns the position ratio of all dirty pages, in 1024ths: 2 at freerun, 1 at the setpoint, 0 at
+/// the limit, on a cubic curve that is flat near the setpoint.
 pub const fn global_ratio(freerun: u64, limit: u64, dirty: u64) -> u64 {
     if dirty >= limit {
         return 0;
@@ -94,10 +94,10 @@ pub const fn global_ratio(freerun: u64, limit: u64, dirty: u64) -> u64 {
     }
 }
 
-/// What the device's own dirty pages make of the global ratio: a line that is 1 at the setpoint and
-/// 0 where eight seconds' worth of writes more are dirty, but never below a quarter; and more for a
-/// device that has far less than its share, which would run idle. `wb_thresh` is the device's share
-/// of the limit, `bandwidth` its writes in pages a second.
+/// Returns the global ratio, scaled by the device's own dirty pages. The scale is a line that is 1
+/// at the setpoint and 0 at eight seconds of writes above it, but never below a quarter; it is
+/// larger if the device has much less than its share and could run idle. `wb_thresh` is the
+/// device's share of the limit, `bandwidth` its writes in pages per second.
 pub const fn device_ratio(global: u64, set: u64, wb_thresh: u64, wb_dirty: u64, bandwidth: u64) -> u64 {
     let span = 8 * bandwidth;
     let zero = set + span;
@@ -113,21 +113,23 @@ pub const fn device_ratio(global: u64, set: u64, wb_thresh: u64, wb_dirty: u64, 
     }
 }
 
-/// Pages that a writer dirties between looks where it cannot be fewer.
+/// The minimum number of pages that a writer dirties between two pauses, if the maximum pause
+/// allows it.
 const POLL_PAGES_MIN: u64 = 32;
 /// Longest pause.
 pub const PAUSE_MAX: Nanos = Nanos::from_millis(200);
 
-/// Longest pause, in jiffies, that does not let a device with `wb_dirty` dirty pages run idle.
+/// Returns the longest pause, in jiffies, during which a device with `wb_dirty` dirty pages does
+/// not run idle.
 pub fn max_pause(hz: Hz, wb_dirty: u64, bandwidth: u64) -> u64 {
     let jiffies = wb_dirty / (1 + bandwidth / (1 + hz.0 / 8).next_power_of_two()) + 1;
     jiffies.min(hz.jiffies(PAUSE_MAX))
 }
 
-/// What a pause should be, and how many pages it stands for.
+/// The length of pauses to aim at, and the pages between them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PauseTarget {
-    /// The pause aimed at, in jiffies.
+    /// The target pause, in jiffies.
     pub jiffies: u64,
     /// Shorter pauses are not slept, in jiffies.
     pub shortest: u64,
@@ -135,8 +137,8 @@ pub struct PauseTarget {
     pub pages: u64,
 }
 
-/// The pause to aim at: 10 ms, and 10 ms more each time the number of writers doubles (which shows
-/// in the base rate), so that many writers do not wake all the time.
+/// Returns the target pause: 10 ms, and 10 ms more for each doubling of the number of writers
+/// (which is derived from the base rate), so that many writers do not wake too often.
 pub fn pause_target(hz: Hz, bandwidth: u64, base_rate: u64, max_pause: u64) -> PauseTarget {
     let base_rate = base_rate.max(1);
     let doublings = u64::from(bandwidth.max(1).ilog2().saturating_sub(base_rate.ilog2()));
@@ -156,47 +158,48 @@ pub fn pause_target(hz: Hz, bandwidth: u64, base_rate: u64, max_pause: u64) -> P
     }
 }
 
-/// Pages dirty and what they do at a moment.
+/// Dirty pages at an instant.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DirtyCounts {
-    /// Pages dirty and not being written.
+    /// Dirty pages that are not under writeback.
     pub dirty: u64,
-    /// Pages being written.
+    /// Pages under writeback.
     pub writeback: u64,
-    /// Pages that may become dirty at all: free without reserves, and file pages.
+    /// Pages that can become dirty: free pages without reserves, and file pages.
     pub dirtyable: u64,
 }
 
-/// A writer's account.
+/// The throttling state of a writer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Writer {
-    /// Pages dirtied since it last looked or slept.
+    /// Pages dirtied since its last check or pause.
     pub dirtied: u64,
-    /// Pages after which it looks again; 0 before the first look.
+    /// Pages after which it checks the limits again; 0 before the first check.
     pub allowance: u64,
-    /// When its last pause ended, or should have.
+    /// The time at which its last pause ended, or should have ended.
     paused_until: Option<Instant>,
 }
 
-/// What a look at the limits comes to.
+/// The result of a check of the limits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DirtyVerdict {
-    /// Go on.
+    /// The writer continues.
     Go,
-    /// Sleep; then go on, or look again where `again` is set (it was stopped altogether).
+    /// The writer sleeps. Then it continues, or checks the limits again if `again` is set (it was
+    /// stopped completely).
     Pause {
-        /// How long.
+        /// The length of the pause.
         span: Nanos,
-        /// Whether it looks again before it dirties more.
+        /// True if it checks the limits again before it dirties more pages.
         again: bool,
     },
 }
 
-/// How often rates are corrected.
+/// The interval at which rates are corrected.
 const RATE_INTERVAL: Nanos = Nanos::from_millis(200);
-/// Over how long the write bandwidth is averaged.
+/// The period over which the write bandwidth is averaged.
 const BANDWIDTH_PERIOD: Nanos = Nanos::from_secs(3);
-/// Write bandwidth and base rate before anything was measured, in pages a second: 100 MiB/s.
+/// Initial write bandwidth and base rate, in pages per second: 100 MiB/s.
 pub const INITIAL_BANDWIDTH: u64 = 25_600;
 
 /// The state of throttling: limit, base rate, bandwidth.
@@ -204,23 +207,23 @@ pub const INITIAL_BANDWIDTH: u64 = 25_600;
 pub struct Domain {
     hz: Hz,
     ratios: DirtyRatios,
-    /// The falling limit.
+    /// The limit, which follows a lower threshold only gradually.
     limit: u64,
-    /// Pages a second that one writer may dirty at the setpoint.
+    /// Pages per second that one writer may dirty at the setpoint.
     base_rate: u64,
-    /// Pages a second that the device writes, averaged.
+    /// Pages per second that the device writes, averaged.
     bandwidth: u64,
     /// Pages dirtied and written since the start.
     dirtied: u64,
     written: u64,
-    /// What those were at the last correction, and when that was.
+    /// Their values at the last correction, and its time.
     stamp: (u64, u64, Instant),
-    /// Whether the last look found more than the limit.
+    /// True if the last check found more dirty pages than the limit.
     exceeded: bool,
 }
 
 impl Domain {
-    /// Nothing dirty, nothing measured.
+    /// Returns the initial state: nothing is dirty, nothing was measured.
     pub const fn new(hz: Hz, ratios: DirtyRatios) -> Self {
         Self {
             hz,
@@ -235,43 +238,43 @@ impl Domain {
         }
     }
 
-    /// Pages a second that the device is held to write.
+    /// Returns the device's estimated write bandwidth, in pages per second.
     pub const fn bandwidth(&self) -> u64 {
         self.bandwidth
     }
-    /// Pages a second that each writer may dirty at the setpoint.
+    /// Returns the pages per second that each writer may dirty at the setpoint.
     pub const fn base_rate(&self) -> u64 {
         self.base_rate
     }
-    /// The limit as it stands, in pages.
+    /// Returns the current limit, in pages.
     pub const fn limit(&self) -> u64 {
         self.limit
     }
-    /// The thresholds for a number of dirtyable pages.
+    /// Returns the thresholds for a number of dirtyable pages.
     pub const fn limits(&self, dirtyable: u64) -> Limits {
         Limits::new(dirtyable, self.ratios)
     }
-    /// Whether the flusher has work in the background.
+    /// Returns true if more pages are dirty than the background threshold.
     pub const fn wants_flusher(&self, counts: &DirtyCounts) -> bool {
         counts.dirty > self.limits(counts.dirtyable).background
     }
-    /// Pages became dirty.
+    /// Counts pages that became dirty.
     pub const fn on_dirtied(&mut self, pages: u64) {
         self.dirtied += pages;
     }
-    /// Pages were written to the device.
+    /// Counts pages that were written to the device.
     pub const fn on_written(&mut self, pages: u64) {
         self.written += pages;
     }
 
-    /// Whether a writer is to look at the limits now.
+    /// Returns true if a writer must check the limits now.
     #[inline]
     pub const fn is_due(&self, writer: &Writer) -> bool {
         let allowance = if self.exceeded && writer.allowance > 8 { 8 } else { writer.allowance };
         writer.dirtied >= allowance
     }
 
-    /// A writer looks at the limits.
+    /// Checks the limits for a writer, and returns whether it must pause.
     pub fn balance(
         &mut self,
         now: Instant,
@@ -310,7 +313,7 @@ impl Domain {
             return self.sleep(now, writer, longest, target.pages, true);
         }
         let period = self.hz.0 * writer.dirtied / rate;
-        // Time spent thinking since the last pause is paid already.
+        // The time since the last pause is subtracted from this pause.
         let paid = self.hz.jiffies(writer.paused_until.map_or(Nanos::ZERO, |end| now.since(end)));
         match period.checked_sub(paid) {
             Some(pause) if pause >= target.shortest => self.sleep(now, writer, pause.min(longest), target.pages, false),
@@ -321,8 +324,8 @@ impl Domain {
         }
     }
 
-    /// Too little to sleep for: it counts towards the next pause. `forget`: the credit is older
-    /// than a second, and lapses.
+    /// Adds a pause that is too short to sleep to the next one. `forget`: the credit exceeds a
+    /// second, and is dropped.
     fn owe(&self, now: Instant, writer: &mut Writer, period: u64, forget: bool) {
         if forget || writer.paused_until.is_none() {
             writer.paused_until = Some(now);
@@ -355,7 +358,7 @@ impl Domain {
         }
         self.limit = self.limit.max(limits.thresh);
         self.limit -= (self.limit - limits.thresh.max(dirty).min(self.limit)) >> 5;
-        // After a quiet time there is nothing to be learned from the average.
+        // After a time without writers, the average has no meaning.
         if elapsed <= Nanos::from_secs(1) {
             let per_second = |pages: u64| pages.saturating_mul(1_000_000_000) / elapsed.get();
             self.average_bandwidth(per_second(self.written - written), elapsed);
@@ -370,13 +373,13 @@ impl Domain {
         self.bandwidth = ((sum / u128::from(period)) as u64).max(1);
     }
 
-    /// Moves the base rate towards the balanced one, an eighth of the way and less the nearer it
-    /// is.
+    /// Moves the base rate towards the balanced rate, by an eighth of the difference, and by less
+    /// the closer it is.
     fn correct_base_rate(&mut self, dirty_rate: u64, limits: &Limits, dirty: u64, ratio: u64) {
         let task_rate = ((self.base_rate * ratio) >> 10) + 1;
         let balanced = (task_rate * self.bandwidth / (dirty_rate | 1)).min(self.bandwidth);
         let set = setpoint(limits.freerun(), self.limit);
-        // Only where both the rate and the position call for it; either alone is noise.
+        // The rate changes only if both the rate and the position require it; one alone is noise.
         let (goal, step) = if dirty < set {
             let goal = balanced.min(task_rate);
             (goal, goal.saturating_sub(self.base_rate))
@@ -391,7 +394,7 @@ impl Domain {
     }
 }
 
-/// The square root, rounded down.
+/// Returns the square root, rounded down.
 pub(crate) const fn sqrt(n: u64) -> u64 {
     n.isqrt()
 }

@@ -1,9 +1,9 @@
-//! Readahead: which pages a buffered read asks for beyond those it needs.
+//! Readahead: which pages a buffered read requests in addition to those it needs.
 //!
-//! A reader that goes on where it stopped gets a *window*: pages read in one go, one of which
-//! carries a *marker*. Reading the marker starts the next, larger window before the reader gets to
-//! the end of this one. State is kept per open file, and everything follows from it, the page asked
-//! for and what is cached around that page; no clock and no device is asked.
+//! A sequential reader gets a *window*: pages that are read together, one of which carries a
+//! *marker*. A read of the marked page starts the next, larger window before the reader reaches the
+//! end of this one. State is kept per open file. Decisions depend only on this state, the requested
+//! page and the cached pages around it, not on time or the device.
 //!
 //! As in Linux 6.1; [`Rules::readahead_async_by_marker`] selects the decisions of 6.11 and later,
 //! [`Rules::readahead_ends_on_folio`] the ends of windows that 6.18 was measured to have
@@ -13,60 +13,61 @@
 
 use elevon_core::kernel::Rules;
 
-/// Readahead per open file unless told otherwise, in pages: 128 KiB (`read_ahead_kb`).
+/// Default readahead per open file, in pages: 128 KiB (`read_ahead_kb`).
 pub const RA_PAGES: u32 = 32;
-/// Largest piece of a forced read (random, or asked for by advice), in pages: 2 MiB.
+/// Largest piece of a forced read (random access, or by advice), in pages: 2 MiB.
 pub const FORCED_PIECE_PAGES: u32 = 512;
 
-/// What a program told of how it will read a file (`posix_fadvise`), or a mapping (`madvise`).
+/// A program's advice on how it will access a file (`posix_fadvise`) or a mapping (`madvise`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Advice {
-    /// Nothing: the device's window.
+    /// No advice: the device's window applies.
     #[default]
     Normal,
-    /// In order: twice the window; a mapping reads ahead rather than around.
+    /// Sequential access: the window is doubled, and a mapping reads ahead rather than around.
     Sequential,
-    /// In no order: exactly what is asked for.
+    /// Random access: only the requested pages are read.
     Random,
-    /// The range will be wanted soon: it is read now, and nobody waits.
+    /// The range will be needed soon: it is read now, without waiting.
     WillNeed,
-    /// The range is not wanted any more: its clean pages go, and leave no shadow.
+    /// The range is not needed any more: its clean pages are dropped without a shadow.
     DontNeed,
 }
 
-/// Pages to read in one go.
+/// Pages to read together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReadaheadWindow {
     /// First page.
     pub start: u64,
-    /// Pages; those cached already are skipped, and the file's end cuts it.
+    /// Number of pages. Cached pages are skipped, and the window is cut at the end of the file.
     pub size: u32,
-    /// Pages at its end that nobody needs yet; the marker is the first of them. 0: no marker.
+    /// Number of pages at its end that are read ahead; the first of them carries the marker. 0: no
+    /// marker.
     pub async_size: u32,
 }
 
 impl ReadaheadWindow {
-    /// The page that carries the marker.
+    /// Returns the page that carries the marker.
     pub const fn marker(self) -> Option<u64> {
         match self.async_size {
             0 => None,
             n => Some(self.start + (self.size - n) as u64),
         }
     }
-    /// The page after the last.
+    /// Returns the page after the last.
     pub const fn end(self) -> u64 {
         self.start + self.size as u64
     }
 }
 
-/// What a read or fault asks of the cache.
+/// A request of a read or fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ask {
     /// The page that is missing, or that carries the marker.
     pub index: u64,
-    /// Pages left in the call, this one included; at least 1.
+    /// Pages left in the call, including this one; at least 1.
     pub req: u64,
-    /// Whether a marker was hit (asynchronous), rather than a page missing (synchronous).
+    /// True if a marker was hit (asynchronous); false if a page is not cached (synchronous).
     pub marker: bool,
 }
 
@@ -76,14 +77,14 @@ pub struct Readahead {
     start: u64,
     size: u32,
     async_size: u32,
-    /// Order of the folios that the last window was made of. Only its end is modelled: pages here
-    /// are single.
+    /// Order of the last window's folios. Only its effect on the end of windows is modelled: all
+    /// pages are single.
     order: u32,
     /// Its window limit: the device's, doubled by advice.
     ra_pages: u32,
-    /// The largest request the device takes in one, in pages.
+    /// The device's largest request, in pages.
     io_pages: u32,
-    /// Page that the last read ended in.
+    /// Page in which the last read ended.
     prev: Option<u64>,
     advice: Advice,
     /// Faults that missed, less those that hit; see [`super::fault`].
@@ -91,15 +92,15 @@ pub struct Readahead {
 }
 
 impl Readahead {
-    /// A file just opened on a device with windows of `ra_pages` and requests of at most
-    /// `io_pages`.
+    /// Returns the state of a newly opened file on a device with windows of `ra_pages` and requests
+    /// of at most `io_pages`.
     pub const fn new(ra_pages: u32, io_pages: u32) -> Self {
         let (start, size, async_size, order, prev, mmap_miss) = (0, 0, 0, 0, None, 0);
         Self { start, size, async_size, order, ra_pages, io_pages, prev, advice: Advice::Normal, mmap_miss }
     }
 
-    /// Takes advice. NORMAL, SEQUENTIAL and RANDOM are about the whole file and stay; the other two
-    /// are about a range, and change nothing here.
+    /// Applies advice. NORMAL, SEQUENTIAL and RANDOM apply to the whole file and stay in force; the
+    /// other two apply to a range, and change nothing here.
     pub const fn advise(&mut self, advice: Advice, device_ra_pages: u32) {
         match advice {
             Advice::Normal | Advice::Random => self.ra_pages = device_ra_pages,
@@ -109,38 +110,38 @@ impl Readahead {
         self.advice = advice;
     }
 
-    /// The advice that holds.
+    /// Returns the advice in force.
     pub const fn advice(&self) -> Advice {
         self.advice
     }
 
-    /// Its window limit in pages.
+    /// Returns its window limit in pages.
     pub const fn ra_pages(&self) -> u32 {
         self.ra_pages
     }
 
-    /// The page that the last read ended in.
+    /// Returns the page in which the last read ended.
     pub const fn prev(&self) -> Option<u64> {
         self.prev
     }
 
-    /// A read ended in this page.
+    /// Records the page in which a read ended.
     pub const fn read_ended(&mut self, page: u64) {
         self.prev = Some(page);
     }
 
-    /// A read failed: the window shrinks to a quarter.
+    /// Reduces the window limit to a quarter, because a read failed.
     pub const fn read_failed(&mut self) {
         self.ra_pages /= 4;
     }
 
-    /// The window as it stands.
+    /// Returns the current window.
     pub const fn window(&self) -> ReadaheadWindow {
         ReadaheadWindow { start: self.start, size: self.size, async_size: self.async_size }
     }
 
-    /// What to read, or `None` where nothing is to be read ahead. `cached` tells of pages near the
-    /// one asked for.
+    /// Returns the window to read, or `None` if there is nothing to read ahead. `cached` returns
+    /// true for a cached page near the requested one.
     pub fn decide(&mut self, ask: Ask, rules: &Rules, cached: impl Fn(u64) -> bool) -> Option<ReadaheadWindow> {
         if self.advice == Advice::Random || self.ra_pages == 0 {
             return (!ask.marker).then(|| exact(ask));
@@ -154,7 +155,7 @@ impl Readahead {
         }
     }
 
-    /// One decision for misses and markers: to 6.10.
+    /// Decides for both misses and markers (up to 6.10).
     fn on_demand(&mut self, ask: Ask, max: u32, cached: impl Fn(u64) -> bool) -> Option<ReadaheadWindow> {
         if ask.index == 0 {
             self.initial(ask, max, false);
@@ -171,7 +172,7 @@ impl Readahead {
         Some(self.window())
     }
 
-    /// A page is missing: 6.11 and later.
+    /// Decides for a page that is not cached (6.11 and later).
     fn synchronous(&mut self, ask: Ask, max: u32, cached: impl Fn(u64) -> bool) -> ReadaheadWindow {
         self.order = 0;
         if ask.index == 0 || ask.req > u64::from(max) || self.is_sequential(ask.index) {
@@ -182,7 +183,7 @@ impl Readahead {
         self.window()
     }
 
-    /// A marker was hit: 6.11 and later.
+    /// Decides for a marker that was hit (6.11 and later).
     fn asynchronous(
         &mut self,
         ask: Ask,
@@ -201,9 +202,9 @@ impl Readahead {
         Some(self.window())
     }
 
-    /// Cuts the window where a folio ends. Its folios are four times those of the window before,
-    /// but divide the limit, so that a window at the limit is cut once and those that follow
-    /// lie well; and none is larger than its window.
+    /// Cuts the window at the end of a folio. Its folios are four times as large as those of the
+    /// window before, but they divide the window limit, so a window at the limit is cut once and
+    /// later windows are aligned. No folio is larger than its window.
     fn end_on_folio(&mut self, max: u32) {
         self.order = (self.order + 2).min(max.trailing_zeros());
         let end = self.window().end() >> self.order << self.order;
@@ -218,8 +219,8 @@ impl Readahead {
         matches!(self.prev, Some(prev) if index >= prev && index - prev <= 1)
     }
 
-    /// The first window of a run. `half`: where the request fills it, half of it lies behind the
-    /// marker (6.11+).
+    /// Sets the first window of a run. `half`: if the request fills the window, its second half is
+    /// behind the marker (6.11+).
     fn initial(&mut self, ask: Ask, max: u32, half: bool) {
         self.start = ask.index;
         self.size = initial_size(ask.req, max);
@@ -236,8 +237,8 @@ impl Readahead {
         self.async_size = self.size;
     }
 
-    /// A marker that this state knows nothing of: several streams share the file. Goes on behind
-    /// the cached run.
+    /// Handles a marker that is not in this state, because several streams share the file. The next
+    /// window begins after the cached run.
     fn resume(&mut self, ask: Ask, max: u32, cached: impl Fn(u64) -> bool) -> Option<()> {
         let start = (ask.index + 1..=ask.index + u64::from(max)).find(|&page| !cached(page))?;
         let size = (start - ask.index + ask.req).min(max.into()) as u32;
@@ -247,14 +248,14 @@ impl Readahead {
         Some(())
     }
 
-    /// A run of cached pages just before the page tells of a sequential reader whose state is gone.
-    /// False: no such run.
+    /// Looks for a run of cached pages just before the page, which indicates a sequential reader
+    /// whose state was lost. Returns false if there is no such run.
     fn context(&mut self, ask: Ask, max: u32, cached: impl Fn(u64) -> bool) -> bool {
         let run = (1..=u64::from(max)).take_while(|&back| back <= ask.index && cached(ask.index - back)).count() as u64;
         if run <= ask.req {
             return false;
         }
-        // The run begins at the file's start: it is surely one reader's, so more is likely.
+        // The run begins at the file's start, so it belongs to one reader, who probably reads on.
         let run = if run >= ask.index { run * 2 } else { run };
         self.start = ask.index;
         self.size = (run + ask.req).min(max.into()) as u32;
@@ -262,7 +263,7 @@ impl Readahead {
         true
     }
 
-    /// The reader would hit the marker at once: this window and the next become one.
+    /// Joins this window with the next if the reader would hit the marker at once.
     fn join_next(&mut self, index: u64, max: u32) {
         if index != self.start || self.size != self.async_size {
             return;
@@ -277,7 +278,7 @@ impl Readahead {
         }
     }
 
-    /// Read-around of a fault: the window lies about the page.
+    /// Returns the read-around window of a fault, centred on the page.
     pub(super) fn around(&mut self, index: u64) -> ReadaheadWindow {
         self.start = index.saturating_sub(u64::from(self.ra_pages / 2));
         self.size = self.ra_pages;
@@ -286,12 +287,12 @@ impl Readahead {
     }
 }
 
-/// Exactly what was asked for, without a marker; the state stays as it was.
+/// Returns exactly the requested pages, without a marker; the state does not change.
 fn exact(ask: Ask) -> ReadaheadWindow {
     ReadaheadWindow { start: ask.index, size: ask.req.min(FORCED_PIECE_PAGES.into()) as u32, async_size: 0 }
 }
 
-/// Size of a first window for a request of `req` pages.
+/// Returns the size of a first window for a request of `req` pages.
 fn initial_size(req: u64, max: u32) -> u32 {
     let rounded = req.next_power_of_two();
     let max_pages = u64::from(max);
@@ -304,7 +305,7 @@ fn initial_size(req: u64, max: u32) -> u32 {
     }
 }
 
-/// Size of the window after one of `current` pages.
+/// Returns the size of the window after one of `current` pages.
 const fn next_size(current: u32, max: u32) -> u32 {
     if current < max / 16 {
         current * 4

@@ -1,15 +1,15 @@
-//! The pages in memory: frames, index, and policy as one.
+//! The pages in memory: frames, index and policy combined.
 //!
 //! The order of calls: [`Resident::insert`] a page that [`Resident::find`] does not find, with
-//! [`Flags::LOCKED`] set until its read is over; [`Resident::access`] on each use;
+//! [`Flags::LOCKED`] set until its read has completed; [`Resident::access`] on each use;
 //! [`Pages::set_dirty`], [`Pages::begin_writeback`] and [`Resident::end_writeback`] around a write;
 //! [`Resident::reclaim`] when [`Resident::free`] is too little; [`Resident::drop_page`] for all
-//! other ways out.
+//! other removals.
 //!
-//! Memory that others use is a count, [`Resident::set_reserved`]: it takes no particular frames,
-//! but as many of them may not be filled. When it grows, [`Resident::deficit`] says how many pages
-//! have to go. Of what programs have, reclaim may put idle pages in zram
-//! ([`Resident::set_programs`]): then the count falls.
+//! Memory used outside the page cache is a count, [`Resident::set_reserved`]: it takes no
+//! particular frames, but reduces the number of frames that may be filled. When it grows,
+//! [`Resident::deficit`] is the number of pages that must be evicted. Reclaim may move programs'
+//! idle pages to zram ([`Resident::set_programs`]), which reduces the count.
 //!
 //! Cost: that of the index and of the policy.
 
@@ -36,10 +36,10 @@ pub struct Resident {
 }
 
 impl Resident {
-    /// Empty memory of `frames` pages.
+    /// Returns empty memory of `frames` pages.
     ///
     /// # Panics
-    /// Above [`super::pages::FRAMES_MAX`].
+    /// If `frames` is above [`super::pages::FRAMES_MAX`].
     pub fn new(frames: u64, config: &ReplacementConfig) -> Self {
         Self {
             pages: Pages::new(frames),
@@ -49,33 +49,33 @@ impl Resident {
         }
     }
 
-    /// The page frames and the index.
+    /// Returns the page frames and the index.
     #[inline]
     pub const fn pages(&self) -> &Pages {
         &self.pages
     }
 
-    /// The page frames and the index, to change flags, pins, maps and tags. Pages come and go by
-    /// the methods here only.
+    /// Returns the page frames and the index, to change flags, pins, maps and tags. Pages are
+    /// inserted and removed only by the methods here.
     #[inline]
     pub const fn pages_mut(&mut self) -> &mut Pages {
         &mut self.pages
     }
 
-    /// The policy.
+    /// Returns the policy.
     pub const fn policy(&self) -> &AnyReplacement {
         &self.policy
     }
 
-    /// The page at `index` of a file.
+    /// Returns the page at `index` of a file, if cached.
     #[inline]
     pub fn find(&mut self, file: FileId, index: u64) -> Option<FrameId> {
         self.pages.find(file, index)
     }
 
-    /// Puts a page for `index` of a file, which has none, into a free frame; `None` where no frame
-    /// is free. Whether it is active content is known when this returns ([`Self::is_active`]),
-    /// before its read is issued.
+    /// Inserts a page at `index` of a file, which has none there, into a free frame; returns `None`
+    /// if no frame is free. [`Self::is_active`] is valid when this returns, before the page's read
+    /// is issued.
     pub fn insert(&mut self, file: FileId, index: u64, context: Context) -> Option<FrameId> {
         if self.free() == 0 {
             return None;
@@ -86,32 +86,32 @@ impl Resident {
         Some(slot)
     }
 
-    /// Where the page at `index` of a file is: for [`Self::access_at`], which is quicker than
-    /// [`Self::access`].
+    /// Returns the place of the page at `index` of a file, for [`Self::access_at`], which is faster
+    /// than [`Self::access`].
     #[inline]
     pub fn place(&mut self, file: FileId, index: u64) -> Option<LeafEntry> {
         self.pages.place(file, index)
     }
 
-    /// A page is used.
+    /// Records a use of a page.
     #[inline]
     pub fn access(&mut self, slot: FrameId, context: Context) {
         self.access_at(self.pages.place_of(slot), context);
     }
 
-    /// The page at a place is used.
+    /// Records a use of the page at a place.
     #[inline]
     pub fn access_at(&mut self, place: LeafEntry, context: Context) {
         self.policy.access_at(&mut self.pages, place, context);
     }
 
-    /// Whether a page is active content: in the working set, as its policy judged.
+    /// Returns true if a page is active content: the policy counts it in the working set.
     #[inline]
     pub fn is_active(&self, slot: FrameId) -> bool {
         self.pages.has(slot, Flags::WORKINGSET)
     }
 
-    /// The writing of a page is over. If reclaim had met it meanwhile, it is the next to go.
+    /// Ends the writeback of a page. If reclaim found the page meanwhile, it is evicted next.
     pub fn end_writeback(&mut self, slot: FrameId) {
         self.pages.end_writeback(slot);
         if self.pages.has(slot, Flags::RECLAIM) {
@@ -122,9 +122,9 @@ impl Resident {
         }
     }
 
-    /// Takes a page out that is not wanted any more, without a shadow: truncated, invalidated,
-    /// `POSIX_FADV_DONTNEED`. Its changes, if it is dirty, are lost; `None` where it is locked,
-    /// under writeback or pinned, and stays.
+    /// Removes a page without a shadow: for truncation, invalidation and `POSIX_FADV_DONTNEED`. If
+    /// it is dirty, its changes are lost. Returns `None` and keeps the page if it is locked, under
+    /// writeback or pinned.
     pub fn drop_page(&mut self, slot: FrameId) -> Option<Evicted> {
         if self.pages.has(slot, Flags::LOCKED | Flags::WRITEBACK) || self.pages.is_pinned(slot) {
             return None;
@@ -134,7 +134,7 @@ impl Resident {
         Some(self.pages.remove(slot, None))
     }
 
-    /// One round of reclaim; see [`Request`]. What went is appended to `out`.
+    /// Runs one round of reclaim; see [`Request`]. Evicted pages are appended to `out`.
     pub fn evict(&mut self, now: Instant, request: Request, out: &mut Vec<Evicted>) -> ScanOutcome {
         let outcome = self.policy.evict(now, &mut self.pages, request, out);
         self.pages.limit_shadows();
@@ -146,8 +146,8 @@ impl Resident {
         outcome
     }
 
-    /// Reclaims up to `want` pages, in rounds of rising pressure: kswapd's end at priority 1 and
-    /// each begin with ageing; direct reclaim's end at 0.
+    /// Reclaims up to `want` pages, in rounds of rising pressure: kswapd's rounds end at priority
+    /// 1, and each begins with ageing; direct reclaim's end at 0.
     pub fn reclaim(&mut self, now: Instant, want: u64, by: Reclaimer, out: &mut Vec<Evicted>) -> ScanOutcome {
         let last = match by {
             Reclaimer::Kswapd => 1,
@@ -166,33 +166,34 @@ impl Resident {
         total
     }
 
-    /// A round of kswapd begins; for callers that run the rounds themselves.
+    /// Begins a round of kswapd with ageing; for callers that run the rounds themselves.
     pub fn age(&mut self, now: Instant) {
         self.policy.age(now, &mut self.pages);
     }
 
-    /// Others use `pages` of memory now. If that is more than what is free, [`Self::deficit`] pages
-    /// have to be reclaimed. What is neither idle nor zram counts as in use.
+    /// Sets the number of pages used outside the page cache. If they exceed the free pages,
+    /// [`Self::deficit`] pages must be reclaimed. Reserved pages that are neither idle nor zram
+    /// count as in use.
     pub fn set_reserved(&mut self, pages: u64) {
         self.reserved = pages;
         let Anonymous { idle, swap, .. } = self.programs;
         self.set_programs(Anonymous { touched: pages.saturating_sub(idle + swap.memory()), ..self.programs });
     }
 
-    /// What programs have of the reserved memory, and where it may go. All of it is in
-    /// [`Self::reserved`].
+    /// Sets the programs' part of the reserved memory, and the swap space for it. All of it is
+    /// included in [`Self::reserved`].
     pub fn set_programs(&mut self, programs: Anonymous) {
         self.programs = programs;
         self.policy.on_anonymous(programs);
     }
 
-    /// Programs' memory as it is now.
+    /// Returns the current state of programs' memory.
     pub const fn programs(&self) -> &Anonymous {
         &self.programs
     }
 
-    /// Programs that did not run are ended: up to `pages` of idle memory are free. Answers how
-    /// many.
+    /// Kills idle programs, which frees up to `pages` of idle memory. Returns the number of pages
+    /// freed.
     pub fn kill(&mut self, pages: u64) -> u64 {
         let freed = pages.min(self.programs.idle);
         self.reserved -= freed;
@@ -200,43 +201,43 @@ impl Resident {
         freed
     }
 
-    /// A dirty page that kswapd's last round wants written by itself, if any.
+    /// Returns the next dirty page that kswapd's last round must write itself, if any.
     pub fn take_write(&mut self) -> Option<FrameId> {
         self.policy.take_write()
     }
 
-    /// kswapd has reached the high mark.
+    /// Tells the policy that kswapd has reached the high mark.
     pub fn on_balanced(&mut self) {
         self.policy.on_balanced();
     }
 
-    /// Frames that may be filled.
+    /// Returns the number of frames that may be filled.
     #[inline]
     pub const fn free(&self) -> u64 {
         self.pages.capacity().saturating_sub(self.pages.used() + self.reserved)
     }
 
-    /// Pages that are in memory though others have taken their place.
+    /// Returns the number of pages by which used and reserved memory exceed the capacity.
     pub const fn deficit(&self) -> u64 {
         (self.pages.used() + self.reserved).saturating_sub(self.pages.capacity())
     }
 
-    /// Memory that others use, in pages.
+    /// Returns the memory used outside the page cache, in pages.
     pub const fn reserved(&self) -> u64 {
         self.reserved
     }
 
-    /// What the policy has done.
+    /// Returns the policy's statistics.
     pub fn stats(&self) -> &Stats {
         self.policy.stats()
     }
 
-    /// Bytes of state: frames that were ever used, and index.
+    /// Returns the bytes of state: frames that were ever used, and the index.
     pub const fn state_bytes(&self) -> u64 {
         self.pages.frames_touched() * PAGE_BYTES + self.pages.frames_touched().div_ceil(8) + self.pages.index_bytes()
     }
 
-    /// Panics where anything is wrong. Costs O(everything); for tests.
+    /// Panics if any state is invalid. Costs O(pages); for tests.
     pub fn self_check(&self) {
         self.pages.self_check();
         self.policy.self_check(&self.pages);
