@@ -6,6 +6,13 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::failure::VsError;
 
+#[cfg(test)]
+#[path = "../../../fuzz/checks/vs.rs"]
+mod check;
+#[cfg(test)]
+#[path = "../../../fuzz/checks/corpus.rs"]
+mod corpus;
+
 /// The Linux block layer as a user-space system.
 ///
 /// A fio job file runs through bio building, queue limits, splitting, plugging, an I/O scheduler,
@@ -455,6 +462,11 @@ fn split_words(text: &str) -> Result<Vec<String>, VsError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_corpus_of_the_fuzzer_holds() {
+        corpus::each("vs", 8, 1, b"-='\n", check::vs);
+    }
 
     fn base() -> StackArgs {
         VsCli::try_parse_from(["--device", "hdd-7200", "--set", "hz=1000"]).expect("good options").stack

@@ -7,6 +7,7 @@ mod calibrate;
 mod catalogue;
 mod compare;
 mod console;
+mod cpu_cost;
 mod execute;
 mod failure;
 mod files;

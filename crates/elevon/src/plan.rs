@@ -8,21 +8,19 @@ use elevon_cache::settings;
 use elevon_core::kernel::Kernel;
 use elevon_core::sched::SchedulerConfig;
 use elevon_core::stack::StackConfig;
-use elevon_core::units::Nanos;
 use elevon_formats::cgroup::Setting;
 use elevon_formats::fio::spec::JobSpec;
 use elevon_formats::fio::{ParsedJobs, parse_all};
-use elevon_formats::quantity;
 use elevon_sim::device::{AnyDevice, Device, fault::Fault};
 use elevon_sim::memory::MemoryModel;
 use elevon_sim::profiles;
-use elevon_workload::buffered::CacheCost;
-use elevon_workload::cpu::{CpuCost, SchedulerCost};
+use elevon_workload::cpu::CpuCost;
 use elevon_workload::logs::LogEntry;
 use elevon_workload::region::{self, Placement};
 use elevon_workload::tenants::{BFQ_WEIGHT_MAX, TenantPlan, is_weight};
 
 use crate::args::StackArgs;
+use crate::cpu_cost::cpu_cost;
 use crate::failure::Failure;
 use crate::files::Files;
 use crate::in_force;
@@ -33,19 +31,8 @@ use crate::replay::Replay;
 use crate::setting;
 use crate::source::{STDIN, Sources, name_of, quoted};
 
-/// CPU time of an I/O where nobody says otherwise. Measured with fio 3.33 on Linux 6.18 (2 virtual
-/// CPUs of an AMD EPYC): 4 KiB direct random reads of a file on ext4 at depth 32 cost 5.4 us of CPU
-/// each, by io_uring and by libaio alike, of which about 4 us lie in the submission.
-const DEFAULT_CPU_COST: CpuCost = CpuCost::new(Nanos::new(4_000), Nanos::new(1_400));
-
 /// Memory behind user buffers where nobody says otherwise.
 const DEFAULT_BUFFERS: &str = "fragmented";
-
-/// The same for the page cache. Measured on that machine (ext4): a 4 KiB read of cached data costs
-/// 1.1 us, of 128 KiB 0.5 us a page; a store that faults (tmpfs, one page) 1.4 us. A read fault
-/// that maps sixteen pages cost 4.5 us there: it counts as one here.
-const DEFAULT_CACHE_COST: CacheCost =
-    CacheCost { call: Nanos::new(600), hit: Nanos::new(500), fault: Nanos::new(1_400) };
 
 /// A device that will be simulated, or a path that will really be read and written.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -452,47 +439,6 @@ pub(crate) fn target(device: &str) -> Result<Target, Failure> {
             Err(Failure::input(format!("--device {device}: {error}; for a file in this directory write ./{device}")))
         }
     }
-}
-
-/// `submit=T,complete=T,...`, each with its unit; what is left out keeps its default, which for
-/// `scheduler=` and `lock=` is that of the scheduler. A lock is never held for longer than the
-/// scheduler works.
-fn cpu_cost(text: Option<&str>, scheduler: &SchedulerConfig) -> Result<(CpuCost, CacheCost), Failure> {
-    let low_latency = scheduler.tunables.iter().all(|(name, value)| *name != "low_latency" || *value != 0);
-    let of_scheduler = SchedulerCost::measured(scheduler.name, low_latency);
-    let mut cost = CpuCost { scheduler: of_scheduler, ..DEFAULT_CPU_COST };
-    let mut of_cache = DEFAULT_CACHE_COST;
-    let Some(text) = text else { return Ok((cost, of_cache)) };
-    let bad = |part: &str| {
-        let right = "submit=TIME, complete=TIME, scheduler=TIME, lock=TIME, call=TIME, hit=TIME or fault=TIME, such as submit=4us";
-        Failure::input(format!("--cpu-cost {text}: {part}: expected {right}"))
-    };
-    let mut lock = None;
-    for part in text.split(',') {
-        let (key, value) = part.split_once('=').ok_or_else(|| bad(part))?;
-        let time = quantity::time(value).map_err(|_| bad(part))?;
-        match key {
-            "submit" => cost.submit = time,
-            "complete" => cost.complete = time,
-            "scheduler" => cost.scheduler.request = time,
-            "lock" => lock = Some((part, time)),
-            "call" => of_cache.call = time,
-            "hit" => of_cache.hit = time,
-            "fault" => of_cache.fault = time,
-            _ => return Err(bad(part)),
-        }
-    }
-    let most = cost.scheduler.request;
-    match lock {
-        _ if scheduler.name == "none" => cost.scheduler = SchedulerCost::default(),
-        Some((part, time)) if time > most => {
-            let what = format!("{part}: longer than the scheduler's work on a request, {most}");
-            return Err(Failure::input(format!("--cpu-cost {text}: {what}")));
-        }
-        Some((_, time)) => cost.scheduler.locked = time,
-        None => cost.scheduler.locked = cost.scheduler.locked.min(most),
-    }
-    Ok((cost, of_cache))
 }
 
 /// A job that writes is not let loose on a file that cannot be the image of a disk.

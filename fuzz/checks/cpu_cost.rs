@@ -1,0 +1,21 @@
+//! What must hold for any text of `--cpu-cost` under any scheduler (the first line). The fuzz target
+//! and an ordinary test over the corpus share it; both have the command's `cpu_cost.rs` at their
+//! root.
+
+use elevon_core::sched::SchedulerConfig;
+
+/// Complains in one line that names the option, or gives a cost whose lock is held for no longer
+/// than the scheduler works.
+pub(crate) fn cpu_cost(data: &[u8]) {
+    let text = String::from_utf8_lossy(data);
+    let (first, text) = text.split_once('\n').unwrap_or(("none", &text));
+    let Ok(scheduler) = SchedulerConfig::parse(first) else { return };
+    match crate::cpu_cost::cpu_cost(Some(text), &scheduler) {
+        Err(failure) => {
+            let said = failure.to_string();
+            let is_one_line = said.lines().count() == 1 || text.contains(['\n', '\r']);
+            assert!(failure.code() == 2 && said.starts_with("elevon: --cpu-cost") && is_one_line, "{said}");
+        }
+        Ok((cost, _)) => assert!(cost.scheduler.locked <= cost.scheduler.request, "{first} {text}"),
+    }
+}

@@ -1,0 +1,20 @@
+//! What must hold for any text of `--vs`. The fuzz target and an ordinary test over the corpus share
+//! it; both have the command's `args.rs` at their root.
+
+use crate::args::StackArgs;
+
+/// Complains in one line that names the option, or gives options that the same text gives again.
+pub(crate) fn vs(data: &[u8]) {
+    let text = String::from_utf8_lossy(data);
+    let base = StackArgs::of_text("").expect("the defaults");
+    match base.with(&text) {
+        Err(error) => {
+            let said = error.to_string();
+            assert!(said.contains("--vs") && (said.lines().count() == 1 || text.contains(['\n', '\r'])), "{said}");
+        }
+        Ok(options) => {
+            let again = options.with(&text).expect("the same text");
+            assert_eq!((again.device, again.scheduler), (options.device, options.scheduler));
+        }
+    }
+}
