@@ -1,6 +1,6 @@
-//! What must hold for any text of `--cpu-cost` under any scheduler (the first line). The fuzz target
-//! and an ordinary test over the corpus share it; both have the command's `cpu_cost.rs` at their
-//! root.
+//! What must hold for any text of `--cpu-cost` under any scheduler (the first line). The fuzz
+//! target and an ordinary test over the corpus share it; both have the command's `cpu_cost.rs` at
+//! their root.
 
 use elevon_core::sched::SchedulerConfig;
 

@@ -1,5 +1,5 @@
-//! What must hold for any text of `--vs`. The fuzz target and an ordinary test over the corpus share
-//! it; both have the command's `args.rs` at their root.
+//! What must hold for any text of `--vs`. The fuzz target and an ordinary test over the corpus
+//! share it; both have the command's `args.rs` at their root.
 
 use crate::args::StackArgs;
 

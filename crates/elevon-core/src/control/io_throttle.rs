@@ -9,9 +9,9 @@
 //! is no other difference between them.
 //!
 //! Deviations from the proposal, which it names itself or which a virtual clock shows:
-//! - a bio pays when it goes, not when it arrives; with one limiter the times are the same.
-//!   Waiting bios follow a change of their rule, and go at once when it is deleted; in the
-//!   proposal, sleeping tasks were not woken;
+//! - a bio pays when it goes, not when it arrives; with one limiter the times are the same. Waiting
+//!   bios follow a change of their rule, and go at once when it is deleted; in the proposal,
+//!   sleeping tasks were not woken;
 //! - a leaky bucket limits from the first instant and a token bucket never gives more than it holds
 //!   ([`Config::quirks`] brings the proposal's arithmetic back);
 //! - journal and metadata I/O ([`BioCost::must_issue`]) goes at once and leaves a debt (not under
