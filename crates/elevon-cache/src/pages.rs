@@ -1,21 +1,20 @@
-//! Page frames: the state of each, and where each file's pages are.
+//! Page frames: the state of each, and the index of each file's pages.
 //!
-//! A page has two names. Its [`FrameId`] is its frame; its [`LeafEntry`] is where the index has it.
-//! What a hit wants, [`Bits`], lies by place, so that a hit finds it without a look at the frame or
-//! at the index's entry: one cache miss, and 32 neighbours in a cache line. What reclaim wants lies
-//! by frame, which knows its place.
+//! A page has two names. Its [`FrameId`] is its frame; its [`LeafEntry`] is its place in the index.
+//! The state that a hit needs, [`Bits`], is stored by place, so a hit reads neither the frame nor
+//! the index's entry: it costs one cache miss, and 32 adjacent pages share a cache line. The state
+//! that reclaim needs is stored by frame, which records its place.
 //!
 //! The arena is as large as memory. A [`FrameId`] is a frame number, so two pages in frames `n` and
-//! `n + 1` are contiguous in memory and may share a vector of a bio. Frames are handed out in
-//! ascending order while memory is fresh, and afterwards in the order in which they were freed: a
+//! `n + 1` are contiguous in memory and may share a vector of a bio. Frames that were never used
+//! are allocated in ascending order, then freed frames in the order in which they were freed: a
 //! file that was evicted in order is read again into contiguous frames. (The kernel's free lists
-//! keep some of that order and lose some; this is the most that they can keep.) All folios are
-//! single pages.
+//! keep part of that order; this is the most that they can keep.) All folios are single pages.
 //!
-//! Bytes: [`PAGE_BYTES`] a frame (4 more once a tenant has made a page dirty), and
-//! [`Pages::index_bytes`] for the index with the bits: 7 a page where files are cached in runs.
+//! Bytes: [`PAGE_BYTES`] per frame (4 more once a tenant has made a page dirty), and
+//! [`Pages::index_bytes`] for the index with the bits: 7 per page if files are cached in runs.
 //!
-//! Cost: each operation O(1), but for those of the index; see `tree`.
+//! Cost: each operation O(1), except those of the index; see `tree`.
 
 mod bits;
 mod list;
@@ -38,14 +37,14 @@ use tree::{Tree, WIDTH};
 
 /// No page, or no node.
 const NONE: u32 = u32::MAX;
-/// Bytes of state that each frame takes beside the index.
+/// Bytes of state per frame, without the index.
 pub const PAGE_BYTES: u64 = size_of::<Page>() as u64;
-/// Most frames of an arena: 8 TiB less a page.
+/// The maximum number of frames: 8 TiB less a page.
 pub const FRAMES_MAX: u64 = (1 << 31) - 1;
 /// State of a frame, for the methods of [`Pages`] only.
 #[derive(Clone, Copy, Debug)]
 pub struct Page {
-    /// Leaf of the index that this page is in, and offset there.
+    /// Leaf of the index that holds this page, and the offset in it.
     leaf: u32,
     /// Neighbours in a [`List`], towards the head and the tail; `next` also in the queue of free
     /// frames.
@@ -69,9 +68,9 @@ pub struct Evicted {
     pub slot: FrameId,
     /// Its file.
     pub file: FileId,
-    /// Its place in the file, in pages.
+    /// Its position in the file, in pages.
     pub index: u64,
-    /// Page tables that mapped it: those mappings are gone.
+    /// Number of page tables that mapped it; those mappings were removed.
     pub maps: u16,
 }
 
@@ -79,11 +78,11 @@ pub struct Evicted {
 #[derive(Clone, Debug)]
 pub struct Pages {
     frames: Vec<Page>,
-    /// Of each page in each node of the index; zero where there is none.
+    /// The bits of each page in each node of the index; zero if there is no page.
     bits: Vec<[Bits; WIDTH as usize]>,
     capacity: u32,
     tree: Tree,
-    /// Accessed bits of the page tables, one a frame: the mappings of one page are not told apart.
+    /// Accessed bits of the page tables, one per frame: all mappings of a page share it.
     accessed: Vec<u64>,
     free_head: u32,
     free_tail: u32,
@@ -91,8 +90,8 @@ pub struct Pages {
     dirty: u64,
     writeback: u64,
     mapped: u64,
-    /// Who made each frame's page dirty; the root behind the end. Means something while the page is
-    /// dirty.
+    /// The tenant that made each frame's page dirty; the root for frames beyond the end. Valid
+    /// while the page is dirty.
     owners: Vec<TenantId>,
     /// Dirty pages by owner.
     owned: Vec<u64>,
@@ -114,10 +113,10 @@ impl IndexMut<FrameId> for Pages {
 }
 
 impl Pages {
-    /// Room for `frames` pages, all free.
+    /// Returns an arena of `frames` frames, all free.
     ///
     /// # Panics
-    /// Above [`FRAMES_MAX`].
+    /// If `frames` is above [`FRAMES_MAX`].
     pub fn new(frames: u64) -> Self {
         assert!(frames <= FRAMES_MAX, "more than {FRAMES_MAX} frames");
         Self {
@@ -137,40 +136,43 @@ impl Pages {
         }
     }
 
-    /// The page at `index` of a file. Remembers where it looked: neighbours are found in O(1).
+    /// Returns the page at `index` of a file, if cached. Remembers the leaf, so that adjacent pages
+    /// are found in O(1).
     #[inline]
     pub fn find(&mut self, file: FileId, index: u64) -> Option<FrameId> {
         self.place(file, index).map(|place| self.slot(place))
     }
 
-    /// Where the page at `index` of a file is; remembers as [`Self::find`] does.
+    /// Returns the place of the page at `index` of a file; remembers the leaf as [`Self::find`]
+    /// does.
     #[inline]
     pub fn place(&mut self, file: FileId, index: u64) -> Option<LeafEntry> {
         self.tree.find(file, index).filter(|&place| self.at(place).has(Flags::USED))
     }
 
-    /// The page at a place.
+    /// Returns the page at a place.
     #[inline]
     pub fn slot(&self, place: LeafEntry) -> FrameId {
         self.tree.slot(place)
     }
 
-    /// What is at `index` of a file.
+    /// Returns the entry at `index` of a file.
     pub fn entry(&self, file: FileId, index: u64) -> Entry {
         self.tree.peek(file, index)
     }
 
-    /// The first page of a file at or after `from`.
+    /// Returns the first page of a file at or after `from`.
     pub fn next(&self, file: FileId, from: u64) -> Option<(u64, FrameId)> {
         self.tree.next(file, from, None)
     }
 
-    /// The first page of a file at or after `from` that has a tag.
+    /// Returns the first page of a file at or after `from` that has a tag.
     pub fn next_tagged(&self, file: FileId, from: u64, tag: Tag) -> Option<(u64, FrameId)> {
         self.tree.next(file, from, Some(tag))
     }
 
-    /// The first index at or after `from`, and less than `from + within`, that holds no page.
+    /// Returns the first index at or after `from`, and less than `from + within`, that holds no
+    /// page.
     pub fn next_gap(&self, file: FileId, from: u64, within: u64) -> Option<u64> {
         let end = from.saturating_add(within);
         let mut at = from;
@@ -185,7 +187,7 @@ impl Pages {
         None
     }
 
-    /// How many pages lie in a row right before `index`, counted to at most `within`.
+    /// Returns the number of consecutive pages just before `index`, counted to at most `within`.
     pub fn run_before(&self, file: FileId, index: u64, within: u64) -> u64 {
         let (mut at, mut run) = (index, 0);
         while at > 0 && run < within {
@@ -200,8 +202,9 @@ impl Pages {
         run.min(within)
     }
 
-    /// Puts a page for `index` of a file, which holds none, into a free frame: not up to date, not
-    /// on any list. Answers the shadow that was there. `None` where no frame is free.
+    /// Inserts a page at `index` of a file, which has none there, into a free frame: not up to
+    /// date, and on no list. Returns the page, and the shadow that was there; `None` if no frame is
+    /// free.
     pub(super) fn insert(&mut self, file: FileId, index: u64) -> Option<(FrameId, Option<Shadow>)> {
         let slot = self.take_frame()?;
         let (place, shadow) = self.tree.insert(file, index, slot);
@@ -237,10 +240,10 @@ impl Pages {
         Some(slot)
     }
 
-    /// Takes a page that is on no list out, leaves `shadow` in its place, and frees its frame.
+    /// Removes a page that is on no list, leaves `shadow` in its place, and frees its frame.
     ///
     /// # Panics
-    /// Where it is locked, dirty, under writeback or pinned.
+    /// If it is locked, dirty, under writeback or pinned.
     pub(super) fn remove(&mut self, slot: FrameId, shadow: Option<Shadow>) -> Evicted {
         assert!(self.is_evictable(slot), "{slot:?} is in use");
         assert_eq!(self.list_tag(slot), 0, "{slot:?} is on a list");
@@ -261,44 +264,44 @@ impl Pages {
         Evicted { slot, file, index, maps }
     }
 
-    /// Forgets the shadows in `[first, end)`: what was truncated or invalidated leaves none. Costs
-    /// O(leaves of the file in the range), and nothing where there are no shadows at all.
+    /// Removes the shadows in `[first, end)`, because truncated and invalidated pages leave none.
+    /// Costs O(leaves of the file in the range), and nothing if there are no shadows at all.
     pub fn forget(&mut self, file: FileId, first: u64, end: u64) {
         self.tree.forget(file, first, end);
     }
 
-    /// Drops index nodes that hold shadows only, oldest first, until at most one for eight pages in
-    /// use is left: the kernel's rule.
+    /// Drops index nodes that hold only shadows, oldest first, until at most one per eight pages in
+    /// use is left, as the kernel does.
     pub(super) fn limit_shadows(&mut self) {
         self.tree.drop_shadows(self.used >> 3);
     }
 
-    /// File and index of a page.
+    /// Returns the file and index of a page.
     #[inline]
     pub fn key(&self, slot: FrameId) -> (FileId, u64) {
         self.tree.key(self.place_of(slot))
     }
 
-    /// Where a page is in the index; it stays there until it goes.
+    /// Returns a page's place in the index, which does not change until the page is removed.
     #[inline]
     pub fn place_of(&self, slot: FrameId) -> LeafEntry {
         let &Page { leaf, offset, .. } = &self[slot];
         LeafEntry { leaf, offset }
     }
 
-    /// Flags, reference field and list tag of the page at a place.
+    /// Returns flags, reference field and list tag of the page at a place.
     #[inline]
     pub fn at(&self, place: LeafEntry) -> Bits {
         self.bits[place.leaf as usize][place.offset()]
     }
 
-    /// The same, to be changed.
+    /// Returns flags, reference field and list tag of the page at a place, for changes.
     #[inline]
     pub(super) fn at_mut(&mut self, place: LeafEntry) -> &mut Bits {
         &mut self.bits[place.leaf as usize][place.offset()]
     }
 
-    /// Flags, reference field and list tag of a page; none of a free frame.
+    /// Returns flags, reference field and list tag of a page; none for a free frame.
     #[inline]
     pub fn bits(&self, slot: FrameId) -> Bits {
         match self.bits.get(self[slot].leaf as usize) {
@@ -312,13 +315,13 @@ impl Pages {
         self.at_mut(self.place_of(slot))
     }
 
-    /// Its flags.
+    /// Returns a page's flags.
     #[inline]
     pub fn flags(&self, slot: FrameId) -> Flags {
         self.bits(slot).flags()
     }
 
-    /// Whether it has any of `flags`.
+    /// Returns true if a page has any of `flags`.
     #[inline]
     pub fn has(&self, slot: FrameId, flags: Flags) -> bool {
         self.bits(slot).has(flags)
@@ -331,13 +334,13 @@ impl Pages {
         self.bits_mut(slot).set(flags);
     }
 
-    /// Clears flags, but for those that [`Self::set`] does not set.
+    /// Clears flags, except those that [`Self::set`] does not set.
     #[inline]
     pub fn clear(&mut self, slot: FrameId, flags: Flags) {
         self.bits_mut(slot).clear(flags);
     }
 
-    /// Both, at the price of one; answers what is there then.
+    /// Sets and clears flags at the cost of one of them; returns the new bits.
     #[inline]
     pub fn set_and_clear(&mut self, slot: FrameId, set: Flags, clear: Flags) -> Bits {
         let bits = self.bits_mut(slot);
@@ -346,7 +349,7 @@ impl Pages {
         *bits
     }
 
-    /// The reference field, 0 to [`FIELD_MAX`].
+    /// Returns the reference field, 0 to [`FIELD_MAX`].
     #[inline]
     pub fn field(&self, slot: FrameId) -> u32 {
         self.bits(slot).field()
@@ -358,7 +361,7 @@ impl Pages {
         self.bits_mut(slot).set_field(value);
     }
 
-    /// Which of its policy's lists it is on; 0: none.
+    /// Returns which of its policy's lists the page is on; 0: none.
     #[inline]
     pub(super) fn list_tag(&self, slot: FrameId) -> u32 {
         self.bits(slot).list_tag()
@@ -369,13 +372,13 @@ impl Pages {
         self.bits_mut(slot).set_list_tag(tag);
     }
 
-    /// Marks a page dirty, the root's; see [`Self::set_dirty_by`].
+    /// Marks a page dirty for the root tenant; see [`Self::set_dirty_by`].
     pub fn set_dirty(&mut self, slot: FrameId) -> bool {
         self.set_dirty_by(slot, ROOT)
     }
 
-    /// Marks a page dirty; answers whether it was clean. Then it is this tenant's until it is clean
-    /// again. It is no candidate of reclaim any more.
+    /// Marks a page dirty. Returns true if it was clean; it then belongs to this tenant until it is
+    /// clean again. Clears the mark of reclaim.
     pub fn set_dirty_by(&mut self, slot: FrameId, tenant: TenantId) -> bool {
         let place = self.place_of(slot);
         let was_clean = !self.at(place).has(Flags::DIRTY);
@@ -402,24 +405,25 @@ impl Pages {
         }
     }
 
-    /// The tenant that made a page dirty; of a clean page, that did so last in its frame.
+    /// Returns the tenant that made a page dirty; for a clean page, the tenant that last made a
+    /// page of its frame dirty.
     #[inline]
     pub fn owner(&self, slot: FrameId) -> TenantId {
         self.owners.get(slot.0 as usize).copied().unwrap_or(ROOT)
     }
 
-    /// Dirty pages of a tenant.
+    /// Returns the number of dirty pages of a tenant.
     pub fn dirty_of(&self, tenant: TenantId) -> u64 {
         self.owned.get(tenant.index()).copied().unwrap_or(0)
     }
 
-    /// Tenants that have dirty pages.
+    /// Returns the tenants that have dirty pages.
     pub fn dirty_tenants(&self) -> impl Iterator<Item = TenantId> + '_ {
         let dirty = self.owned.iter().enumerate().filter(|&(_, &count)| count > 0);
         dirty.map(|(tenant, _)| TenantId(tenant as u32))
     }
 
-    /// Makes a page clean without writing it (its data is not wanted any more).
+    /// Makes a page clean without writing it (its data is not needed any more).
     pub fn cancel_dirty(&mut self, slot: FrameId) {
         let place = self.place_of(slot);
         if self.at(place).has(Flags::DIRTY) {
@@ -432,10 +436,10 @@ impl Pages {
         }
     }
 
-    /// A dirty page is submitted for writing: clean, and under writeback.
+    /// Begins the writeback of a dirty page: it becomes clean and under writeback.
     ///
     /// # Panics
-    /// Where it is not dirty, or under writeback already.
+    /// If it is not dirty, or already under writeback.
     pub fn begin_writeback(&mut self, slot: FrameId) {
         assert!(self.has(slot, Flags::DIRTY), "{slot:?} is clean");
         assert!(!self.has(slot, Flags::WRITEBACK), "{slot:?} is under writeback");
@@ -446,8 +450,8 @@ impl Pages {
         self.tree.set_tag(place, Tag::Writeback);
     }
 
-    /// Its writing is over. Callers want [`super::resident::Resident::end_writeback`], which tells
-    /// the policy too.
+    /// Ends the writeback of a page. Callers use [`super::resident::Resident::end_writeback`],
+    /// which also tells the policy.
     pub(super) fn end_writeback(&mut self, slot: FrameId) {
         assert!(self.has(slot, Flags::WRITEBACK), "{slot:?} is not under writeback");
         self.writeback -= 1;
@@ -456,8 +460,8 @@ impl Pages {
         self.tree.clear_tag(place, Tag::Writeback);
     }
 
-    /// Tags the dirty pages from `first` to `last` as those that an integrity write has to write;
-    /// answers how many.
+    /// Tags the dirty pages from `first` to `last` as those that an integrity write must write.
+    /// Returns their number.
     pub fn tag_to_write(&mut self, file: FileId, first: u64, last: u64) -> u64 {
         let (mut at, mut count) = (first, 0);
         while let Some((index, slot)) = self.next_tagged(file, at, Tag::Dirty).filter(|&(index, _)| index <= last) {
@@ -471,7 +475,7 @@ impl Pages {
         count
     }
 
-    /// Keeps a page in memory until as many [`Self::unpin`].
+    /// Pins a page in memory until as many calls of [`Self::unpin`].
     ///
     /// # Panics
     /// At 65,536 pins of one page.
@@ -481,23 +485,24 @@ impl Pages {
         *pins = pins.checked_add(1).expect("a page is pinned 65,536 times");
     }
 
-    /// Takes a pin back.
+    /// Removes a pin.
     ///
     /// # Panics
-    /// Where there is none.
+    /// If the page has no pin.
     #[inline]
     pub fn unpin(&mut self, slot: FrameId) {
         let pins = &mut self[slot].pins;
         *pins = pins.checked_sub(1).expect("a page without pins is unpinned");
     }
 
-    /// Whether anybody pins it.
+    /// Returns true if a page is pinned.
     #[inline]
     pub fn is_pinned(&self, slot: FrameId) -> bool {
         self[slot].pins != 0
     }
 
-    /// A page table maps it. (Reclaim may take mapped pages: their mappings go with them.)
+    /// Counts a page table that maps the page. (Reclaim may evict mapped pages; their mappings are
+    /// removed.)
     ///
     /// # Panics
     /// At 256 maps of one page.
@@ -510,10 +515,10 @@ impl Pages {
         }
     }
 
-    /// A page table maps it no more.
+    /// Counts a page table that no longer maps the page.
     ///
     /// # Panics
-    /// Where none did.
+    /// If no page table maps it.
     pub fn unmap(&mut self, slot: FrameId) {
         let maps = &mut self[slot].maps;
         *maps = maps.checked_sub(1).expect("a page that is not mapped is unmapped");
@@ -523,7 +528,7 @@ impl Pages {
         }
     }
 
-    /// Page tables that map it.
+    /// Returns the number of page tables that map a page.
     #[inline]
     pub fn maps(&self, slot: FrameId) -> u16 {
         self[slot].maps.into()
@@ -535,7 +540,7 @@ impl Pages {
         self.accessed[slot.0 as usize >> 6] |= 1 << (slot.0 & 63);
     }
 
-    /// Clears the accessed bit; answers what it was.
+    /// Clears the accessed bit. Returns its old value.
     #[inline]
     pub fn take_accessed(&mut self, slot: FrameId) -> bool {
         let word = &mut self.accessed[slot.0 as usize >> 6];
@@ -544,18 +549,19 @@ impl Pages {
         was
     }
 
-    /// Clears the accessed bits of 64 frames, `word * 64` and on; answers what they were, or `None`
-    /// beyond the last frame.
+    /// Clears the accessed bits of 64 frames, from `word * 64` on. Returns their old values, or
+    /// `None` beyond the last frame.
     pub(super) fn take_accessed_word(&mut self, word: usize) -> Option<u64> {
         self.accessed.get_mut(word).map(core::mem::take)
     }
 
-    /// The page at an offset (0 to 63) of the aligned 64 indexes of its file in which `slot` is.
+    /// Returns the page at an offset (0 to 63) of the aligned 64 indexes of its file that contain
+    /// `slot`.
     pub(super) fn neighbour(&self, slot: FrameId, offset: u32) -> Option<FrameId> {
         self.tree.leaf_page(self[slot].leaf, offset)
     }
 
-    /// Whether it may be taken: not locked, dirty, under writeback or pinned.
+    /// Returns true if a page may be evicted: it is not locked, dirty, under writeback or pinned.
     #[inline]
     pub fn is_evictable(&self, slot: FrameId) -> bool {
         let bits = self.bits(slot);
@@ -567,47 +573,47 @@ impl Pages {
         self.has(slot, Flags::USED)
     }
 
-    /// Frames in all.
+    /// Returns the number of frames.
     pub const fn capacity(&self) -> u64 {
         self.capacity as u64
     }
-    /// Frames that were ever in use.
+    /// Returns the number of frames that were ever in use.
     pub const fn frames_touched(&self) -> u64 {
         self.frames.len() as u64
     }
-    /// Pages in memory.
+    /// Returns the number of pages in memory.
     #[inline]
     pub const fn used(&self) -> u64 {
         self.used
     }
-    /// Dirty pages, those under writeback that are dirty again among them.
+    /// Returns the number of dirty pages, including those under writeback that are dirty again.
     #[inline]
     pub const fn dirty(&self) -> u64 {
         self.dirty
     }
-    /// Pages under writeback.
+    /// Returns the number of pages under writeback.
     #[inline]
     pub const fn writeback(&self) -> u64 {
         self.writeback
     }
-    /// Pages that some page table maps.
+    /// Returns the number of pages that are mapped.
     pub const fn mapped(&self) -> u64 {
         self.mapped
     }
-    /// Pages of one file.
+    /// Returns the number of pages of one file.
     pub fn file_pages(&self, file: FileId) -> u64 {
         self.tree.file_pages(file)
     }
-    /// Shadows of all files.
+    /// Returns the number of shadows of all files.
     pub const fn shadows(&self) -> u64 {
         self.tree.shadows()
     }
-    /// Bytes of the nodes of the index that are in use, and of their pages' bits.
+    /// Returns the bytes of the index nodes in use, and of their pages' bits.
     pub const fn index_bytes(&self) -> u64 {
         self.tree.used() * (tree::NODE_BYTES + WIDTH * size_of::<Bits>() as u64)
     }
 
-    /// Panics where a count, a flag or the index is wrong. Costs O(everything); for tests.
+    /// Panics if a count, a flag or the index is wrong. Costs O(pages); for tests.
     pub fn self_check(&self) {
         self.tree.self_check();
         assert!(self.tree.shadow_leaves() <= self.tree.shadows());

@@ -1,13 +1,13 @@
-//! Which page goes next: replacement policies behind one trait.
+//! Which page is evicted next: replacement policies behind one trait.
 //!
 //! `classic` is the kernel's active and inactive list, `mglru-6.1` its generations as in 6.1 to
-//! 6.13 and `mglru-6.14` as reworked there; `s3-fifo` and `sieve` are simple ones from the
-//! literature. All follow one lruvec (no memory cgroups, one node), and only files' pages are on
-//! their lists. Programs' memory is counts, [`Anonymous`]: the kernel's policies may choose it
-//! instead where there is zram, the other two never do.
+//! 6.13, and `mglru-6.14` its generations as reworked in 6.14; `s3-fifo` and `sieve` are simple
+//! policies from the literature. All model one lruvec (no memory cgroups, one node), and only file
+//! pages are on their lists. Programs' memory is kept as counts, [`Anonymous`]: the kernel's
+//! policies may reclaim it instead if there is zram, the other two never do.
 //!
-//! A policy owns lists of pages, the page's own state is in [`Pages`]. It learns of insertions and
-//! uses, and is asked to evict.
+//! A policy owns lists of pages; the state of each page is in [`Pages`]. A policy is told of
+//! insertions and uses, and is asked to evict.
 
 mod classic;
 mod config;
@@ -35,10 +35,10 @@ use super::shadow::Shadow;
 use super::{Context, FrameId};
 use elevon_core::units::Instant;
 
-/// Reclaim begins with this: a 4096th of the lists at a time.
+/// The priority with which reclaim begins: it scans a 4096th of the lists.
 pub const DEFAULT_PRIORITY: u8 = 12;
 
-/// Who reclaims.
+/// The context in which reclaim runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reclaimer {
     /// The background thread.
@@ -47,66 +47,66 @@ pub enum Reclaimer {
     Direct,
 }
 
-/// What is asked of one round of reclaim.
+/// A request for one round of reclaim.
 #[derive(Clone, Copy, Debug)]
 pub struct Request {
-    /// Pages that are wanted, files' or programs'; the round ends when it has as many.
+    /// The number of pages to free, files' or programs'; the round ends when it has freed as many.
     pub want: u64,
-    /// A round looks at the lists' length divided by 2 to the power of this, at most:
+    /// A round scans at most the lists' length divided by 2 to the power of this:
     /// [`DEFAULT_PRIORITY`] to 0.
     pub priority: u8,
-    /// Who asks.
+    /// The context of the request.
     pub by: Reclaimer,
 }
 
-/// What one round of reclaim came to, in pages.
+/// The result of one round of reclaim, in pages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ScanOutcome {
-    /// Looked at.
+    /// Pages scanned.
     pub scanned: u64,
-    /// Files' pages that were evicted.
+    /// File pages that were evicted.
     pub evicted: u64,
     /// Programs' pages that went to zram.
     pub swapped: u64,
-    /// Passed on because they were dirty and not under writeback.
+    /// Pages skipped because they were dirty and not under writeback.
     pub dirty: u64,
-    /// Passed on because they were under writeback.
+    /// Pages skipped because they were under writeback.
     pub writeback: u64,
-    /// Nothing was looked at, because the oldest generation is younger than `min_ttl`.
+    /// True if nothing was scanned because the oldest generation is younger than `min_ttl`.
     pub is_too_young: bool,
 }
 
-/// What a policy has done, counted in pages.
+/// Statistics of a policy, in pages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stats {
-    /// Put on a list as new.
+    /// Inserted as new pages.
     pub inserted: u64,
     /// Evicted by reclaim.
     pub evicted: u64,
     /// Programs' pages that went to zram.
     pub swapped: u64,
-    /// Taken off for other reasons: truncated, dropped.
+    /// Removed for other reasons: truncated or dropped.
     pub removed: u64,
-    /// Looked at by reclaim.
+    /// Scanned by reclaim.
     pub scanned: u64,
-    /// Came back while their shadow still counted (`classic`: had a shadow).
+    /// Refaulted while their shadow was still recent (`classic`: with any shadow).
     pub refaulted: u64,
     /// Made active: by a refault or by use. In MGLRU, put in the youngest generation at insertion.
     pub activated: u64,
-    /// Refaults that put a page back in the working set.
+    /// Refaults that returned a page to the working set.
     pub restored: u64,
     /// Moved from the active to the inactive list.
     pub deactivated: u64,
     /// Moved to the youngest generation, or from the small to the main queue, because they were
     /// used.
     pub promoted: u64,
-    /// Kept by reclaim because the accessed bit was set or somebody held them.
+    /// Kept by reclaim because the accessed bit was set or the page was pinned.
     pub kept: u64,
-    /// Passed on by reclaim because they were dirty, locked or under writeback.
+    /// Skipped by reclaim because they were dirty, locked or under writeback.
     pub passed_on: u64,
-    /// Moved to the end of the queue because their writeback was over.
+    /// Moved to the end of the queue because their writeback had completed.
     pub rotated: u64,
-    /// Generations made.
+    /// Generations created.
     pub generations: u64,
     /// Evicted, by tier.
     pub evicted_by_tier: [u64; 4],
@@ -119,41 +119,42 @@ pub struct Stats {
 /// A replacement policy. It has every page of a [`Pages`] on exactly one of its lists, from
 /// `insert` until `evict` or `remove`.
 pub trait Replacement {
-    /// A page came in; `shadow` is what stood in its place, unless that is not to be judged.
+    /// Adds a new page. `shadow` is the shadow that was in its place, if it is to be checked for a
+    /// refault.
     fn insert(&mut self, pages: &mut Pages, slot: FrameId, context: Context, shadow: Option<Shadow>);
-    /// The page at a place is used. This is what a hit costs: it should look at no more than
-    /// [`Pages::at`].
+    /// Records a use of the page at a place. Every hit pays this cost, so it should read nothing
+    /// but [`Pages::at`].
     fn access_at(&mut self, pages: &mut Pages, place: LeafEntry, context: Context);
-    /// A page is used.
+    /// Records a use of a page.
     fn access(&mut self, pages: &mut Pages, slot: FrameId, context: Context) {
         self.access_at(pages, pages.place_of(slot), context);
     }
-    /// One round of reclaim: what goes is removed from `pages`, leaves its shadow, and is appended
-    /// to `out`.
+    /// Runs one round of reclaim. Evicted pages are removed from `pages`, leave a shadow, and are
+    /// appended to `out`.
     fn evict(&mut self, now: Instant, pages: &mut Pages, request: Request, out: &mut Vec<Evicted>) -> ScanOutcome;
-    /// A round of kswapd begins. Policies without a notion of age have nothing to do.
+    /// Begins a round of kswapd with ageing. Policies without ageing do nothing.
     fn age(&mut self, _now: Instant, _pages: &mut Pages) {}
-    /// The writeback of a page is over that reclaim had marked [`Flags::RECLAIM`]: make it the next
-    /// to go.
+    /// Makes a page the next to be evicted, because its writeback has completed and reclaim had
+    /// marked it [`Flags::RECLAIM`].
     fn rotate(&mut self, pages: &mut Pages, slot: FrameId);
     /// Takes a page off its list, because it will be removed without a shadow.
     fn remove(&mut self, pages: &mut Pages, slot: FrameId);
-    /// Programs' memory is this now. Policies that look at files only have nothing to do.
+    /// Sets the state of programs' memory. Policies that reclaim only file pages do nothing.
     fn on_anonymous(&mut self, _anonymous: Anonymous) {}
-    /// Programs' memory, as it is after what was reclaimed of it.
+    /// Returns the state of programs' memory after reclaim.
     fn anonymous(&self) -> Anonymous {
         Anonymous::default()
     }
-    /// A dirty page that kswapd's last round wants written by itself; it stays on its list. None
-    /// where that is left to the flusher.
+    /// Returns the next dirty page that kswapd's last round must write itself; the page stays on
+    /// its list. Returns `None` if writing is left to the flusher.
     fn take_write(&mut self) -> Option<FrameId> {
         None
     }
-    /// kswapd has reached the high mark.
+    /// Tells the policy that kswapd has reached the high mark.
     fn on_balanced(&mut self) {}
-    /// What it has done.
+    /// Returns the policy's statistics.
     fn stats(&self) -> &Stats;
-    /// Panics where its state is wrong. Costs O(everything); for tests.
+    /// Panics if the policy's state is invalid. Costs O(pages); for tests.
     fn self_check(&self, pages: &Pages);
 }
 
@@ -183,7 +184,7 @@ macro_rules! each {
 }
 
 impl AnyReplacement {
-    /// The policy that a configuration names.
+    /// Returns the policy that a configuration names.
     pub fn new(config: &ReplacementConfig) -> Self {
         match *config {
             ReplacementConfig::Classic => Self::Classic(Classic::default()),
@@ -235,13 +236,13 @@ impl Replacement for AnyReplacement {
 }
 
 impl ScanOutcome {
-    /// Pages that were freed, files' and programs'.
+    /// Returns the number of pages freed, files' and programs'.
     pub const fn reclaimed(&self) -> u64 {
         self.evicted + self.swapped
     }
 
-    /// Counts a page that reclaim may not take, and marks it to go soon after where it is being
-    /// written or has to be.
+    /// Counts a page that reclaim must skip, and marks it so that it is evicted soon after its
+    /// writeback.
     fn pass_on(&mut self, pages: &mut Pages, slot: FrameId) {
         self.writeback += u64::from(pages.has(slot, Flags::WRITEBACK));
         self.dirty += u64::from(pages.has(slot, Flags::DIRTY) && !pages.has(slot, Flags::WRITEBACK));
@@ -260,7 +261,7 @@ impl AddAssign for ScanOutcome {
     }
 }
 
-/// Whether reclaim has to pass a page on before it looks at its uses.
+/// Returns true if reclaim must skip a page whatever its uses.
 fn is_busy(pages: &Pages, slot: FrameId) -> bool {
     pages.has(slot, Flags::LOCKED | Flags::DIRTY | Flags::WRITEBACK)
 }

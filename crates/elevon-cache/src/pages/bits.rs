@@ -1,50 +1,51 @@
-//! What a hit wants of a page: flags, reference field and list tag, in 16 bits.
+//! The state of a page that a hit needs: flags, reference field and list tag, in 16 bits.
 
 use core::ops::BitOr;
 
-/// The reference field of a page counts to this.
+/// The maximum of a page's reference field.
 pub const FIELD_MAX: u32 = 3;
 
 const FIELD_SHIFT: u32 = 11;
 const LIST_SHIFT: u32 = 13;
 const LIST_MAX: u32 = 7;
 
-/// Flags of a page; `|` joins them.
+/// Flags of a page; `|` combines them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Flags(u16);
 
 impl Flags {
-    /// None.
+    /// No flags.
     pub const NONE: Self = Self(0);
-    /// Its content may be read.
+    /// The content is up to date and may be read.
     pub const UPTODATE: Self = Self(1);
-    /// Being read in, or changing state: who wants it waits.
+    /// The page is being read, or its state changes; tasks that need it wait.
     pub const LOCKED: Self = Self(1 << 1);
-    /// Used once.
+    /// The page was used once.
     pub const REFERENCED: Self = Self(1 << 2);
-    /// On the active list (`classic` only).
+    /// The page is on the active list (`classic` only).
     pub const ACTIVE: Self = Self(1 << 3);
-    /// In the working set, as the policy judges: what proposal 000 calls active.
+    /// The policy counts the page in the working set; proposal 000 calls it active.
     pub const WORKINGSET: Self = Self(1 << 4);
-    /// On a page not under writeback, the marker of a readahead window.
+    /// The marker of a readahead window, on a page that is not under writeback.
     pub const READAHEAD: Self = Self(1 << 5);
-    /// On a page that was dirty or under writeback when reclaim met it: evict it soon after. The
-    /// same bit as [`Self::READAHEAD`], as in the kernel.
+    /// The page was dirty or under writeback when reclaim scanned it, and must be evicted soon
+    /// after. The same bit as [`Self::READAHEAD`], as in the kernel.
     pub const RECLAIM: Self = Self::READAHEAD;
-    /// Changed since it was last submitted for writing. Set by [`super::Pages::set_dirty`] only.
+    /// The page changed since it was last submitted for writing. Set only by
+    /// [`super::Pages::set_dirty`].
     pub const DIRTY: Self = Self(1 << 6);
-    /// Submitted for writing. Set by [`super::Pages::begin_writeback`] only.
+    /// The page was submitted for writing. Set only by [`super::Pages::begin_writeback`].
     pub const WRITEBACK: Self = Self(1 << 7);
-    /// Mapped into an executable mapping.
+    /// The page belongs to an executable mapping.
     pub const EXECUTABLE: Self = Self(1 << 8);
-    /// Some page table maps it. Set by [`super::Pages::map`] only.
+    /// A page table maps the page. Set only by [`super::Pages::map`].
     pub const MAPPED: Self = Self(1 << 9);
-    /// It is a page: there is none where this is not set.
+    /// The entry is a page; without this flag there is none.
     pub(super) const USED: Self = Self(1 << 10);
 
     const SETTABLE: u16 = 0b1_0011_1111;
 
-    /// Whether any flag of `other` is among these.
+    /// Returns true if any flag of `other` is set.
     #[inline]
     pub const fn has(self, other: Self) -> bool {
         self.0 & other.0 != 0
@@ -63,18 +64,18 @@ impl BitOr for Flags {
 pub struct Bits(u16);
 
 impl Bits {
-    /// No page.
+    /// The bits of an entry without a page.
     pub(super) const NONE: Self = Self(0);
-    /// A page that nothing is known of.
+    /// The bits of a new page.
     pub(super) const NEW: Self = Self(Flags::USED.0);
 
-    /// The flags.
+    /// Returns the flags.
     #[inline]
     pub const fn flags(self) -> Flags {
         Flags(self.0 & ((1 << FIELD_SHIFT) - 1))
     }
 
-    /// Whether it has any of `flags`.
+    /// Returns true if any of `flags` is set.
     #[inline]
     pub const fn has(self, flags: Flags) -> bool {
         self.0 & flags.0 != 0
@@ -94,13 +95,13 @@ impl Bits {
         self.0 &= !flags.0;
     }
 
-    /// Sets and clears flags, for those who count them.
+    /// Sets and clears flags; the caller updates their counts.
     #[inline]
     pub(super) const fn change(&mut self, set: Flags, clear: Flags) {
         self.0 = (self.0 | set.0) & !clear.0;
     }
 
-    /// The reference field, 0 to [`FIELD_MAX`].
+    /// Returns the reference field, 0 to [`FIELD_MAX`].
     #[inline]
     pub const fn field(self) -> u32 {
         self.0 as u32 >> FIELD_SHIFT & FIELD_MAX
@@ -113,7 +114,7 @@ impl Bits {
         self.0 = self.0 & !((FIELD_MAX as u16) << FIELD_SHIFT) | (value as u16) << FIELD_SHIFT;
     }
 
-    /// Which of its policy's lists the page is on, 1 to 7; 0: none.
+    /// Returns which of its policy's lists the page is on, 1 to 7; 0: none.
     #[inline]
     pub(crate) const fn list_tag(self) -> u32 {
         self.0 as u32 >> LIST_SHIFT

@@ -1,10 +1,10 @@
-//! Lists of pages, linked through the pages themselves. Cost: O(1) for each operation.
+//! Lists of pages, linked through the pages themselves. Cost: O(1) per operation.
 
 use super::{NONE, Pages};
 use crate::FrameId;
 
-/// One list; a page is on at most one. The head is where new pages go, the tail is where reclaim
-/// looks first.
+/// A list; a page is on at most one. New pages are added at the head, and reclaim scans from the
+/// tail.
 #[derive(Clone, Copy, Debug)]
 pub struct List {
     head: u32,
@@ -19,38 +19,38 @@ impl Default for List {
 }
 
 impl List {
-    /// Pages on the list.
+    /// Returns the number of pages on the list.
     #[inline]
     pub const fn len(&self) -> u64 {
         self.len
     }
 
-    /// Whether there is none.
+    /// Returns true if the list is empty.
     #[inline]
     pub const fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// The page that has been here longest.
+    /// Returns the page that has been on the list longest.
     #[inline]
     pub fn tail(&self) -> Option<FrameId> {
         (self.tail != NONE).then_some(FrameId(self.tail))
     }
 
-    /// The page that came last.
+    /// Returns the page that was added last.
     #[inline]
     pub fn head(&self) -> Option<FrameId> {
         (self.head != NONE).then_some(FrameId(self.head))
     }
 
-    /// The neighbour of a page of this list towards the head.
+    /// Returns the neighbour of a page of this list towards the head.
     #[inline]
     pub fn newer(&self, pages: &Pages, slot: FrameId) -> Option<FrameId> {
         let next = pages[slot].prev;
         (next != NONE).then_some(FrameId(next))
     }
 
-    /// Puts a page at the head.
+    /// Adds a page at the head.
     #[inline]
     pub fn push_head(&mut self, pages: &mut Pages, slot: FrameId) {
         let old = core::mem::replace(&mut self.head, slot.0);
@@ -63,7 +63,7 @@ impl List {
         self.len += 1;
     }
 
-    /// Puts a page at the tail.
+    /// Adds a page at the tail.
     #[inline]
     pub fn push_tail(&mut self, pages: &mut Pages, slot: FrameId) {
         let old = core::mem::replace(&mut self.tail, slot.0);
@@ -76,7 +76,7 @@ impl List {
         self.len += 1;
     }
 
-    /// Takes a page of this list out.
+    /// Removes a page of this list.
     #[inline]
     pub fn remove(&mut self, pages: &mut Pages, slot: FrameId) {
         let (prev, next) = (pages[slot].prev, pages[slot].next);
@@ -93,13 +93,13 @@ impl List {
         self.len -= 1;
     }
 
-    /// The pages from tail to head.
+    /// Returns the pages from tail to head.
     pub fn iter<'a>(&self, pages: &'a Pages) -> impl Iterator<Item = FrameId> + use<'a> {
         let list = *self;
         core::iter::successors(self.tail(), move |&slot| list.newer(pages, slot))
     }
 
-    /// Panics where the links do not make one list of [`Self::len`] pages.
+    /// Panics if the links do not form one list of [`Self::len`] pages.
     pub fn self_check(&self, pages: &Pages) {
         let (mut count, mut last) = (0, NONE);
         for slot in self.iter(pages) {
