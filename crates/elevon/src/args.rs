@@ -9,9 +9,6 @@ use crate::failure::VsError;
 #[cfg(test)]
 #[path = "../../../fuzz/checks/vs.rs"]
 mod check;
-#[cfg(test)]
-#[path = "../../../fuzz/checks/corpus.rs"]
-mod corpus;
 
 /// The Linux block layer as a user-space system.
 ///
@@ -465,7 +462,7 @@ mod tests {
 
     #[test]
     fn the_corpus_of_the_fuzzer_holds() {
-        corpus::each("vs", 8, 1, b"-='\n", check::vs);
+        crate::corpus::each("vs", 8, 1, b"-='\n", check::vs);
     }
 
     fn base() -> StackArgs {

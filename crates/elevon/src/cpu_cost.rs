@@ -11,9 +11,6 @@ use crate::failure::Failure;
 #[cfg(test)]
 #[path = "../../../fuzz/checks/cpu_cost.rs"]
 mod check;
-#[cfg(test)]
-#[path = "../../../fuzz/checks/corpus.rs"]
-mod corpus;
 
 /// CPU time of an I/O where nobody says otherwise. Measured with fio 3.33 on Linux 6.18 (2 virtual
 /// CPUs of an AMD EPYC): 4 KiB direct random reads of a file on ext4 at depth 32 cost 5.4 us of CPU
@@ -73,6 +70,6 @@ mod tests {
 
     #[test]
     fn the_corpus_of_the_fuzzer_holds() {
-        corpus::each("cpu_cost", 6, 1, b"09=,\n", check::cpu_cost);
+        crate::corpus::each("cpu_cost", 6, 1, b"09=,\n", check::cpu_cost);
     }
 }

@@ -7,6 +7,9 @@ mod calibrate;
 mod catalogue;
 mod compare;
 mod console;
+#[cfg(test)]
+#[path = "../../../fuzz/checks/corpus.rs"]
+mod corpus;
 mod cpu_cost;
 mod execute;
 mod failure;

@@ -17,9 +17,6 @@ use crate::setting;
 #[cfg(test)]
 #[path = "../../../fuzz/checks/memory.rs"]
 mod check;
-#[cfg(test)]
-#[path = "../../../fuzz/checks/corpus.rs"]
-mod corpus;
 
 /// Least memory that is left to the page cache: below it the kernel's reserves are most of it.
 const LEAST: u64 = 4 << 20;
@@ -239,7 +236,7 @@ mod tests {
 
     #[test]
     fn the_corpus_of_the_fuzzer_holds() {
-        corpus::each("memory", 10, 1, b"09=,\n", check::memory);
+        crate::corpus::each("memory", 10, 1, b"09=,\n", check::memory);
     }
 
     #[test]
