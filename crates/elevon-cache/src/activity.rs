@@ -3,7 +3,7 @@
 //! Proposal 000 raises the priority of a bio when enough of its pages carry the working-set flag,
 //! meaning that they were in use, were evicted, and came back soon. Its two forms are here exactly
 //! as they were posted, corner cases included ([`iter_bio`], [`add_page`]), beside a corrected
-//! definition ([`page_exact`]). `docs/activity.md` lists the defects of the seed, each with the
+//! definition ([`page_exact`]). `docs/activity.md` lists the defects of the proposal, each with the
 //! test that shows it and what `page-exact` does instead.
 //!
 //! The block layer knows nothing of all this: who builds a bio of cached pages counts in a
@@ -113,7 +113,7 @@ pub enum Origin {
     Fault,
     /// A read call waits for a page of this bio.
     Read,
-    /// Nobody waits: every page lies beyond what was asked for.
+    /// No task waits: every page lies beyond the requested range.
     Readahead,
     /// A flusher cleans pages.
     Writeback,

@@ -1,12 +1,12 @@
-//! Page cache statistics per job: calls, what those slept for and how long, in total and by windows
-//! of time.
+//! Page cache statistics per job: calls, the reasons and lengths of their sleeps, in total and per
+//! window of time.
 //!
 //! A call sleeps for I/O (*iowait*: a page to be read or written, an empty flush), for memory, or
-//! because it dirtied too much. The three are kept apart: only the first is what the kernel calls
-//! iowait and what a better order of I/O can shorten.
+//! because of the dirty limits. The three are counted separately: only the first is what the kernel
+//! calls iowait, and only it can be shortened by a better order of I/O.
 //!
-//! Cost: O(1) a call. Windows are made as time passes, at most [`WINDOWS_MAX`] of them; a window's
-//! histogram with its first sleep.
+//! Cost: O(1) per call. Windows are allocated as time passes, at most [`WINDOWS_MAX`] of them; a
+//! window's histogram is allocated at its first sleep.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -17,13 +17,13 @@ use elevon_core::ioprio::PrioClass;
 use elevon_core::stats::LatencyStat;
 use elevon_core::units::Nanos;
 
-/// Most windows that are kept: when there are more, neighbours are joined.
+/// The maximum number of windows; if there would be more, adjacent ones are joined.
 pub const WINDOWS_MAX: usize = 256;
 
 /// The classes that a bio can be served in, in the order of [`CallStats::served`].
 pub const CLASSES: [PrioClass; 3] = [PrioClass::Rt, PrioClass::Be, PrioClass::Idle];
 
-/// How often something slept, and how long.
+/// The number and total time of sleeps.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sleeps {
     /// Sleeps.
@@ -56,10 +56,10 @@ impl Sleeps {
 pub struct ClassWaits {
     /// Calls.
     pub calls: u64,
-    /// What they slept for I/O, in nanoseconds.
+    /// Time that they slept for I/O, in nanoseconds.
     pub iowait_ns: u64,
-    /// Of that, the time that the device had the commands that ended their sleeps; the rest is
-    /// queueing.
+    /// The part of `iowait_ns` in which the commands that ended their sleeps were at the device;
+    /// the rest is queueing.
     pub device_ns: u64,
 }
 
@@ -80,31 +80,31 @@ impl ClassWaits {
 /// Calls of the page cache of one kind, and how long they slept.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CallStats {
-    /// Calls. Of touches of mapped memory only those that were faults.
+    /// Number of calls. Touches of mapped memory count only if they were faults.
     pub calls: u64,
-    /// Faults that did not find their page in memory, or not yet readable. The others are minor.
+    /// Major faults: the page was not cached, or not up to date. Other faults are minor.
     pub major: u64,
-    /// Calls that slept, for whatever.
+    /// Calls that slept for any reason.
     pub slept: u64,
-    /// How long each call that slept for I/O did so (iowait), a fault that is tried again as one;
-    /// nanoseconds. Its count is the number of such calls.
+    /// Time that each call that slept for I/O did so (iowait), in nanoseconds. A fault that is
+    /// retried counts as one call. The count is the number of such calls.
     pub iowait: LatencyStat,
-    /// Of all that sleep, the time that the device had the commands that ended it, in nanoseconds;
-    /// the rest is queueing.
+    /// The part of all iowait in which the commands that ended the sleeps were at the device, in
+    /// nanoseconds; the rest is queueing.
     pub device_ns: u64,
-    /// The same by the class that the bio was served in which ended a call's last sleep, after the
-    /// cgroup's priority policy was applied; by [`CLASSES`].
+    /// The same per class, by [`CLASSES`]: the class of the bio that ended a call's last sleep,
+    /// after the cgroup's priority policy was applied.
     pub served: [ClassWaits; CLASSES.len()],
-    /// How long each call that was stopped for dirtying too much slept for that, in nanoseconds.
+    /// Time that each call that was paused by the dirty limits slept for that, in nanoseconds.
     pub paused: LatencyStat,
-    /// How long calls slept because no memory was free; no iowait.
+    /// Sleeps because no memory was free; they are not iowait.
     pub starved: Sleeps,
-    /// All of it by when the calls ended.
+    /// All of it per window in which the calls ended.
     pub windows: Windows,
 }
 
 impl CallStats {
-    /// Counts a call that is over, `since` the start of the run, in windows of `length`.
+    /// Counts a finished call at the time `since` the start of the run, in windows of `length`.
     #[inline]
     pub fn add(&mut self, done: &CallDone, since: Nanos, length: Nanos) {
         let &CallDone { waited, device, paused, starved, class, is_major, .. } = done;
@@ -139,7 +139,7 @@ impl CallStats {
         }
     }
 
-    /// Faults that found their page; of other calls, all.
+    /// Returns the number of minor faults; for other calls, the number of all calls.
     pub const fn minor(&self) -> u64 {
         self.calls - self.major
     }
@@ -158,7 +158,7 @@ impl CallStats {
     }
 }
 
-/// Where a class stands in [`CLASSES`].
+/// Returns the index of a class in [`CLASSES`].
 const fn class_index(class: PrioClass) -> usize {
     match class {
         PrioClass::Rt => 0,
@@ -176,20 +176,20 @@ pub struct Window {
     pub major: u64,
     /// Calls that slept.
     pub slept: u64,
-    /// Those that slept for I/O, by [`CLASSES`]: as [`CallStats::served`].
+    /// Calls that slept for I/O, by [`CLASSES`]: as [`CallStats::served`].
     pub served: [ClassWaits; CLASSES.len()],
     /// The longest sleep of a call for I/O, in nanoseconds.
     pub iowait_ns_max: u64,
-    /// Sleeps for dirtying too much.
+    /// Pauses because of the dirty limits.
     pub paused: Sleeps,
     /// Sleeps for memory.
     pub starved: Sleeps,
-    /// How long each call slept for I/O; made with the first.
+    /// Time that each call slept for I/O; allocated at the first sleep.
     pub histogram: Option<Box<SparseHistogram>>,
 }
 
 impl Window {
-    /// Sleeps for I/O of all classes: (calls, nanoseconds, of these in the device).
+    /// Returns the sleeps for I/O of all classes.
     pub fn iowait(&self) -> ClassWaits {
         let mut all = ClassWaits::default();
         self.served.iter().for_each(|served| all.merge(served));
@@ -211,7 +211,7 @@ impl Window {
     }
 }
 
-/// Windows of equal length from the start of the run on; those after the last call are left out.
+/// Windows of equal length from the start of the run on, up to the last call.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Windows {
     /// Nanoseconds; 0 until the first call.
@@ -222,8 +222,8 @@ pub struct Windows {
 }
 
 impl Windows {
-    /// Length of a window: what was asked for, times a power of two where the run was too long for
-    /// that. Zero where there is none.
+    /// Returns the length of a window: the configured length, times a power of two if the run was
+    /// too long for it. Zero if there is no window.
     pub const fn length(&self) -> Nanos {
         Nanos::new(self.length)
     }
@@ -271,8 +271,8 @@ impl Windows {
         self.end = half as u64 * self.length;
     }
 
-    /// Adds those of another job of the same run: the finer are joined until both are of one
-    /// length.
+    /// Adds the windows of another job of the same run. The shorter windows are joined until both
+    /// have the same length.
     pub fn merge(&mut self, other: &Self) {
         if self.list.is_empty() || other.list.is_empty() {
             if self.list.is_empty() {
@@ -310,7 +310,7 @@ pub struct CacheUse {
     pub read: CallStats,
     /// Writes through a descriptor.
     pub write: CallStats,
-    /// fsync, fdatasync, and what else waits for dirty pages.
+    /// fsync, fdatasync, and other calls that wait for dirty pages.
     pub fsync: CallStats,
 }
 

@@ -46,11 +46,11 @@ impl LeafEntry {
 /// A mark on pages that can be searched for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Tag {
-    /// Changed, and not yet submitted for writing.
+    /// The page changed, and was not yet submitted for writing.
     Dirty = 0,
     /// Submitted for writing.
     Writeback = 1,
-    /// Was dirty when an integrity write began.
+    /// The page was dirty when an integrity write began.
     ToWrite = 2,
 }
 
@@ -88,7 +88,7 @@ impl Entry {
     }
 }
 
-/// Five cache lines; what a walk asks is in the first.
+/// A node of five cache lines; a walk needs only the first.
 #[derive(Clone, Debug)]
 #[repr(align(64))]
 struct TreeNode {
@@ -165,7 +165,7 @@ impl Tree {
         Self { nodes, files, free: NONE, used: 0, oldest: NONE, newest: NONE, shadow_leaves: 0, shadows: 0 }
     }
 
-    /// Where an index is, if its leaf exists; remembers the leaf.
+    /// Returns the place of an index, if its leaf exists; remembers the leaf.
     #[inline]
     pub(super) fn find(&mut self, file: FileId, index: u64) -> Option<LeafEntry> {
         let known = self.files.get(file.0 as usize)?;
@@ -236,7 +236,7 @@ impl Tree {
         at
     }
 
-    /// The leaf for `index`, made where there is none.
+    /// Returns the leaf for `index`, created if there is none.
     fn leaf_or_new(&mut self, file: FileId, index: u64) -> u32 {
         let at = file.0 as usize;
         if self.files.len() <= at {
@@ -290,7 +290,7 @@ impl Tree {
         }
     }
 
-    /// Puts a page in an entry that holds none; answers its place and the shadow that was there.
+    /// Inserts a page in an entry that holds none. Returns its place and the shadow that was there.
     pub(super) fn insert(&mut self, file: FileId, index: u64, slot: FrameId) -> (LeafEntry, Option<Shadow>) {
         let leaf = self.leaf_or_new(file, index);
         let was_only_shadows = self.nodes[leaf as usize].is_only_shadows();
@@ -558,7 +558,7 @@ impl Tree {
         self.nodes.len()
     }
 
-    /// Panics where a node, a bitmap, a count or the list of shadow leaves is wrong.
+    /// Panics if a node, a bitmap, a count or the list of shadow leaves is wrong.
     pub(super) fn self_check(&self) {
         let (mut used, mut shadows, mut leaves) = (0, 0, 0);
         for (at, file) in self.files.iter().enumerate().filter(|(_, file)| file.root != NONE) {
