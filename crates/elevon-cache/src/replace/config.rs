@@ -17,9 +17,9 @@ pub enum ReplacementConfig {
     Classic,
     /// Generations.
     Mglru {
-        /// Which kernel's.
+        /// The kernel version whose rules apply.
         version: Version,
-        /// The oldest generation is not evicted before it is so old; `min_ttl_ms` of the kernel.
+        /// The age below which the oldest generation is not evicted; `min_ttl_ms` of the kernel.
         /// Zero: no such rule.
         min_ttl: Nanos,
     },
@@ -35,14 +35,14 @@ impl Default for ReplacementConfig {
     }
 }
 
-/// Why text names no policy.
+/// The reason why a text names no policy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PolicyError {
     /// There is no policy of this name.
     Name(String),
     /// The policy has no such setting.
     Setting(String),
-    /// The value of this setting is no number of milliseconds.
+    /// The value of this setting is not a number of milliseconds.
     Value(String),
 }
 
@@ -63,7 +63,7 @@ impl fmt::Display for PolicyError {
 impl core::error::Error for PolicyError {}
 
 impl ReplacementConfig {
-    /// Every policy, as it is without settings.
+    /// All policies with default settings.
     pub const ALL: [Self; 5] = [
         Self::Classic,
         Self::Mglru { version: Version::V6_1, min_ttl: Nanos::ZERO },
@@ -72,7 +72,7 @@ impl ReplacementConfig {
         Self::Sieve,
     ];
 
-    /// The name that `cache=` takes.
+    /// Returns the policy's name in `cache=`.
     pub const fn name(&self) -> &'static str {
         match self {
             Self::Classic => "classic",
@@ -83,7 +83,7 @@ impl ReplacementConfig {
         }
     }
 
-    /// A name of [`POLICIES`]; those of MGLRU with `:min_ttl_ms=N` behind it if wanted.
+    /// Parses a name of [`POLICIES`]; a name of MGLRU may be followed by `:min_ttl_ms=N`.
     ///
     /// # Errors
     /// Names what is not known.

@@ -1,18 +1,18 @@
-//! MGLRU's controller: which tiers of the oldest generation are worth keeping.
+//! MGLRU's controller: which tiers of the oldest generation are protected.
 //!
-//! Pages of the oldest generation are in tiers by how often descriptors used them. Of each tier the
-//! share is known that came back after eviction; tiers that come back clearly more often than tier
-//! 0 are protected. Cost: O(tiers) for each answer.
+//! Pages of the oldest generation are in tiers by the number of their uses through descriptors. For
+//! each tier, the controller knows the share of pages that refaulted after eviction; tiers that
+//! refault clearly more often than tier 0 are protected. Cost: O(tiers) per decision.
 
 /// Number of tiers.
 pub(super) const TIERS: usize = 4;
-/// Refaults below which a tier proves nothing.
+/// The number of refaults below which a tier is not protected.
 const REFAULTS_MIN: u64 = 64;
 
 /// Refaults and evictions of a tier, and the gain with which they are judged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Position {
-    /// Pages that came back.
+    /// Pages that refaulted.
     pub refaulted: u64,
     /// Pages that were evicted or protected.
     pub total: u64,
@@ -21,7 +21,7 @@ pub struct Position {
 }
 
 impl Position {
-    /// Whether refaults here are no worse than at the set point.
+    /// Returns true if refaults here are no worse than at the set point.
     pub fn passes(self, set: Self) -> bool {
         self.refaulted < REFAULTS_MIN
             || u128::from(self.refaulted) * u128::from(set.total + REFAULTS_MIN) * u128::from(set.gain)
@@ -49,13 +49,13 @@ impl TierControl {
         }
     }
 
-    /// The last tier that is evicted; those above it are protected.
+    /// Returns the last tier that is evicted; higher tiers are protected.
     pub fn tier(&self) -> u32 {
         let set = self.position(0, 1);
         (1..TIERS).take_while(|&tier| self.position(tier, 2).passes(set)).count() as u32
     }
 
-    /// The oldest generation is over: half of what was counted carries over.
+    /// Ends the oldest generation: half of the counts carry over.
     pub(super) fn advance(&mut self) {
         for tier in 0..TIERS {
             let total = self.evicted[tier] + self.protected[tier];

@@ -1,4 +1,4 @@
-//! `s3-fifo`: a small queue in which pages prove themselves, a main queue, and ghosts (Yang et al.,
+//! `s3-fifo`: a small queue for new pages, a main queue for reused pages, and ghosts (Yang et al.,
 //! SOSP 2023).
 //!
 //! The small queue is a tenth of the pages. A page that leaves it and was used more than once goes
@@ -10,7 +10,7 @@
 //! Ours: a set accessed bit counts as one use when reclaim comes by; pages in use are passed on to
 //! the head of their queue.
 //!
-//! Cost: each operation O(1); eviction amortised O(1), as each further turn was paid for by a use.
+//! Cost: each operation O(1); eviction amortised O(1), because each further turn requires a use.
 
 use alloc::vec::Vec;
 
@@ -108,7 +108,7 @@ impl Replacement for S3Fifo {
 
     fn evict(&mut self, _now: Instant, pages: &mut Pages, request: Request, out: &mut Vec<Evicted>) -> ScanOutcome {
         let mut outcome = ScanOutcome::default();
-        // A page may have four turns before it goes.
+        // A page may have four turns before it is evicted.
         let budget = ((4 * pages.used()) >> request.priority).max(32);
         // Once round the small queue: where all of it is in use, the main one has to give.
         let mut small_turns = self.small.len();

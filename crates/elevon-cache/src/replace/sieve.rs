@@ -23,7 +23,7 @@ const QUEUE: u32 = 1;
 #[derive(Clone, Debug, Default)]
 pub struct Sieve {
     queue: List,
-    /// The next page to look at; at the head's end it begins at the tail again.
+    /// The next page to scan; after the head, the hand continues at the tail.
     hand: Option<FrameId>,
     stats: Stats,
 }
@@ -56,7 +56,7 @@ impl Replacement for Sieve {
 
     fn evict(&mut self, _now: Instant, pages: &mut Pages, request: Request, out: &mut Vec<Evicted>) -> ScanOutcome {
         let mut outcome = ScanOutcome::default();
-        // Once round to clear the bits, and once to find the first.
+        // One round to clear the bits, and one to find the first page to evict.
         let budget = ((2 * pages.used()) >> request.priority).max(32);
         while outcome.scanned < budget && outcome.evicted < request.want {
             let Some(slot) = self.hand.or(self.queue.tail()) else { break };
@@ -84,7 +84,7 @@ impl Replacement for Sieve {
     }
 
     fn rotate(&mut self, _pages: &mut Pages, _slot: FrameId) {
-        // It keeps its place: ahead of the hand others may be that were used less.
+        // The page keeps its place: pages ahead of the hand may have been used less.
         self.stats.rotated += 1;
     }
 
