@@ -6,8 +6,8 @@
 //! definition ([`page_exact`]). `docs/activity.md` lists the defects of the proposal, each with the
 //! test that shows it and what `page-exact` does instead.
 //!
-//! The block layer knows nothing of all this: who builds a bio of cached pages counts in a
-//! [`Content`] of its own, and puts on the bio what [`Promoter::finish`] answers:
+//! The block layer knows nothing of all this: the code that builds a bio of cached pages counts
+//! them in a [`Content`], and sets the bio's priority to the result of [`Promoter::finish`]:
 //!
 //! ```
 //! # use elevon_cache::activity::{Activity, Origin, Promoter, Submitter};
@@ -22,11 +22,11 @@
 //! let prio = promoter.finish(&content, IoPrio::NONE, submitter, Origin::Fault);
 //! assert_eq!(prio, IoPrio::new(PrioClass::Rt, 4));
 //! ```
-//! What comes back with class NONE gets the task's priority on submission
-//! (`prio.or(submitter.task)`), and the policy of a cgroup comes after that, as in Linux. Splits
-//! and clones copy the bio, so they inherit what was decided.
+//! A bio of class NONE gets the task's priority on submission (`prio.or(submitter.task)`), and the
+//! cgroup's policy is applied after that, as in Linux. Splits and clones copy the bio, so they
+//! inherit the decision.
 //!
-//! Cost: O(1) a page and a bio in every form, no state in the bio, no allocation;
+//! Cost: O(1) per page and per bio in every form, no state in the bio, no allocation;
 //! `benches/activity.rs` counts instructions.
 
 pub mod add_page;
@@ -62,10 +62,10 @@ pub enum Activity {
 }
 
 impl Activity {
-    /// Every form.
+    /// All forms.
     pub const ALL: [Self; 4] = [Self::Off, Self::IterBio, Self::AddPage, Self::PageExact];
 
-    /// The word that `activity=` takes.
+    /// Returns the form's name in `activity=`.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Off => "off",
@@ -75,13 +75,13 @@ impl Activity {
         }
     }
 
-    /// The form of a word.
+    /// Returns the form of a name.
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|form| form.name() == name)
     }
 }
 
-/// The task that submits.
+/// The task that submits a bio.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Submitter {
     /// Its priority as the kernel's query reports it: [`IoPrio::of_task`]. Kernels from 6.8 to
@@ -105,8 +105,8 @@ impl Submitter {
     }
 }
 
-/// Why a bio is built. The forms of the proposal do not ask; `page-exact` raises only what its
-/// [`Options`] name.
+/// The reason why a bio is built. The forms of the proposal do not use it; `page-exact` raises only
+/// the origins that its [`Options`] name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Origin {
     /// A page fault waits for a page of this bio.
@@ -130,7 +130,7 @@ impl Origin {
     pub const ALL: [Self; 7] =
         [Self::Fault, Self::Read, Self::Readahead, Self::Writeback, Self::Fsync, Self::Direct, Self::Metadata];
 
-    /// The word for it in reports.
+    /// Returns the origin's name in reports.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Fault => "fault",
@@ -144,7 +144,7 @@ impl Origin {
     }
 }
 
-/// What is known of a bio while it is built; the form is that of the [`Promoter`] that began it.
+/// The counts of a bio while it is built; the form is that of the [`Promoter`] that began it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Content {
     /// Nothing is counted.
@@ -158,9 +158,9 @@ pub enum Content {
 }
 
 impl Content {
-    /// A piece went into the bio: a page, part of a page or a folio. `active`: the working-set flag
-    /// of its page (of its head, for a folio). `merged`: it prolonged the last vector because
-    /// it follows it in memory; `merged` pieces come after at least one that was not.
+    /// Counts a piece that was added to the bio: a page, part of a page or a folio. `active`: the
+    /// working-set flag of its page (of its head, for a folio). `merged`: the piece extended the
+    /// last vector, because it is contiguous in memory; the first piece is never `merged`.
     #[inline]
     pub fn add(&mut self, active: bool, bytes: Bytes, merged: bool) {
         match self {
@@ -197,21 +197,21 @@ pub struct Weight {
     active: u32,
 }
 
-/// What became of the bios of one origin. Classes are compared after the task's default has been
-/// filled in.
+/// The decisions on the bios of one origin. Classes are compared after the task's default was
+/// applied.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Bios.
     pub bios: u64,
-    /// Bios that became RT by their content.
+    /// Bios that were raised to RT by their content.
     pub promoted: u64,
-    /// IDLE bios that became best effort.
+    /// IDLE bios that were raised to best effort.
     pub raised: u64,
     /// Bios that became less urgent, which only the proposal does.
     pub demoted: u64,
     /// Bytes of bios that `page-exact` made RT: what the budget bounds.
     pub promoted_bytes: u64,
-    /// Bios that the budget kept from RT.
+    /// Bios that the budget did not let be raised to RT.
     pub promotion_denied: u64,
     /// Bytes of all bios.
     pub bytes: u64,
@@ -239,9 +239,8 @@ impl Promoter {
         self.activity
     }
 
-    /// Whether bios need a [`Content`] at all. Where they do not, whoever builds them may leave out
-    /// [`Self::begin`] to [`Self::finish`]: nothing would be counted, and every bio be left as it
-    /// is.
+    /// Returns true if bios need a [`Content`]. If not, the calls from [`Self::begin`] to
+    /// [`Self::finish`] may be left out: they would count nothing, and change no bio.
     #[inline]
     pub const fn counts_content(&self) -> bool {
         HOOKED && !matches!(self.activity, Activity::Off)
@@ -258,9 +257,9 @@ impl Promoter {
         }
     }
 
-    /// What the bio's priority is to be, just before it is submitted. `bio`: what its issuer put on
-    /// it, class NONE for nothing (file systems leave buffered I/O so). The answer is of class
-    /// NONE where content had nothing to say.
+    /// Returns the bio's priority, just before it is submitted. `bio`: the priority set by its
+    /// issuer, class NONE if not set (as file systems leave buffered I/O). The result has class
+    /// NONE if none was set and the content decides nothing.
     #[inline]
     pub fn finish(&mut self, content: &Content, bio: IoPrio, submitter: Submitter, origin: Origin) -> IoPrio {
         let decided = match content {
@@ -279,15 +278,15 @@ impl Promoter {
         decided
     }
 
-    /// Bytes that went to the device without a decision. They widen what may be promoted, as they
-    /// take part of the device.
+    /// Counts bytes that went to the device without a decision. They increase the budget of
+    /// promotion, because they use part of the device.
     pub fn pass(&mut self, bytes: Bytes) {
         if let Some(budget) = &mut self.budget {
             budget.earn(bytes);
         }
     }
 
-    /// What became of the bios of an origin so far.
+    /// Returns the counts of the bios of an origin so far.
     pub const fn counts(&self, origin: Origin) -> &Counts {
         &self.counts[origin as usize]
     }
