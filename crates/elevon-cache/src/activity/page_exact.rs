@@ -13,7 +13,7 @@ use super::{Origin, Submitter};
 use elevon_core::ioprio::{IoPrio, PrioClass};
 use elevon_core::units::Bytes;
 
-/// What may be raised, and how far.
+/// Which bios may be raised, and how far.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Options {
     /// An IDLE class that was set, on the bio or for the task, is a ceiling. Default: yes.
@@ -24,7 +24,7 @@ pub struct Options {
     pub raise_writes: bool,
     /// The level of what is raised, 0 to 7; by default the level that the bio would have had.
     pub level: Option<u8>,
-    /// The bound of promotion; none is no bound.
+    /// The bound of promotion; `None`: no bound.
     pub budget: Option<BudgetLimit>,
 }
 
@@ -41,7 +41,7 @@ impl Default for Options {
 }
 
 impl Options {
-    /// Whether bios of an origin may be raised.
+    /// Returns true if bios of an origin may be raised.
     const fn covers(&self, origin: Origin) -> bool {
         match origin {
             Origin::Fault | Origin::Read => true,
@@ -90,7 +90,7 @@ impl Budget {
         self.credit = self.credit.saturating_add(bytes.get().saturating_mul(self.percent)).min(self.full);
     }
 
-    /// Takes the bytes of a promotion, if there are so many.
+    /// Takes the bytes of a promotion from the bucket. Returns false if there are too few.
     pub(super) fn spend(&mut self, bytes: Bytes) -> bool {
         let rest = self.credit.checked_sub(bytes.get().saturating_mul(100));
         self.credit = rest.unwrap_or(self.credit);
@@ -122,7 +122,7 @@ impl Share {
         Bytes::new(self.bytes[1])
     }
 
-    /// What the content asks for, whoever submits it.
+    /// Returns the class that the content asks for, whichever task submits the bio.
     pub const fn target(&self) -> PrioClass {
         let (active, total) = (self.active().get(), self.total().get());
         if 2 * active > total {
@@ -134,7 +134,7 @@ impl Share {
         }
     }
 
-    /// The bio's priority, budget aside; `bio` itself where nothing is raised.
+    /// Returns the bio's priority without regard to the budget; `bio` itself if nothing is raised.
     pub fn decide(&self, bio: IoPrio, submitter: Submitter, origin: Origin, options: &Options) -> IoPrio {
         let own = bio.or(submitter.task).or(IoPrio::DEFAULT);
         let on_purpose = bio.class() != PrioClass::None || submitter.explicit;

@@ -10,15 +10,15 @@
 //!
 //! Cost: everything O(1), however many pages.
 
-/// Pages in zram take one of memory in so many.
+/// This number of pages in zram takes one page of memory.
 pub const ZRAM_RATIO: u64 = 3;
 
 /// Programs' memory, in pages, and where it may go.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Anonymous {
-    /// In use.
+    /// Pages in use.
     pub touched: u64,
-    /// Not in use, and in memory.
+    /// Pages not in use, and in memory.
     pub idle: u64,
     /// What may still be put in zram, and what is there.
     pub swap: Swap,
@@ -32,19 +32,19 @@ pub struct Anonymous {
 /// Room for swapped pages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Swap {
-    /// Pages that it will still take.
+    /// Number of pages that still fit.
     pub free: u64,
-    /// Pages in it.
+    /// Number of pages in it.
     pub used: u64,
 }
 
 impl Swap {
-    /// Memory that it takes itself, in pages.
+    /// Returns the memory that the swapped pages take, in pages.
     pub const fn memory(&self) -> u64 {
         self.used.div_ceil(ZRAM_RATIO)
     }
 
-    /// Takes up to `idle` pages; answers how many.
+    /// Takes up to `idle` pages. Returns their number.
     pub(super) fn take(&mut self, idle: u64) -> u64 {
         let taken = idle.min(self.free);
         self.free -= taken;
@@ -54,7 +54,7 @@ impl Swap {
 }
 
 impl Anonymous {
-    /// Whether any of it may be reclaimed.
+    /// Returns true if any of it may be reclaimed.
     pub(super) const fn is_reclaimable(&self) -> bool {
         self.swap.free > 0 && self.swappiness > 0
     }
