@@ -263,6 +263,8 @@ pub struct Stack {
     /// Sequence numbers of commands that were aborted and not answered since. Not bounded: a device
     /// may never answer, but each entry costs one timeout.
     aborted: BTreeSet<u64>,
+    /// A merge of requests freed a tag of a queue on which submissions wait for one.
+    freed_by_merge: bool,
     /// Earliest `rerun_at` of all queues.
     next_rerun: Option<Instant>,
     /// When to check requests in flight for timeouts.
@@ -346,6 +348,7 @@ impl Stack {
             events: Vec::new(),
             sequence: 0,
             aborted: BTreeSet::new(),
+            freed_by_merge: false,
             next_rerun: None,
             timeout_scan: None,
             clock: Monotonic::START,

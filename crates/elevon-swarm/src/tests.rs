@@ -20,6 +20,7 @@ const FOUND_WHOLE: &[(u64, &str)] = &[
     (2_758, "synced: what a sync under way had found written is lost by a cut of power"),
     (17_253, "errors: the same, after a write that failed"),
     (10_244, "progress: readahead of those who waited for memory took all that came free"),
+    (6_403, "progress: a merge freed the tag that a task of another batch waited for"),
     (102_398, "synced: a discard of two ranges lies where its pieces say"),
 ];
 

@@ -159,6 +159,9 @@ impl Stack {
     /// Runs a hardware queue: first the requests that the driver refused before, then the scheduler
     /// or the software queues.
     pub(super) fn run_queue<D: Driver>(&mut self, now: Instant, queue: HwQueue, driver: &mut D) {
+        if self.freed_by_merge {
+            self.wake_after_merge(now, driver);
+        }
         let entry = &mut self.queues[queue.index()];
         if entry.running {
             // A recursive call: the outer run checks again.

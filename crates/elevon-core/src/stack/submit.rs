@@ -181,6 +181,9 @@ impl Stack {
                     if self.control.has_gates() {
                         self.gate_merged(now, io, id);
                     }
+                    if self.freed_by_merge {
+                        self.wake_after_merge(now, driver);
+                    }
                     continue;
                 }
                 if self.control.has_gates() && self.gate_bio(now, io, id) != StageVerdict::Pass {
@@ -525,6 +528,18 @@ impl Stack {
             self.wake_submission(now, &io, submission, Some(bio), driver);
         }
         self.queues[queue.index()].waking = false;
+    }
+
+    /// Wakes submissions that wait for a tag, after a request that was merged into another has
+    /// given its own back. No completion of that request will wake them.
+    #[cold]
+    pub(super) fn wake_after_merge<D: Driver>(&mut self, now: Instant, driver: &mut D) {
+        self.freed_by_merge = false;
+        for queue in (0..self.config.hw_queues).map(HwQueue) {
+            if !self.queues[queue.index()].waiters.is_empty() {
+                self.wake_waiters(now, queue, driver);
+            }
+        }
     }
 
     fn has_tag_for(&self, queue: HwQueue, bio: BioId) -> bool {

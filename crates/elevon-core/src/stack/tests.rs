@@ -395,6 +395,27 @@ fn a_task_that_wakes_as_it_falls_asleep_has_not_slept() {
     assert_eq!(rig.stack.poll_unblocked(), None);
 }
 
+/// The tag of a request that is merged into another when its plug is flushed is free at once: a
+/// task that waits for a tag is woken by the merge, as there may be no completion to wake it.
+#[test]
+fn a_merge_wakes_a_task_that_waits_for_a_tag() {
+    let mut config = with_scheduler(Kernel::V6_18);
+    config.set("nr_requests", "4").expect("a setting");
+    let mut rig = Rig::new(config);
+    rig.driver.room = Some(0);
+    rig.stack.begin_batch(rig.now, TaskId(0));
+    rig.submit(Op::Write, Flags::NONE, 8, 8);
+    for sector in [5000, 0, 1000] {
+        let io = Io { task: TaskId(1), ..rig.io(Op::Write, Flags::NONE, sector, 8) };
+        assert_eq!(rig.stack.submit(rig.now, io, &mut rig.driver), Submitted::Accepted);
+    }
+    let io = Io { task: TaskId(2), ..rig.io(Op::Write, Flags::NONE, 3000, 8) };
+    assert_eq!(rig.stack.submit(rig.now, io, &mut rig.driver), Submitted::Blocked);
+    rig.stack.end_batch(rig.now, TaskId(0), &mut rig.driver);
+    assert_eq!(rig.stack.counters().request_merges, 1);
+    assert_eq!(rig.stack.poll_unblocked(), Some(TaskId(2)));
+}
+
 #[test]
 fn io_uring_waits_in_a_worker() {
     let mut config = config(Kernel::V6_18);
